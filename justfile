@@ -1,4 +1,4 @@
-# Shorthands for the commands in CONTRIBUTING.md. Nothing here is needed: each recipe is a line or two of plain shell.
+# Shorthands for the commands in CONTRIBUTING.md. Optional: each recipe is a line or two of plain shell.
 
 set shell := ["bash", "-euo", "pipefail", "-c"]
 
@@ -7,19 +7,19 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 default:
     @just --list --unsorted
 
-# Builds everything, for use.
+# Builds everything in release mode.
 build:
     cargo build --release
 
-# Runs every test, as the README says.
+# Runs all tests, as in the README.
 test *ARGS:
     cargo test --workspace {{ ARGS }}
 
-# Runs every test in the long form, as CI does.
+# Runs all tests in the long form, as CI does.
 test-long *ARGS:
     TIDEGATE_LONG_TESTS=1 cargo test --workspace {{ ARGS }}
 
-# All that a change must pass; or only some steps, such as `just ci lint purity`.
+# Runs all checks of CI; or only some steps, such as `just ci lint purity`.
 ci *STEPS:
     .ci/run {{ STEPS }}
 
@@ -27,23 +27,41 @@ ci *STEPS:
 fmt:
     cargo fmt --all
 
-# Refuses warnings.
+# Runs clippy, with warnings as errors.
 lint:
     cargo clippy --workspace --all-targets -- -D warnings
 
-# Checks that the pure crates are pure, and that dependencies point down.
+# Checks that the pure crates have no side effects, and that dependencies point down.
 purity:
     scripts/check-purity
 
-# Checks dependencies: bans, licences, sources.
+# Checks the language of comments and documentation, and the links and the summary of the book.
+words:
+    scripts/check-words
+    scripts/check-docs
+
+# Checks that the files of a crate do not import each other in a cycle.
+cycles:
+    scripts/check-cycles
+
+# Writes the generated pages in docs/reference.
+reference:
+    TIDEGATE_WRITE_REFERENCE=1 cargo test -p tidegate-cli --bin tidegate reference
+
+# Builds the book in docs/ with mdBook, which it installs if necessary.
+book:
+    command -v mdbook >/dev/null || cargo install mdbook --locked
+    mdbook build docs --dest-dir ../target/book
+
+# Checks dependencies: bans, licenses, sources.
 deny:
     cargo deny check bans licenses sources
 
-# Asks the advisory database about dependencies. Needs the network.
+# Checks dependencies against the advisory database. Needs the network.
 audit:
     cargo deny check advisories
 
-# Builds the documentation, and opens it.
+# Builds the API documentation and opens it.
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --open
 
@@ -57,7 +75,7 @@ bench-kube *ARGS:
     cargo build --release
     cargo bench --package tidegate-testkit --bench kube -- {{ ARGS }}
 
-# Measures a service with many Applications: all of it, or some of rollout, unchanged, storm, restart, kube, page; kube=200 for so many.
+# Measures a service with many Applications: all benchmarks, or some of rollout, unchanged, storm, restart, kube, page; kube=200 sets the number.
 bench-service *ARGS:
     cargo build --release
     cargo bench --package tidegate-testkit --bench service -- {{ ARGS }}
@@ -66,20 +84,20 @@ bench-service *ARGS:
 simulate N="10000":
     TIDEGATE_SIM_SEEDS={{ N }} cargo test --release --package tidegate-testkit --test simulation -- --nocapture
 
-# Runs the property tests of the state machine on N other cases than those that every change is judged by.
+# Runs the property tests of the state machine with N random seeds instead of the fixed one.
 explore N="20":
     for seed in $(seq {{ N }}); do export PROPTEST_RNG_SEED=$RANDOM$RANDOM; echo "PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED"; \
       cargo test --quiet --workspace --test lifecycle --test fleet random; done
 
-# Replays one seed of the simulation, with every step printed.
+# Replays one seed of the simulation and prints every step.
 simulate-seed SEED:
     TIDEGATE_SIM_SEED={{ SEED }} cargo test --release --package tidegate-testkit --test simulation -- --nocapture
 
-# Plays N lives of a whole service, on virtual time.
+# Runs N simulations of a whole service, on virtual time.
 simulate-service N="200":
     TIDEGATE_SERVICE_SEEDS={{ N }} cargo test --release --package tidegate-testkit --test service no_seed -- --nocapture
 
-# Plays one of them again, with what people do in it.
+# Replays one seed of the service simulation and prints the actions of its users.
 simulate-service-seed SEED:
     TIDEGATE_SERVICE_SEED={{ SEED }} cargo test --release --package tidegate-testkit --test service no_seed -- --nocapture
 
@@ -88,25 +106,25 @@ crash:
     TIDEGATE_LONG_TESTS=1 cargo test --release --package tidegate-testkit --test crash -- --nocapture
     TIDEGATE_SERVICE_CRASH_EVERY=1 cargo test --release --package tidegate-testkit --test service processes_die -- --nocapture
 
-# Damages N state directories at random, in every kind of file.
+# Corrupts N state directories at random, in every kind of file.
 damage N="10000":
-    TIDEGATE_DAMAGE_TRIALS={{ N }} cargo test --release --package tidegate-oplog --test log trials -- --nocapture
+    TIDEGATE_DAMAGE_TRIALS={{ N }} cargo test --release --package tidegate-oplog --test log random_damage -- --nocapture
     TIDEGATE_DAMAGE_TRIALS={{ N }} cargo test --release --package tidegate-cli --test e2e damage -- --nocapture
 
-# Tries N wrong inputs of each kind: webhooks, resources, sync windows, paths, records of the log, manifests.
+# Tests N invalid inputs of each kind: webhooks, resources, sync windows, paths, log records, manifests.
 fuzz N="100000":
     TIDEGATE_FUZZ_CASES={{ N }} cargo test --release --workspace --lib --test fuzz fuzz_ -- --nocapture
 
-# Looks for wrong input by what it covers: each target for SECONDS, or those that are named.
+# Runs the fuzz targets with coverage guidance: all, or the named ones, each for SECONDS.
 fuzz-coverage SECONDS="60" *TARGETS:
     fuzz/run {{ SECONDS }} {{ TARGETS }}
 
-# Renders N random templates here and with Go, whose toolchain it gets with apt-get and pip.
+# Renders N random templates with Tidegate and with Go, whose toolchain it installs with apt-get and pip.
 go-templates N="200000":
     TIDEGATE_GO_TEMPLATES=$(scripts/template-table/program --fetch) TIDEGATE_GO_CASES={{ N }} \
       cargo test --release --workspace --test differential
 
-# Starts the control plane of the tests, and prints how to point kubectl and tidegate at it.
+# Starts the control plane of the tests, and prints how to connect kubectl and tidegate.
 control-plane:
     cargo run --package tidegate-testkit --example control-plane
 
@@ -114,7 +132,7 @@ control-plane:
 demo:
     cargo run -- sync examples/shop --app shop --sim
 
-# Deploys the shop, kills the engine half-way, explains where it stands, and resumes.
+# Deploys the shop, kills the engine halfway, explains the state of the operation, and resumes it.
 demo-kill:
     #!/usr/bin/env bash
     set -euo pipefail

@@ -1,30 +1,30 @@
-//! What the targets share.
+//! Common parts of the targets.
 
 use serde_json::Value;
 use tidegate_model::Timestamp;
 use tidegate_yaml::Limits;
 
-/// Far less than by default: inputs are short, and what is wrong with much is wrong with little.
+/// Much lower than the defaults: inputs are short, and small limits find the same errors.
 pub const LIMITS: Limits = Limits { nodes: 20_000, depth: 128, alias_expansion: 2_000 };
 
-/// When everything happens.
+/// Returns the fixed time of all targets.
 pub fn now() -> Timestamp {
     Timestamp::from_millis(1_795_253_400_000)
 }
 
-/// The document that a text of YAML holds.
+/// Parses a YAML document.
 pub fn document(input: &[u8]) -> Option<Value> {
-    tidegate_yaml::value(std::str::from_utf8(input).ok()?, &LIMITS).ok()
+    tidegate_yaml::parse_value(std::str::from_utf8(input).ok()?, &LIMITS).ok()
 }
 
-/// The lines of an input; empty where there are no more.
+/// Returns the lines of an input; empty after the last.
 pub fn lines<const N: usize>(input: &[u8]) -> [String; N] {
     let text = String::from_utf8_lossy(input);
     let mut lines = text.split('\n');
     std::array::from_fn(|_| lines.next().unwrap_or_default().to_owned())
 }
 
-/// Whether there is a number that may be read from JSON as the one next to it.
+/// Returns true if the value contains a float, which JSON may round to an adjacent one.
 pub fn has_fraction(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.is_f64(),

@@ -1,4 +1,4 @@
-//! ApplicationSets, in a world that answers every generator: what they generate, and what is done about it.
+//! ApplicationSets, with responses for every generator: generated Applications, and the resulting actions.
 #![no_main]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,21 +6,22 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
-use tidegate_applicationset::foreseen::foresee;
-use tidegate_applicationset::rollout::{self, Targets};
-use tidegate_applicationset::{changes, guard, order, requeue, unheeded};
+use tidegate_applicationset::change_preview::preview_appset;
+use tidegate_applicationset::rollout::{self, TargetIdentities};
+use tidegate_applicationset::{changes, deletion_limit, deletion_order, ignored, requeue};
 use tidegate_fuzz::document;
 use tidegate_generate::{
-    Branch, Cluster, Decisions, GitTree, Options, Outcome, PullRequest, Reply, World, generate,
+    Branch, Cluster, Decisions, GenerateOutcome, GeneratorInputs, GitTree, Options, PullRequest, Reply,
+    generate,
 };
 use tidegate_model::argo::{
     ApplicationSet, ClusterDecisionResourceGenerator, PluginGenerator, PullRequestGenerator, ScmGenerator,
 };
 
-/// It says the same to everybody.
-struct Told;
+/// Responds the same to all requests.
+struct FixedInputs;
 
-impl World for Told {
+impl GeneratorInputs for FixedInputs {
     fn clusters(&mut self) -> Reply<Arc<Vec<Cluster>>> {
         let cluster = |name: &str, env: &str| Cluster {
             name: name.to_owned(),
@@ -82,42 +83,46 @@ impl World for Told {
 fuzz_target!(|input: &[u8]| {
     let Some(document) = document(input) else { return };
     let Ok(set) = serde_json::from_value::<ApplicationSet>(document) else { return };
-    let written = serde_json::to_value(&set).expect("an ApplicationSet can be written");
-    let again: ApplicationSet = serde_json::from_value(written).expect("what is written can be read");
-    assert_eq!(again, set, "what is written is read as the same");
+    let written = serde_json::to_value(&set).expect("an ApplicationSet is serializable");
+    let again: ApplicationSet = serde_json::from_value(written).expect("serialized data is readable");
+    assert_eq!(again, set, "serialization round-trips");
     set.unknown_fields();
     for new_globbing in [true, false] {
         let options = Options { new_globbing, now: Some(0) };
-        let made = generate(&set, &mut Told, &options);
-        match (made, generate(&set, &mut Told, &options)) {
+        let made = generate(&set, &mut FixedInputs, &options);
+        match (made, generate(&set, &mut FixedInputs, &options)) {
             (Ok(made), Ok(again)) => {
-                assert_eq!(made, again, "the same set makes the same");
-                if let Outcome::Done(done) = made {
+                assert_eq!(made, again, "generation is deterministic");
+                if let GenerateOutcome::Done(done) = made {
                     act(&set, done);
                 }
             }
             (Err(errors), Err(_)) => assert!(!errors.to_string().is_empty()),
-            _ => panic!("the same set makes the same"),
+            _ => panic!("generation is deterministic"),
         }
     }
 });
 
-/// What is done about it, where nothing is there and where all of it is.
-fn act(set: &ApplicationSet, done: tidegate_generate::Generated) {
-    let options = tidegate_applicationset::policy::Options::default();
+/// Calculates the actions without existing Applications, and with all of them.
+fn act(set: &ApplicationSet, done: tidegate_generate::GenerateOutput) {
+    let options = tidegate_applicationset::sync_policy::AppSetRuleOptions::default();
     let applications =
         done.applications.into_iter().map(|one| (one.application.metadata.name.clone(), one.application));
-    let generated = changes::Generated { applications: applications.collect(), ..Default::default() };
-    let first = foresee(set, &generated, &[], &BTreeMap::new(), &options);
-    assert_eq!(first.members.len(), generated.applications.len(), "each is made, or it is said why not");
+    let generated = changes::AppSetOutput { applications: applications.collect(), ..Default::default() };
+    let first = preview_appset(set, &generated, &[], &BTreeMap::new(), &options);
+    assert_eq!(
+        first.members.len(),
+        generated.applications.len(),
+        "each Application is created, or has a reason"
+    );
     let existing: Vec<_> = generated.applications.values().cloned().collect();
-    foresee(set, &generated, &existing, &BTreeMap::new(), &options);
-    drop((order::order(set), guard::limit(set)));
-    unheeded::unheeded(set, &options);
-    requeue::asks_for_clusters(set);
-    let Ok(targets) = Targets::of(set) else { return };
-    let standing = generated.applications.keys().map(|name| (name.clone(), rollout::Standing::default()));
-    drop(rollout::request(
+    preview_appset(set, &generated, &existing, &BTreeMap::new(), &options);
+    drop((deletion_order::deletion_order(set), deletion_limit::max_deletions(set)));
+    ignored::ignored_settings(set, &options);
+    requeue::uses_clusters(set);
+    let Ok(targets) = TargetIdentities::from_appset(set) else { return };
+    let standing = generated.applications.keys().map(|name| (name.clone(), rollout::KnownMember::default()));
+    drop(rollout::rollout_request(
         set,
         &targets,
         &existing,

@@ -1,11 +1,11 @@
-//! Two objects, and what does not count between them: `ignore` (entries of `ignoreDifferences`), `target` and `live`.
+//! Two objects, and ignored differences: `ignore` (entries of `ignoreDifferences`), `target` and `live`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tidegate_fuzz::document;
 use tidegate_model::{IgnoreDifference, Object, Tracking};
-use tidegate_planner::{Comparer, Taken, is_ignored_when_extraneous, server_side_diff};
+use tidegate_planner::{Comparer, TakenOverFields, is_ignored_when_extraneous, server_side_diff};
 
 fuzz_target!(|input: &[u8]| {
     let Some(document) = document(input) else { return };
@@ -23,19 +23,20 @@ fuzz_target!(|input: &[u8]| {
     for error in errors {
         assert!(!error.to_string().is_empty());
     }
-    let taken = || Some(Taken { manager: "kubectl", anew: Some(&target) });
+    let managers = ["kubectl".to_owned()];
+    let taken = || Some(TakenOverFields { managers: &managers, prediction_without_live: Some(&target) });
     for filtered in [true, false] {
-        let same = comparer.predicted(&target, &live, &live, (filtered, None));
-        assert!(same.changes.is_empty(), "what stays has not changed: {same:?}");
-        comparer.predicted(&target, &live, &target, (filtered, taken()));
+        let same = comparer.predicted_difference(&target, &live, &live, (filtered, None));
+        assert!(same.changes.is_empty(), "an unchanged object has no changes: {same:?}");
+        comparer.predicted_difference(&target, &live, &target, (filtered, taken()));
     }
-    let once = comparer.estimated(&target, &live, Some("kubectl"));
-    assert_eq!(once, comparer.estimated(&target, &live, Some("kubectl")));
+    let once = comparer.estimated_difference(&target, &live, &managers);
+    assert_eq!(once, comparer.estimated_difference(&target, &live, &managers));
     server_side_diff(&target, &live);
     is_ignored_when_extraneous(&live);
     let mut respected = target.clone();
-    comparer.respect(&mut respected, &live);
+    comparer.preserve_ignored(&mut respected, &live);
     let mut again = respected.clone();
-    comparer.respect(&mut again, &live);
-    assert_eq!(again, respected, "what is respected stays so");
+    comparer.preserve_ignored(&mut again, &live);
+    assert_eq!(again, respected, "the second application has no effect");
 });

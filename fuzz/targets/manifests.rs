@@ -1,4 +1,4 @@
-//! Manifests, read and planned.
+//! Parsing and planning of manifests.
 #![no_main]
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ fuzz_target!(|input: &[u8]| {
     let limits = Limits::default();
     let all = parse("a.yaml", input, &limits);
     let (targets, errors) = parse_each("a.yaml", input, &limits);
-    assert_eq!(all.is_ok(), errors.is_empty(), "both say whether something is wrong");
+    assert_eq!(all.is_ok(), errors.is_empty(), "both parsers agree on errors");
     for error in &errors {
         assert!(!error.to_string().is_empty());
     }
@@ -23,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
         let written = target.object.as_value().to_string();
         let again = parse("a.json", written.as_bytes(), &limits).unwrap_or_default();
         let again: Vec<&Object> = again.iter().map(|again| &again.object).collect();
-        assert_eq!(again, [&target.object], "what is written is read as the same");
+        assert_eq!(again, [&target.object], "serialization round-trips");
     }
     let request = SyncRequest::new("shop", "shop", Destination::Simulated);
     let live: Vec<LiveObject> =
@@ -35,13 +35,13 @@ fuzz_target!(|input: &[u8]| {
             started_at: now(),
             targets: targets.to_vec(),
             live,
-            known: &known,
-            unchanged: &known,
-            terminating: &terminating,
+            inventory: &known,
+            unchanged_hooks: &known,
+            terminating_namespaces: &terminating,
             discovery: &discovery,
-            offline: true,
+            is_offline: true,
         })
     };
-    assert_eq!(planned(&targets, &[]), planned(&targets, &[]), "the same input gives the same plan");
+    assert_eq!(planned(&targets, &[]), planned(&targets, &[]), "planning is deterministic");
     planned(&targets, &live);
 });

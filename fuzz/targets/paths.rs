@@ -1,37 +1,37 @@
-//! Paths, globs and versions of repositories. What reads them needs Git only beside them, so it is taken by its files.
+//! Paths, globs and versions of repositories. Their parsers do not need Git, so they are included by file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tidegate_application::pushes::Push;
+use tidegate_application::push_events::PushEvent;
 use tidegate_fuzz::lines;
 use tidegate_model::Glob;
 use tidegate_model::argo::ApplicationSource;
 
-#[allow(dead_code, reason = "the rest is for who reads repositories")]
-#[rustfmt::skip] // It is formatted where it is.
-#[path = "../../crates/source/src/touched.rs"]
+#[allow(dead_code, reason = "the rest is used by the source crate")]
+#[rustfmt::skip] // It is formatted in its own crate.
+#[path = "../../crates/source/src/manifest_paths.rs"]
 mod touched;
-#[allow(dead_code, reason = "the rest is for who reads repositories")]
+#[allow(dead_code, reason = "the rest is used by the source crate")]
 #[rustfmt::skip]
-#[path = "../../crates/source/src/versions.rs"]
+#[path = "../../crates/source/src/version_constraints.rs"]
 mod versions;
 
 fuzz_target!(|input: &[u8]| {
     let [paths, folder, first, second] = lines(input);
-    let all = touched::is_touched(&paths, &folder, [first.as_str(), second.as_str()]);
-    let either = [&first, &second].map(|file| touched::is_touched(&paths, &folder, [file.as_str()]));
-    assert_eq!(all, either.contains(&true), "each file counts by itself");
+    let all = touched::is_affected(&paths, &folder, [first.as_str(), second.as_str()]);
+    let either = [&first, &second].map(|file| touched::is_affected(&paths, &folder, [file.as_str()]));
+    assert_eq!(all, either.contains(&true), "files match independently");
     if let Ok(glob) = Glob::parse(&paths) {
         glob.matches(&first);
     }
-    if let Ok(glob) = Glob::between(&paths, '/') {
+    if let Ok(glob) = Glob::with_separator(&paths, '/') {
         glob.matches(&first);
     }
-    let newest = versions::newest(&paths, [first.as_str(), second.as_str()]);
+    let newest = versions::newest_version(&paths, [first.as_str(), second.as_str()]);
     let either = [&first, &second].map(|version| versions::allows(&paths, version));
-    assert_eq!(newest.is_some(), either.contains(&true), "the newest of those that are allowed");
+    assert_eq!(newest.is_some(), either.contains(&true), "a version is found if one is allowed");
     let source = ApplicationSource { repo_url: first.clone(), ..ApplicationSource::default() };
-    let push = Push::to([folder.as_str(), second.as_str()]).of(&second, true);
+    let push = PushEvent::new([folder.as_str(), second.as_str()]).with_ref(&second, true);
     push.is_to(&source);
-    push.moves(&paths, versions::allows);
+    push.can_move(&paths, versions::allows);
 });

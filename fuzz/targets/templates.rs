@@ -1,4 +1,4 @@
-//! Go templates, with the data of the table that Go made.
+//! Go templates, with the data of the table from Go.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -6,10 +6,11 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use tidegate_fuzz::{lines, now};
 use tidegate_model::{
-    Opened, Schedule, Window, WindowKind, Zone, blocked, changes_in, format_duration, parse_duration,
+    ParsedWindow, Schedule, TimeZoneRules, Window, WindowKind, find_block, format_duration,
+    next_window_change, parse_duration,
 };
 
-/// The rules of Berlin, also where this machine has no database of time zones.
+/// The rules of Berlin, independent of a time zone database on this machine.
 const RULE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
 
 fuzz_target!(|input: &[u8]| {
@@ -17,11 +18,11 @@ fuzz_target!(|input: &[u8]| {
     if let Ok(duration) = parse_duration(&duration) {
         assert!(!format_duration(duration).is_empty());
     }
-    if let Ok(read) = Schedule::parse_with_words(&schedule) {
-        let (Some(first), from) = (read.next_in_utc(now()), now()) else { return };
+    if let Ok(read) = Schedule::parse_with_shorthands(&schedule) {
+        let (Some(first), from) = (read.next_after_utc(now()), now()) else { return };
         assert!(first > from);
-        let second = read.next_in_utc(first);
-        assert!(second.is_some_and(|second| second > first), "{schedule:?} comes again and again");
+        let second = read.next_after_utc(first);
+        assert!(second.is_some_and(|second| second > first), "{schedule:?} repeats");
     }
     let window = |kind| Window {
         kind,
@@ -32,14 +33,14 @@ fuzz_target!(|input: &[u8]| {
         sync_overrun: true,
         description: String::new(),
     };
-    let zone = |name: &str| Zone::of_rule(if name == "Europe/Berlin" { RULE } else { name });
-    let read = |kind| Opened::of(&window(kind), zone);
+    let zone = |name: &str| TimeZoneRules::from_posix_rule(if name == "Europe/Berlin" { RULE } else { name });
+    let read = |kind| ParsedWindow::parse(&window(kind), zone);
     let (Ok(allow), Ok(deny)) = (read(WindowKind::Allow), read(WindowKind::Deny)) else { return };
     for days in [0, 30, 130, 400] {
         let at = now() + Duration::from_secs(86_400 * days);
-        let is_denied = blocked(std::slice::from_ref(&deny), false, None, at).is_some();
-        let is_allowed = blocked(std::slice::from_ref(&allow), false, None, at).is_none();
-        assert_eq!(is_denied, is_allowed, "it is open for both or for none");
-        changes_in(&[allow.clone(), deny.clone()], at);
+        let is_denied = find_block(std::slice::from_ref(&deny), false, None, at).is_some();
+        let is_allowed = find_block(std::slice::from_ref(&allow), false, None, at).is_none();
+        assert_eq!(is_denied, is_allowed, "allow and deny windows agree");
+        next_window_change(&[allow.clone(), deny.clone()], at);
     }
 });

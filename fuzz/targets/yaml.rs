@@ -1,27 +1,27 @@
-//! YAML and JSON: what is read, written as JSON and read again is the same.
+//! YAML and JSON: a value must round-trip through JSON.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tidegate_fuzz::{LIMITS, has_fraction};
-use tidegate_yaml::{json, parse, value};
+use tidegate_yaml::{json, parse_document, parse_value};
 
 fuzz_target!(|input: &[u8]| {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    if let Ok(values) = json::values(text, &LIMITS) {
+    if let Ok(values) = json::parse_values(text, &LIMITS) {
         for document in values.into_iter().flatten() {
             assert!(document.node.line_of("") >= 1);
         }
     }
-    if let Ok(document) = parse(text, &LIMITS) {
+    if let Ok(document) = parse_document(text, &LIMITS) {
         assert!(document.node.count() <= LIMITS.nodes);
     }
-    let Ok(read) = value(text, &LIMITS) else { return };
+    let Ok(read) = parse_value(text, &LIMITS) else { return };
     if has_fraction(&read) {
         return;
     }
-    // What stands between brackets is read as JSON; one level more may be one too many.
+    // Text between brackets is parsed as JSON; one more level may exceed the limit.
     let written = format!("[{read}]");
-    match value(&written, &LIMITS) {
+    match parse_value(&written, &LIMITS) {
         Ok(again) => assert_eq!(again.get(0), Some(&read), "{written}"),
         Err(problem) => assert!(written.len() > LIMITS.depth, "{problem}: {written}"),
     }

@@ -1,8 +1,8 @@
-// Renders every case of the table with Go's text/template and sprig, and writes what came out; of a case of YAML, the value
-// that sigs.k8s.io/yaml reads, as JSON.
+// Renders every case of the table with Go's text/template and sprig, and prints the result; for a YAML case, the value parsed by
+// sigs.k8s.io/yaml, as JSON.
 //
-// Made by scripts/template-table/program. It reads cases from standard input, a line each, and answers each before it reads the
-// next. The argument is a file with the data of cases that bring none.
+// Built by scripts/template-table/program. Reads cases from standard input, one per line, and answers each before it reads the
+// next. The argument is a file with the data of cases without their own.
 package main
 
 import (
@@ -29,7 +29,7 @@ type testCase struct {
 	Error      *string         `json:"error,omitempty"`
 }
 
-// Lists end where they end: the room behind, which Go's slices have by chance, could be reached with slice.
+// Limits the capacity of lists to their length: slice could reach the spare capacity of Go's slices, which is arbitrary.
 func clip(value any, depth int) any {
 	if depth == 0 {
 		return value
@@ -64,7 +64,7 @@ func clipped(result reflect.Value) reflect.Value {
 	return result
 }
 
-// The functions of sprig, with lists that end where they end.
+// The functions of sprig, with lists of limited capacity.
 func functions() template.FuncMap {
 	all := template.FuncMap(sprig.TxtFuncMap())
 	for name, function := range all {

@@ -1,4 +1,4 @@
-//! Two syncs of one application from two state directories: what the claim makes of them, by the audit log.
+//! Two syncs of one application from two state directories: effects of the claim, by the audit log.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use tidegate_testkit::kube::{Audit, ControlPlane, User};
 
 use crate::bench::Running;
-use crate::site::Site;
+use crate::kube_bench::KubeBench;
 
-/// How often the cluster is looked at for what is awaited.
-const LOOK: Duration = Duration::from_millis(100);
-/// How long a claim lasts that nobody renews, and some time to notice.
-const RUN_OUT: Duration = Duration::from_secs(120);
+/// Polling interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Time until an unrenewed claim expires, with some time to notice.
+const CLAIM_EXPIRY: Duration = Duration::from_secs(120);
 
-/// A migration that runs until it is completed here, in a wave before the Deployment.
+/// Returns a migration that runs until the test completes it, in a wave before the Deployment.
 fn revision(number: u32) -> String {
     format!(
         "apiVersion: batch/v1
@@ -39,60 +39,61 @@ data: {{revision: r{number}}}
     )
 }
 
-/// A site where two revisions of an application of its own lie.
-async fn site(prefix: &str) -> Site {
-    let site = Site::new(prefix).await;
+/// A site with two revisions of its own application.
+async fn claim_bench(prefix: &str) -> KubeBench {
+    let bench = KubeBench::new(prefix).await;
     for number in [1, 2] {
-        site.write(&format!("{number}.yaml"), revision(number));
+        bench.write(&format!("{number}.yaml"), revision(number));
     }
-    site
+    bench
 }
 
-struct Begun {
+struct StartedSync {
     running: Running,
     id: String,
 }
 
-fn args<'a>(site: &'a Site, number: &'a str, more: &[&'a str]) -> Vec<String> {
-    let fixed = ["sync", number, "--app", &site.namespace, "-n", &site.namespace, "-o", "json"];
+fn args<'a>(bench: &'a KubeBench, number: &'a str, more: &[&'a str]) -> Vec<String> {
+    let fixed = ["sync", number, "--app", &bench.namespace, "-n", &bench.namespace, "-o", "json"];
     fixed.iter().chain(more).map(|arg| (*arg).to_owned()).collect()
 }
 
-fn start(site: &Site, number: u32, more: &[&str]) -> Running {
+fn start(bench: &KubeBench, number: u32, more: &[&str]) -> Running {
     let (file, state) = (format!("{number}.yaml"), format!("state-{number}"));
-    let args = args(site, &file, &[&["--state-dir", state.as_str()], more].concat());
-    site.start(&args.iter().map(String::as_str).collect::<Vec<_>>())
+    let args = args(bench, &file, &[&["--state-dir", state.as_str()], more].concat());
+    bench.start(&args.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Begins the first revision, until its migration runs.
-async fn begin(site: &Site, more: &[&str]) -> Begun {
-    let mut running = start(site, 1, more);
-    let line = running.await_line("accepted");
+/// Starts the first revision, until its migration runs.
+async fn start_first(bench: &KubeBench, more: &[&str]) -> StartedSync {
+    let mut running = start(bench, 1, more);
+    let line = running.wait_for_line("accepted");
     let id = line.split_whitespace().find(|word| word.len() == 36).unwrap().to_owned();
-    while job(site).await.is_none() {
-        tokio::time::sleep(LOOK).await;
+    while job(bench).await.is_none() {
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
-    Begun { running, id }
+    StartedSync { running, id }
 }
 
-async fn job(site: &Site) -> Option<Value> {
-    site.object("/apis/batch/v1", "jobs", "migrate")
+async fn job(bench: &KubeBench) -> Option<Value> {
+    bench
+        .object("/apis/batch/v1", "jobs", "migrate")
         .await
         .filter(|job| job["metadata"]["deletionTimestamp"].is_null())
 }
 
-async fn lease(site: &Site) -> Value {
-    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{0}/leases/tidegate-{0}", site.namespace);
-    site.observer().find(&path).await.unwrap().unwrap_or(Value::Null)
+async fn lease(bench: &KubeBench) -> Value {
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{0}/leases/tidegate-{0}", bench.namespace);
+    bench.observer().find(&path).await.unwrap().unwrap_or(Value::Null)
 }
 
-/// Lets the migration of an operation complete: its pod ends well, and the controller of Jobs does the rest.
-async fn complete(site: &Site, of: &str) {
-    let observer = site.observer();
-    let pods = format!("/api/v1/namespaces/{}/pods", site.namespace);
+/// Completes the migration of an operation: its pod succeeds, and the Job controller does the rest.
+async fn complete(bench: &KubeBench, of: &str) {
+    let observer = bench.observer();
+    let pods = format!("/api/v1/namespaces/{}/pods", bench.namespace);
     loop {
         let ours = |job: &Value| job["metadata"]["annotations"]["tidegate.dev/operation-id"] == of;
-        if let Some(job) = site.object("/apis/batch/v1", "jobs", "migrate").await.filter(ours) {
+        if let Some(job) = bench.object("/apis/batch/v1", "jobs", "migrate").await.filter(ours) {
             if job["status"]["succeeded"] == 1 {
                 return;
             }
@@ -100,199 +101,205 @@ async fn complete(site: &Site, of: &str) {
             let found = observer.get(&format!("{pods}?labelSelector=controller-uid%3D{uid}")).await.unwrap();
             for pod in found["items"].as_array().unwrap() {
                 let path = format!("{pods}/{}/status", pod["metadata"]["name"].as_str().unwrap());
-                // Until the controller has seen it: whoever starts the pod may write after us.
+                // Repeated until the controller has observed it: the start of the pod may overwrite it.
                 let _ = observer.patch(&path, &json!({"status": {"phase": "Succeeded"}})).await;
             }
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// What an operation wrote, claims apart.
-async fn writes_of(site: &Site, id: &str) -> Audit {
+/// Returns the writes of an operation, without claims.
+async fn writes_of(bench: &KubeBench, id: &str) -> Audit {
     let id = Some(id.to_owned());
-    site.writes().await.only(|event| event.operation == id)
+    bench.writes().await.filter(|event| event.operation == id)
 }
 
-fn document(out: &str) -> Value {
+fn parse_output(out: &str) -> Value {
     serde_json::from_str(out).unwrap_or_else(|error| panic!("{error}: {out}"))
 }
 
-async fn in_order(site: &Site, first: &str, second: &str) {
-    let (first, second) = (writes_of(site, first).await, writes_of(site, second).await);
-    let (last, next) = (&first.0.last().unwrap().answered_at, &second.0.first().unwrap().received_at);
+async fn assert_in_order(bench: &KubeBench, first: &str, second: &str) {
+    let (first, second) = (writes_of(bench, first).await, writes_of(bench, second).await);
+    let (last, next) = (&first.0.last().unwrap().responded_at, &second.0.first().unwrap().received_at);
     assert!(last < next, "{:#?}\n{:#?}", first.summaries(), second.summaries());
 }
 
-async fn revision_there(site: &Site) -> Value {
-    site.object("/api/v1", "configmaps", "config")
+async fn deployed_revision(bench: &KubeBench) -> Value {
+    bench
+        .object("/api/v1", "configmaps", "config")
         .await
         .map_or(Value::Null, |config| config["data"]["revision"].clone())
 }
 
-pub async fn a_second_sync_is_refused_and_says_by_whom() {
-    let site = site("refused").await;
-    let one = begin(&site, &[]).await;
-    let held = lease(&site).await;
+pub async fn a_second_sync_is_refused_and_names_the_first() {
+    let bench = claim_bench("refused").await;
+    let one = start_first(&bench, &[]).await;
+    let held = lease(&bench).await;
     assert_eq!(held["spec"]["holderIdentity"], one.id.as_str(), "{held}");
-    let two = start(&site, 2, &[]).finish().expect_code(4);
-    let refused = document(&two.out);
+    let two = start(&bench, 2, &[]).finish().expect_code(4);
+    let refused = parse_output(&two.out);
     assert_eq!(refused["claim"]["state"], "Refused", "{refused}");
     assert_eq!(refused["claim"]["holder"]["operation"], one.id.as_str(), "{refused}");
-    for words in [one.id.as_str(), " on ", "since ", "--queue"] {
-        assert!(refused["message"].as_str().unwrap().contains(words), "{words}: {refused}");
+    for text in [one.id.as_str(), " on ", "since ", "--queue"] {
+        assert!(refused["message"].as_str().unwrap().contains(text), "{text}: {refused}");
     }
-    assert!(writes_of(&site, refused["id"].as_str().unwrap()).await.0.is_empty());
-    complete(&site, &one.id).await;
+    assert!(writes_of(&bench, refused["id"].as_str().unwrap()).await.0.is_empty());
+    complete(&bench, &one.id).await;
     let ran = one.running.finish().expect_code(0);
-    assert_eq!(document(&ran.out)["claim"]["state"], "Released");
-    let given_back = lease(&site).await;
+    assert_eq!(parse_output(&ran.out)["claim"]["state"], "Released");
+    let given_back = lease(&bench).await;
     assert!(given_back["spec"]["holderIdentity"].is_null(), "{given_back}");
-    assert_eq!(revision_there(&site).await, "r1");
-    assert_eq!(site.creations("Job", "migrate").await, 1);
+    assert_eq!(deployed_revision(&bench).await, "r1");
+    assert_eq!(bench.creations("Job", "migrate").await, 1);
 }
 
-pub async fn a_second_sync_waits_its_turn() {
-    let site = site("queued").await;
-    let one = begin(&site, &[]).await;
-    let mut two = start(&site, 2, &["--queue"]);
-    let line = two.await_line("accepted");
+pub async fn a_second_sync_waits_for_the_first() {
+    let bench = claim_bench("queued").await;
+    let one = start_first(&bench, &[]).await;
+    let mut two = start(&bench, 2, &["--queue"]);
+    let line = two.wait_for_line("accepted");
     let second = line.split_whitespace().find(|word| word.len() == 36).unwrap().to_owned();
-    two.await_line(&format!("waiting for the end of operation {}", one.id));
-    let explained = site.json(&["explain", &second, "--state-dir", "state-2", "-o", "json"]);
+    two.wait_for_line(&format!("waiting for the end of operation {}", one.id));
+    let explained = bench.json(&["explain", &second, "--state-dir", "state-2", "-o", "json"]);
     assert_eq!(explained["position"], "waiting for the claim", "{explained}");
-    assert!(explained["awaited"][0]["what"].as_str().unwrap().contains(&one.id), "{explained}");
-    complete(&site, &one.id).await;
+    assert!(explained["awaited"][0]["subject"].as_str().unwrap().contains(&one.id), "{explained}");
+    complete(&bench, &one.id).await;
     one.running.finish().expect_code(0);
-    complete(&site, &second).await;
+    complete(&bench, &second).await;
     two.finish().expect_code(0);
-    in_order(&site, &one.id, &second).await;
-    assert_eq!(revision_there(&site).await, "r2");
-    assert_eq!(lease(&site).await["spec"]["leaseTransitions"], 2);
+    assert_in_order(&bench, &one.id, &second).await;
+    assert_eq!(deployed_revision(&bench).await, "r2");
+    assert_eq!(lease(&bench).await["spec"]["leaseTransitions"], 2);
 }
 
 pub async fn a_second_sync_ends_the_first() {
-    let site = site("superseded").await;
-    let one = begin(&site, &[]).await;
-    let mut two = start(&site, 2, &["--supersede"]);
-    let line = two.await_line("accepted");
+    let bench = claim_bench("superseded").await;
+    let one = start_first(&bench, &[]).await;
+    let mut two = start(&bench, 2, &["--supersede"]);
+    let line = two.wait_for_line("accepted");
     let second = line.split_whitespace().find(|word| word.len() == 36).unwrap().to_owned();
-    let ended = document(&one.running.finish().expect_code(1).out);
-    let words = format!("Operation terminated, superseded by operation {second}");
-    assert!(ended["message"].as_str().unwrap().starts_with(&words), "{ended}");
-    complete(&site, &second).await;
+    let ended = parse_output(&one.running.finish().expect_code(1).out);
+    let text = format!("Operation terminated, superseded by operation {second}");
+    assert!(ended["message"].as_str().unwrap().starts_with(&text), "{ended}");
+    complete(&bench, &second).await;
     two.finish().expect_code(0);
-    in_order(&site, &one.id, &second).await;
-    assert_eq!(revision_there(&site).await, "r2");
+    assert_in_order(&bench, &one.id, &second).await;
+    assert_eq!(deployed_revision(&bench).await, "r2");
 }
 
 pub async fn a_killed_sync_keeps_its_claim_for_its_resume() {
-    let site = site("kept").await;
-    let one = begin(&site, &[]).await;
+    let bench = claim_bench("kept").await;
+    let one = start_first(&bench, &[]).await;
     one.running.signal("KILL");
     one.running.finish();
-    let mut two = start(&site, 2, &["--queue"]);
-    two.await_line(&one.id);
-    let resumed = site.start(&["resume", "--all", "--state-dir", "state-1"]);
-    complete(&site, &one.id).await;
+    let mut two = start(&bench, 2, &["--queue"]);
+    two.wait_for_line(&one.id);
+    let resumed = bench.start(&["resume", "--all", "--state-dir", "state-1"]);
+    complete(&bench, &one.id).await;
     resumed.finish().expect_code(0);
-    let second = site.json(&["ops", "list", "--state-dir", "state-2", "-o", "json"])[0]["id"].clone();
+    let second = bench.json(&["ops", "list", "--state-dir", "state-2", "-o", "json"])[0]["id"].clone();
     let second = second.as_str().unwrap().to_owned();
-    complete(&site, &second).await;
+    complete(&bench, &second).await;
     two.finish().expect_code(0);
-    in_order(&site, &one.id, &second).await;
+    assert_in_order(&bench, &one.id, &second).await;
     for operation in [&one.id, &second] {
-        site.assert_created_once_by(Some(operation), "Job", "migrate", "killed").await;
+        bench.assert_created_once_by(Some(operation), "Job", "migrate", "killed").await;
     }
 }
 
-/// It had not begun, so it is over with the wish.
-pub async fn a_killed_sync_that_waited_for_the_claim_can_be_ended() {
-    let site = site("unbegun").await;
-    let one = begin(&site, &[]).await;
-    let mut two = start(&site, 2, &["--queue"]);
-    two.await_line(&one.id);
+/// It had not started, so it ends with the request.
+pub async fn a_killed_sync_that_waited_for_the_claim_can_be_terminated() {
+    let bench = claim_bench("unbegun").await;
+    let one = start_first(&bench, &[]).await;
+    let mut two = start(&bench, 2, &["--queue"]);
+    two.wait_for_line(&one.id);
     two.signal("KILL");
     two.finish();
-    let ended = ["ops", "terminate", &site.namespace, "--state-dir", "state-2"];
-    site.run(&ended).expect_code(0);
-    let left = site.json(&["ops", "list", "--state-dir", "state-2", "-o", "json"]);
+    let ended = ["ops", "terminate", &bench.namespace, "--state-dir", "state-2"];
+    bench.run(&ended).expect_code(0);
+    let left = bench.json(&["ops", "list", "--state-dir", "state-2", "-o", "json"]);
     assert_eq!(left[0]["phase"], "Failed", "{left}");
-    complete(&site, &one.id).await;
+    complete(&bench, &one.id).await;
     one.running.finish().expect_code(0);
-    assert_eq!(revision_there(&site).await, "r1");
+    assert_eq!(deployed_revision(&bench).await, "r1");
 }
 
-/// The first is stopped in the middle, as by a machine that sleeps. Its claim runs out and is taken over; when it wakes
-/// up, it writes nothing any more.
-pub async fn a_sync_that_slept_for_too_long_writes_nothing_more() {
-    let site = site("slept").await;
-    let mut one = begin(&site, &[]).await;
+/// The first sync is suspended, as on a sleeping machine. Its claim expires and is taken over. When the sync wakes up,
+/// it must not write any more.
+pub async fn a_sync_suspended_for_too_long_writes_nothing_more() {
+    let bench = claim_bench("slept").await;
+    let mut one = start_first(&bench, &[]).await;
     one.running.signal("STOP");
-    // The hook of the first is over by then, or the second would have to wait for it.
-    complete(&site, &one.id).await;
-    let mut two = start(&site, 2, &["--queue"]);
-    let line = two.await_line("accepted");
+    // Otherwise the second sync would have to wait for the hook of the first.
+    complete(&bench, &one.id).await;
+    let mut two = start(&bench, 2, &["--queue"]);
+    let line = two.wait_for_line("accepted");
     let second = line.split_whitespace().find(|word| word.len() == 36).unwrap().to_owned();
-    tokio::time::timeout(RUN_OUT, complete(&site, &second)).await.expect("the claim does not run out");
+    tokio::time::timeout(CLAIM_EXPIRY, complete(&bench, &second)).await.expect("the claim does not expire");
     two.finish().expect_code(0);
-    let before = writes_of(&site, &one.id).await.0.len();
+    let before = writes_of(&bench, &one.id).await.0.len();
     one.running.signal("CONT");
-    let status = one.running.is_over_within(RUN_OUT).expect("it does not end");
+    let status = one.running.wait_for_exit(CLAIM_EXPIRY).expect("it does not end");
     let ran = one.running.finish_with(status).expect_code(1);
-    let lost = document(&ran.out);
+    let lost = parse_output(&ran.out);
     assert_eq!((&lost["phase"], &lost["claim"]["state"]), (&json!("Error"), &json!("Lost")), "{lost}");
-    assert_eq!(writes_of(&site, &one.id).await.0.len(), before, "written without a claim");
-    assert_eq!(revision_there(&site).await, "r2");
+    assert_eq!(writes_of(&bench, &one.id).await.0.len(), before, "written without a claim");
+    assert_eq!(deployed_revision(&bench).await, "r2");
 }
 
-pub async fn without_the_rights_there_is_a_warning() {
-    let site = site("unclaimed").await;
+pub async fn missing_lease_rights_cause_a_warning() {
+    let bench = claim_bench("unclaimed").await;
     let all_but_leases = json!([{"apiGroups": ["", "apps", "batch"], "resources": ["*"], "verbs": ["*"]}]);
-    let user = site.control.limited_user(&[(Some(&site.namespace), all_but_leases)]).await.unwrap();
-    site.write("config.yaml", crate::manifests::CONFIG);
-    let args = args(&site, "config.yaml", &["--context", user.name()]);
-    let ran = site.run(&args.iter().map(String::as_str).collect::<Vec<_>>()).expect_code(0);
-    let done = document(&ran.out);
+    let user = bench.control.create_limited_user(&[(Some(&bench.namespace), all_but_leases)]).await.unwrap();
+    bench.write("config.yaml", crate::manifests::CONFIG);
+    let args = args(&bench, "config.yaml", &["--context", user.name()]);
+    let ran = bench.run(&args.iter().map(String::as_str).collect::<Vec<_>>()).expect_code(0);
+    let done = parse_output(&ran.out);
     assert_eq!(done["claim"]["state"], "Unavailable", "{done}");
     let warning =
         done["warnings"].as_array().unwrap().iter().find(|warning| warning["code"] == "no-claim").unwrap();
-    for words in ["leases", "forbidden", user.name()] {
-        assert!(warning["message"].as_str().unwrap().contains(words), "{words}: {warning}");
+    for text in ["leases", "forbidden", user.name()] {
+        assert!(warning["message"].as_str().unwrap().contains(text), "{text}: {warning}");
     }
 }
 
-/// A Lease that cannot be renewed would keep the next sync waiting until it has run out.
-pub async fn without_the_right_to_renew_it_no_claim_is_made() {
-    let site = site("unrenewed").await;
+/// A Lease that cannot be renewed would block the next sync until its expiry.
+pub async fn without_the_right_to_renew_no_claim_is_created() {
+    let bench = claim_bench("unrenewed").await;
     let rights = json!([
         {"apiGroups": ["", "apps", "batch"], "resources": ["*"], "verbs": ["*"]},
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get"]},
     ]);
-    let user = site.control.limited_user(&[(Some(&site.namespace), rights)]).await.unwrap();
-    site.write("config.yaml", crate::manifests::CONFIG);
-    let args = args(&site, "config.yaml", &["--context", user.name()]);
-    let done = document(&site.run(&args.iter().map(String::as_str).collect::<Vec<_>>()).expect_code(0).out);
+    let user = bench.control.create_limited_user(&[(Some(&bench.namespace), rights)]).await.unwrap();
+    bench.write("config.yaml", crate::manifests::CONFIG);
+    let args = args(&bench, "config.yaml", &["--context", user.name()]);
+    let done =
+        parse_output(&bench.run(&args.iter().map(String::as_str).collect::<Vec<_>>()).expect_code(0).out);
     assert_eq!(done["claim"]["state"], "Unavailable", "{done}");
-    let missing = format!("missing: update leases.coordination.k8s.io in namespace {}", site.namespace);
+    let missing = format!("missing: update leases.coordination.k8s.io in namespace {}", bench.namespace);
     assert!(done["claim"]["reason"].as_str().unwrap().contains(&missing), "{done}");
-    assert_eq!(lease(&site).await, Value::Null);
+    assert_eq!(lease(&bench).await, Value::Null);
 }
 
-pub async fn no_claim_is_taken_where_none_is_wanted() {
-    let site = site("no-claim").await;
-    site.write("config.yaml", crate::manifests::CONFIG);
+pub async fn no_claim_is_taken_if_none_is_requested() {
+    let bench = claim_bench("no-claim").await;
+    bench.write("config.yaml", crate::manifests::CONFIG);
     let run = |more: &[&str]| {
-        let args = args(&site, "config.yaml", more);
-        document(&site.run(&args.iter().map(String::as_str).collect::<Vec<_>>()).expect_code(0).out)
+        let args = args(&bench, "config.yaml", more);
+        parse_output(&bench.run(&args.iter().map(String::as_str).collect::<Vec<_>>()).expect_code(0).out)
     };
     assert_eq!(run(&["--no-claim"])["claim"], Value::Null);
     assert_eq!(run(&["--dry-run"])["claim"], Value::Null);
-    let asked = site.audit().await.of(User::ENGINE).only(|event| event.kind == "Lease");
-    assert!(asked.0.is_empty(), "{asked:#?}");
-    // Elsewhere, under the same name.
-    let elsewhere = ControlPlane::shared().namespace("claims").await.unwrap();
+    let audit_events = bench.audit().await.by_user(User::ENGINE).filter(|event| event.kind == "Lease");
+    assert!(audit_events.0.is_empty(), "{audit_events:#?}");
+    // The same name in another namespace.
+    let elsewhere = ControlPlane::shared().create_namespace("claims").await.unwrap();
     let done = run(&["--claim-namespace", &elsewhere]);
-    assert_eq!(done["claim"]["lease"], format!("{elsewhere}/tidegate-{}", site.namespace).as_str(), "{done}");
-    assert_eq!(lease(&site).await, Value::Null);
+    assert_eq!(
+        done["claim"]["lease"],
+        format!("{elsewhere}/tidegate-{}", bench.namespace).as_str(),
+        "{done}"
+    );
+    assert_eq!(lease(&bench).await, Value::Null);
 }

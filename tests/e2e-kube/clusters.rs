@@ -1,4 +1,4 @@
-//! Clusters that Secrets declare, beside the one that is served.
+//! Clusters declared by Secrets, in addition to the in-cluster one.
 
 use std::fs;
 use std::path::Path;
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use tidegate_testkit::program::write_script;
 
 use crate::bench::Running;
-use crate::site::Site;
+use crate::kube_bench::KubeBench;
 
-/// What proves who asks; nobody sees it.
+/// Credentials, which must not appear anywhere.
 const WRONG: &str = "wrong-token-4711";
 
 fn base64(bytes: &[u8]) -> String {
@@ -26,15 +26,15 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The Secret of a cluster, whose address and certificate are those of the kubeconfig.
-fn secret(site: &Site, name: &str, server: Option<&str>, token: &str) {
-    secret_with(site, name, server, json!({"bearerToken": token}));
+/// Writes the Secret of a cluster, with the address and certificate of the kubeconfig.
+fn secret(bench: &KubeBench, name: &str, server: Option<&str>, token: &str) {
+    secret_with(bench, name, server, json!({"bearerToken": token}));
 }
 
-/// The same, with any credentials.
-fn secret_with(site: &Site, name: &str, server: Option<&str>, mut config: Value) {
+/// Does the same with any credentials.
+fn secret_with(bench: &KubeBench, name: &str, server: Option<&str>, mut config: Value) {
     let mut known = Value::Null;
-    site.changed_kubeconfig("unused", |config| known = config["clusters"][0]["cluster"].clone());
+    bench.changed_kubeconfig("unused", |config| known = config["clusters"][0]["cluster"].clone());
     let certificate = fs::read(known["certificate-authority"].as_str().unwrap()).unwrap();
     config["tlsClientConfig"] = json!({"caData": base64(&certificate)});
     let server = server.unwrap_or_else(|| known["server"].as_str().unwrap());
@@ -43,12 +43,12 @@ fn secret_with(site: &Site, name: &str, server: Option<&str>, mut config: Value)
         "metadata": {"name": name, "labels": {"argocd.argoproj.io/secret-type": "cluster"}},
         "stringData": {"name": name, "server": server, "config": config.to_string()},
     });
-    // In the place of what was there, all at once.
-    let beside = site.write(&format!("clusters/{name}.new"), secret.to_string());
+    // Replaces the file atomically.
+    let beside = bench.write(&format!("clusters/{name}.new"), secret.to_string());
     fs::rename(&beside, beside.with_extension("yaml")).unwrap();
 }
 
-fn application(site: &Site, name: &str, destination: &Value) {
+fn application(bench: &KubeBench, name: &str, destination: &Value) {
     let app = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": name},
         "spec": {
@@ -57,20 +57,20 @@ fn application(site: &Site, name: &str, destination: &Value) {
             "syncPolicy": {"automated": {"prune": true, "selfHeal": true}},
         },
     });
-    site.write(&format!("apps/{name}.yaml"), app.to_string());
+    bench.write(&format!("apps/{name}.yaml"), app.to_string());
     let settings = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"version": "1"},
     });
-    site.write(&format!("repo/{name}/settings.yaml"), settings.to_string());
+    bench.write(&format!("repo/{name}/settings.yaml"), settings.to_string());
 }
 
-fn get(site: &Site, name: &str) -> Value {
-    site.json(&["app", "get", name, "-o", "json"])
+fn get(bench: &KubeBench, name: &str) -> Value {
+    bench.json(&["app", "get", name, "-o", "json"])
 }
 
-/// Asks until the application says this in its conditions, or is as it should be where nothing is expected.
+/// Polls until the application has this text in its conditions, or is in order if the text is empty.
 #[track_caller]
-fn until(site: &Site, name: &str, words: &str) {
+fn wait_for_condition(bench: &KubeBench, name: &str, words: &str) {
     let is_met = |app: &Value| {
         let conditions = app["status"].get("conditions").map(Value::to_string).unwrap_or_default();
         match words {
@@ -82,93 +82,93 @@ fn until(site: &Site, name: &str, words: &str) {
             words => conditions.contains(words),
         }
     };
-    let found = std::iter::repeat_with(|| get(site, name)).take(3000).any(|app| is_met(&app));
-    assert!(found, "{name} where {words:?} was expected: {}", get(site, name));
+    let found = std::iter::repeat_with(|| get(bench, name)).take(3000).any(|app| is_met(&app));
+    assert!(found, "{name}: expected {words:?}: {}", get(bench, name));
 }
 
-fn serve(site: &Site) -> Running {
-    serve_with(site, &[])
+fn serve(bench: &KubeBench) -> Running {
+    serve_with(bench, &[])
 }
 
-fn serve_with(site: &Site, more: &[&str]) -> Running {
+fn serve_with(bench: &KubeBench, more: &[&str]) -> Running {
     let args = ["serve", "--sim", "--apps", "apps", "--clusters", "clusters"];
-    let mut serving = site.start(&[&args[..], more].concat());
-    serving.await_line("serving");
-    serving
+    let mut service = bench.start(&[&args[..], more].concat());
+    service.wait_for_line("managing");
+    service
 }
 
-/// Whether a text is in any file below a folder.
-fn is_in(folder: &Path, text: &str) -> bool {
+/// Returns true if a text is in any file below a folder.
+fn is_text_in_folder(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().flatten().any(|entry| {
         let path = entry.path();
         if path.is_dir() {
-            return is_in(&path, text);
+            return is_text_in_folder(&path, text);
         }
         let content = fs::read(&path).unwrap_or_default();
         content.windows(text.len()).any(|part| part == text.as_bytes())
     })
 }
 
-pub async fn a_cluster_that_cannot_be_used_holds_back_only_its_own_applications() {
-    let site = Site::new("declared").await;
-    let namespace = site.namespace.clone();
+pub async fn an_unusable_cluster_blocks_only_its_own_applications() {
+    let bench = KubeBench::new("declared").await;
+    let namespace = bench.namespace.clone();
     let there = json!({"name": "staging", "namespace": namespace});
-    let name = site.app("there");
-    application(&site, &name, &there);
-    application(&site, "here", &json!({"name": "in-cluster", "namespace": "default"}));
-    application(&site, "dead", &json!({"server": "https://127.0.0.1:1/", "namespace": namespace}));
-    application(&site, "both", &json!({"server": "https://127.0.0.1:1", "name": "staging"}));
-    application(&site, "nobody", &json!({"name": "production"}));
-    site.run(&["example", "commit", "repo"]).expect_code(0);
-    secret(&site, "staging", None, WRONG);
-    secret(&site, "dead", Some("https://127.0.0.1:1"), WRONG);
-    let serving = serve(&site);
-    until(&site, "here", "");
-    until(&site, &name, "the cluster staging at");
-    until(&site, "dead", "cannot be used now: cannot reach the server at https://127.0.0.1:1");
-    until(&site, "both", "both a name and a server");
-    until(&site, "nobody", "production of spec.destination is not known here");
-    assert!(site.object("/api/v1", "configmaps", &name).await.is_none());
-    // Other credentials are taken up while it runs, and so is that they are wrong again.
-    secret(&site, "staging", None, "token-of-engine");
-    until(&site, &name, "");
-    assert!(site.object("/api/v1", "configmaps", &name).await.is_some());
-    // What somebody changes there is watched.
+    let name = bench.app("there");
+    application(&bench, &name, &there);
+    application(&bench, "here", &json!({"name": "in-cluster", "namespace": "default"}));
+    application(&bench, "dead", &json!({"server": "https://127.0.0.1:1/", "namespace": namespace}));
+    application(&bench, "both", &json!({"server": "https://127.0.0.1:1", "name": "staging"}));
+    application(&bench, "nobody", &json!({"name": "production"}));
+    bench.run(&["example", "commit", "repo"]).expect_code(0);
+    secret(&bench, "staging", None, WRONG);
+    secret(&bench, "dead", Some("https://127.0.0.1:1"), WRONG);
+    let service = serve(&bench);
+    wait_for_condition(&bench, "here", "");
+    wait_for_condition(&bench, &name, "the cluster staging at");
+    wait_for_condition(&bench, "dead", "is unreachable: cannot reach the server at https://127.0.0.1:1");
+    wait_for_condition(&bench, "both", "both a name and a server");
+    wait_for_condition(&bench, "nobody", "production of spec.destination is unknown");
+    assert!(bench.object("/api/v1", "configmaps", &name).await.is_none());
+    // Changed credentials take effect while it runs, and so does an error in them.
+    secret(&bench, "staging", None, "token-of-engine");
+    wait_for_condition(&bench, &name, "");
+    assert!(bench.object("/api/v1", "configmaps", &name).await.is_some());
+    // Changes in that cluster are watched.
     let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
-    site.observer().patch(&path, &json!({"data": {"version": "2"}})).await.unwrap();
+    bench.observer().patch(&path, &json!({"data": {"version": "2"}})).await.unwrap();
     let healed = |found: Option<&Value>| found.is_some_and(|found| found["data"]["version"] == "1");
-    site.observer().until(&path, healed).await.unwrap();
-    // It is the same after a start, and goes on.
-    serving.signal("TERM");
-    let told = serving.finish().expect_code(0);
-    let serving = serve(&site);
-    until(&site, &name, "");
-    secret(&site, "staging", None, WRONG);
-    until(&site, &name, "the cluster staging at");
-    until(&site, "here", "");
-    let shown = site.run(&["app", "get", &name, "-o", "yaml"]).expect_code(0);
-    serving.signal("TERM");
-    let more = serving.finish().expect_code(0);
+    bench.observer().wait_until(&path, healed).await.unwrap();
+    // The same after a restart, where the operation continues.
+    service.signal("TERM");
+    let output = service.finish().expect_code(0);
+    let service = serve(&bench);
+    wait_for_condition(&bench, &name, "");
+    secret(&bench, "staging", None, WRONG);
+    wait_for_condition(&bench, &name, "the cluster staging at");
+    wait_for_condition(&bench, "here", "");
+    let shown = bench.run(&["app", "get", &name, "-o", "yaml"]).expect_code(0);
+    service.signal("TERM");
+    let more = service.finish().expect_code(0);
     for token in [WRONG, "token-of-engine"] {
-        for text in [&told.err, &told.out, &more.err, &more.out, &shown.out, &shown.err] {
+        for text in [&output.err, &output.out, &more.err, &more.out, &shown.out, &shown.err] {
             assert!(!text.contains(token), "{text}");
         }
-        assert!(!is_in(&site.state(), token), "{token} is in the state directory");
+        assert!(!is_text_in_folder(&bench.state(), token), "{token} is in the state directory");
     }
 }
 
-pub async fn a_program_gives_the_credentials_where_that_is_allowed() {
+pub async fn a_credential_program_is_used_if_permitted() {
     const VERSION: &str = "client.authentication.k8s.io/v1";
-    let site = Site::new("plugin").await;
-    let namespace = site.namespace.clone();
-    let name = site.app("there");
-    application(&site, &name, &json!({"name": "staging", "namespace": namespace}));
-    site.run(&["example", "commit", "repo"]).expect_code(0);
-    let program = site.path().join("login");
+    let bench = KubeBench::new("plugin").await;
+    let namespace = bench.namespace.clone();
+    let name = bench.app("there");
+    application(&bench, &name, &json!({"name": "staging", "namespace": namespace}));
+    bench.run(&["example", "commit", "repo"]).expect_code(0);
+    let program = bench.path().join("login");
     write_script(&program, "echo run >> \"$1\"\ncat \"$ANSWER\"");
     let program = fs::canonicalize(program).unwrap().display().to_string();
-    let gives = |text: String| {
-        let beside = site.write("answer.new", text);
+    let write_response = |text: String| {
+        let beside = bench.write("answer.new", text);
         fs::rename(&beside, beside.with_extension("json")).unwrap();
         beside.with_extension("json")
     };
@@ -176,41 +176,45 @@ pub async fn a_program_gives_the_credentials_where_that_is_allowed() {
         let status = json!({"token": token, "expirationTimestamp": "2999-01-01T00:00:00Z"});
         json!({"apiVersion": VERSION, "kind": "ExecCredential", "status": status}).to_string()
     };
-    let answer = gives(format!("no JSON, {WRONG}"));
-    let runs = site.path().join("runs");
+    let answer = write_response(format!("no JSON, {WRONG}"));
+    let runs = bench.path().join("runs");
     let provider = json!({
         "command": program, "args": [runs], "env": {"ANSWER": answer}, "apiVersion": VERSION,
     });
-    secret_with(&site, "staging", None, json!({"execProviderConfig": provider}));
-    let serving = serve(&site);
-    until(&site, &name, &format!("begin `tidegate serve` with --allow-exec-credentials {program}"));
-    serving.signal("TERM");
-    let mut told = vec![serving.finish().expect_code(0)];
-    assert!(!runs.exists(), "nothing was run that is not allowed");
+    secret_with(&bench, "staging", None, json!({"execProviderConfig": provider}));
+    let service = serve(&bench);
+    wait_for_condition(
+        &bench,
+        &name,
+        &format!("start `tidegate serve` with --allow-exec-credentials {program}"),
+    );
+    service.signal("TERM");
+    let mut output = vec![service.finish().expect_code(0)];
+    assert!(!runs.exists(), "only permitted programs ran");
 
-    let serving = serve_with(&site, &["--allow-exec-credentials", &format!("other,{program}")]);
-    until(&site, &name, "Secret staging names for credentials did not print an ExecCredential as JSON");
-    // Refused by the server, it is asked for others.
-    gives(credential(WRONG));
-    until(&site, &name, "Unauthorized");
-    gives(credential("token-of-engine"));
-    until(&site, &name, "");
-    assert!(site.object("/api/v1", "configmaps", &name).await.is_some());
-    // What it has given is good for all that is asked from then on.
+    let service = serve_with(&bench, &["--allow-exec-credentials", &format!("other,{program}")]);
+    wait_for_condition(&bench, &name, "Secret staging did not print an ExecCredential as JSON");
+    // Refused credentials are requested again.
+    write_response(credential(WRONG));
+    wait_for_condition(&bench, &name, "Unauthorized");
+    write_response(credential("token-of-engine"));
+    wait_for_condition(&bench, &name, "");
+    assert!(bench.object("/api/v1", "configmaps", &name).await.is_some());
+    // The new credentials are used for all later requests.
     let before = fs::read_to_string(&runs).unwrap();
-    site.run(&["app", "refresh", &name]).expect_code(0);
+    bench.run(&["app", "refresh", &name]).expect_code(0);
     let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
-    site.observer().patch(&path, &json!({"data": {"version": "2"}})).await.unwrap();
+    bench.observer().patch(&path, &json!({"data": {"version": "2"}})).await.unwrap();
     let healed = |found: Option<&Value>| found.is_some_and(|found| found["data"]["version"] == "1");
-    site.observer().until(&path, healed).await.unwrap();
+    bench.observer().wait_until(&path, healed).await.unwrap();
     assert_eq!(fs::read_to_string(&runs).unwrap(), before);
-    let shown = site.run(&["app", "get", &name, "-o", "yaml"]).expect_code(0);
-    serving.signal("TERM");
-    told.extend([serving.finish().expect_code(0), shown]);
+    let shown = bench.run(&["app", "get", &name, "-o", "yaml"]).expect_code(0);
+    service.signal("TERM");
+    output.extend([service.finish().expect_code(0), shown]);
     for token in [WRONG, "token-of-engine"] {
-        for ran in &told {
+        for ran in &output {
             assert!(!ran.err.contains(token) && !ran.out.contains(token), "{ran:?}");
         }
-        assert!(!is_in(&site.state(), token), "{token} is in the state directory");
+        assert!(!is_text_in_folder(&bench.state(), token), "{token} is in the state directory");
     }
 }

@@ -1,21 +1,21 @@
-//! The way to the cluster, and what is said when there is none.
+//! Connections to the cluster, and errors if there is no connection.
 
 use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::json;
-use tidegate_testkit::kube::Options;
+use tidegate_testkit::kube::{Options, User};
 
-use crate::bench::{Bench, Ran};
+use crate::bench::{Bench, CommandOutput, Running};
+use crate::kube_bench::{KubeBench, Plane};
 use crate::manifests::CONFIG;
-use crate::site::{Plane, Site};
 
-/// A sync of an application that no other test has.
-fn sync<'a>(site: &'a Site, more: &[&'a str]) -> Ran {
-    site.run(&[&["sync", "config.yaml", "--app", &site.namespace][..], more].concat())
+/// Syncs an application with a unique name.
+fn sync<'a>(bench: &'a KubeBench, more: &[&'a str]) -> CommandOutput {
+    bench.run(&[&["sync", "config.yaml", "--app", &bench.namespace][..], more].concat())
 }
 
-/// Takes a while to be ready, and something comes after it.
+/// A server that takes a while to be ready, and an object after it.
 const SERVER: &str = r#"
 apiVersion: apps/v1
 kind: Deployment
@@ -34,7 +34,7 @@ metadata:
   annotations: {argocd.argoproj.io/sync-wave: "1"}
 "#;
 
-pub async fn without_a_kubeconfig_it_says_what_to_do() {
+pub async fn a_missing_kubeconfig_error_says_what_to_do() {
     let bench = Bench::new();
     bench.write("config.yaml", CONFIG);
     let sync = ["sync", "config.yaml", "--app", "a"];
@@ -49,122 +49,123 @@ pub async fn without_a_kubeconfig_it_says_what_to_do() {
     assert!(!bench.state().exists());
 }
 
-pub async fn an_unknown_context_is_answered_with_those_there_are() {
-    let site = Site::without_namespace("context");
-    site.write("config.yaml", CONFIG);
-    let ran = sync(&site, &["--context", "nobody"]).expect_code(2);
+pub async fn an_unknown_context_error_lists_the_existing_ones() {
+    let bench = KubeBench::without_namespace("context");
+    bench.write("config.yaml", CONFIG);
+    let ran = sync(&bench, &["--context", "nobody"]).expect_code(2);
     for name in ["nobody", "engine", "observer"] {
         assert!(ran.err.contains(name), "{name}: {}", ran.err);
     }
-    assert!(!site.state().exists());
+    assert!(!bench.state().exists());
 }
 
-pub async fn a_server_that_does_not_answer_is_named() {
-    let site = Site::without_namespace("gone");
-    site.write("config.yaml", CONFIG);
-    // Nobody listens on port 1, and no other test gets it.
+pub async fn an_unresponsive_server_is_named() {
+    let bench = KubeBench::without_namespace("gone");
+    bench.write("config.yaml", CONFIG);
+    // Port 1 has no listener, and is never assigned to another test.
     let url = "https://127.0.0.1:1";
-    let file = site
+    let file = bench
         .changed_kubeconfig("gone.yaml", |config| config["clusters"][0]["cluster"]["server"] = json!(url));
-    let ran = sync(&site, &["--kubeconfig", file.to_str().unwrap()]).expect_code(1);
+    let ran = sync(&bench, &["--kubeconfig", file.to_str().unwrap()]).expect_code(1);
     assert!(ran.err.matches(url).count() == 1 && ran.err.contains("context engine"), "{}", ran.err);
-    assert!(!site.state().exists());
-    // One that takes the connection and says nothing.
+    assert!(!bench.state().exists());
+    // A server that accepts the connection without a response.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://127.0.0.1:{}", silent.local_addr().unwrap().port());
-    let file = site
+    let file = bench
         .changed_kubeconfig("silent.yaml", |config| config["clusters"][0]["cluster"]["server"] = json!(url));
     let args = ["--kubeconfig", file.to_str().unwrap(), "--request-timeout", "1s"];
-    let ran = sync(&site, &args).expect_code(1);
+    let ran = sync(&bench, &args).expect_code(1);
     assert!(ran.err.contains(&url), "{}", ran.err);
-    // Why nothing happens is said before the time is over.
-    let args = ["sync", "config.yaml", "--app", &site.namespace, "--kubeconfig", file.to_str().unwrap()];
-    let mut sync = site.start(&args);
-    let line = sync.await_line("the cluster has not answered for");
-    assert!(seconds_told(&line) <= 15, "{line}");
+    // The cause is reported before the timeout.
+    let args = ["sync", "config.yaml", "--app", &bench.namespace, "--kubeconfig", file.to_str().unwrap()];
+    let mut sync = bench.start(&args);
+    let line = sync.wait_for_line("the cluster has not answered for");
+    assert!(reported_seconds(&line) <= 15, "{line}");
     sync.signal("KILL");
     sync.finish();
 }
 
-/// The seconds in `… not answered for 7 s: …`.
-fn seconds_told(line: &str) -> u64 {
+/// Returns the seconds in `… not answered for 7 s: …`.
+fn reported_seconds(line: &str) -> u64 {
     let (_, rest) = line.split_once(" answered for ").unwrap();
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// A server that stands still is named while an operation waits, in the lines of the sync and by `explain`, and the
-/// operation goes on as soon as the server does.
-pub async fn a_server_that_stands_still_is_named_and_nothing_waits_afterwards() {
+/// The suspended server must be named in the output of the sync and by `explain`, and the operation must
+/// continue as soon as the server does.
+pub async fn a_stalled_server_is_named_and_blocks_nothing_afterwards() {
     let control = Plane::own(Options::default());
-    let site = Site::on(control.clone(), "still").await;
-    site.write("slow.yaml", SERVER);
-    let mut sync = site.start(&["sync", "slow.yaml", "--app", "a", "-n", &site.namespace]);
-    sync.await_line("waiting for Deployment");
+    let bench = KubeBench::on_plane(control.clone(), "still").await;
+    bench.write("slow.yaml", SERVER);
+    let mut sync = bench.start(&["sync", "slow.yaml", "--app", "a", "-n", &bench.namespace]);
+    sync.wait_for_line("waiting for Deployment");
     control.pause_api_server().unwrap();
-    let line = sync.await_line("the cluster has not answered for");
-    assert!(seconds_told(&line) <= 15, "{line}");
-    let ran = site.run(&["explain", "a"]).expect_code(0);
+    let line = sync.wait_for_line("the cluster has not answered for");
+    assert!(reported_seconds(&line) <= 15, "{line}");
+    let ran = bench.run(&["explain", "a"]).expect_code(0);
     assert!(ran.out.contains("the cluster has not answered for"), "{}", ran.out);
     control.resume_api_server().unwrap();
     sync.finish().expect_code(0);
 }
 
-/// Whoever connects to a server that stands still can be interrupted, whatever it wants there.
-pub async fn a_signal_ends_what_connects_to_a_server_that_stands_still() {
+/// Connections to a suspended server must be interruptible in every command.
+pub async fn a_signal_interrupts_connections_to_a_stalled_server() {
     let control = Plane::own(Options::default());
-    let site = Site::on(control.clone(), "interrupted").await;
-    site.write("slow.yaml", SERVER);
-    let mut sync = site.start(&["sync", "slow.yaml", "--app", "a", "-n", &site.namespace]);
-    sync.await_line("waiting for Deployment");
+    let bench = KubeBench::on_plane(control.clone(), "interrupted").await;
+    bench.write("slow.yaml", SERVER);
+    let mut sync = bench.start(&["sync", "slow.yaml", "--app", "a", "-n", &bench.namespace]);
+    sync.wait_for_line("waiting for Deployment");
     sync.signal("KILL");
     sync.finish();
     control.pause_api_server().unwrap();
     for args in [&["resume", "--all"][..], &["ops", "terminate", "a"]] {
-        let mut running = site.start(args);
-        running.await_line("not answered");
-        // Whoever asks why nothing goes on is told as well, and that somebody is at work.
-        let explained = site.json(&["explain", "a", "-o", "json"]);
-        let trouble = explained["trouble"].as_str().unwrap_or_default();
+        let mut running = bench.start(args);
+        running.wait_for_line("not answered");
+        // `explain` also reports the cause, and the running process.
+        let explained = bench.json(&["explain", "a", "-o", "json"]);
+        let trouble = explained["outage"].as_str().unwrap_or_default();
         assert!(trouble.contains("the cluster has not answered for"), "{explained}");
-        assert!(seconds_told(trouble) <= 15 && explained["atWork"] == true, "{explained}");
+        assert!(reported_seconds(trouble) <= 15 && explained["isRunning"] == true, "{explained}");
         running.signal("INT");
-        // The request itself would be given up after 36 s.
-        let status = running.is_over_within(Duration::from_secs(15)).expect("it goes on waiting");
+        // The request itself would fail after 36 s.
+        let status = running.wait_for_exit(Duration::from_secs(15)).expect("it keeps waiting");
         let ran = running.finish_with(status).expect_code(3);
         assert!(ran.err.contains("tidegate resume"), "{}", ran.err);
     }
     control.resume_api_server().unwrap();
-    site.run(&["resume", "--all"]).expect_code(1);
-    assert_eq!(site.json(&["ops", "list", "-o", "json"])[0]["phase"], "Failed", "the wish holds");
+    bench.run(&["resume", "--all"]).expect_code(1);
+    assert_eq!(bench.json(&["ops", "list", "-o", "json"])[0]["phase"], "Failed", "the request is kept");
 }
 
-pub async fn a_certificate_nobody_vouches_for_is_refused() {
-    let site = Site::without_namespace("tls");
-    site.write("config.yaml", CONFIG);
-    let file = site.changed_kubeconfig("tls.yaml", |config| {
+pub async fn an_untrusted_certificate_is_refused() {
+    let bench = KubeBench::without_namespace("tls");
+    bench.write("config.yaml", CONFIG);
+    let file = bench.changed_kubeconfig("tls.yaml", |config| {
         config["clusters"][0]["cluster"].as_object_mut().unwrap().remove("certificate-authority");
     });
-    let ran = sync(&site, &["--kubeconfig", file.to_str().unwrap()]).expect_code(1);
-    assert!(ran.err.contains("certificate") && ran.err.contains(site.control.url()), "{}", ran.err);
+    let ran = sync(&bench, &["--kubeconfig", file.to_str().unwrap()]).expect_code(1);
+    assert!(ran.err.contains("certificate") && ran.err.contains(bench.control.url()), "{}", ran.err);
 }
 
 pub async fn the_namespace_is_that_of_the_context() {
-    let site = Site::new("context-namespace").await;
-    site.write("config.yaml", CONFIG);
-    let namespace = json!(site.namespace);
-    let file = site.changed_kubeconfig("here.yaml", |config| {
+    let bench = KubeBench::new("context-namespace").await;
+    bench.write("config.yaml", CONFIG);
+    let namespace = json!(bench.namespace);
+    let file = bench.changed_kubeconfig("here.yaml", |config| {
         for context in config["contexts"].as_array_mut().unwrap() {
             context["context"]["namespace"] = namespace.clone();
         }
     });
-    sync(&site, &["--kubeconfig", file.to_str().unwrap()]).expect_code(0);
-    assert!(site.object("/api/v1", "configmaps", "config").await.is_some());
-    // What is said on the command line counts more.
-    let other = site.control.namespace("other").await.unwrap();
+    sync(&bench, &["--kubeconfig", file.to_str().unwrap()]).expect_code(0);
+    assert!(bench.object("/api/v1", "configmaps", "config").await.is_some());
+    // The command line takes precedence.
+    let other = bench.control.create_namespace("other").await.unwrap();
     let args = ["sync", "config.yaml", "--app", &other, "-n", &other, "--kubeconfig", file.to_str().unwrap()];
-    site.run(&args).expect_code(0);
+    bench.run(&args).expect_code(0);
     assert!(
-        site.observer()
+        bench
+            .observer()
             .find(&format!("/api/v1/namespaces/{other}/configmaps/config"))
             .await
             .unwrap()
@@ -172,12 +173,44 @@ pub async fn the_namespace_is_that_of_the_context() {
     );
 }
 
-pub async fn it_acts_as_somebody_else() {
-    let site = Site::new("impersonate").await;
-    site.write("config.yaml", CONFIG);
-    let args = ["-n", &site.namespace, "--as", "robot", "--as-group", "system:masters"];
-    sync(&site, &args).expect_code(0);
-    let writes = site.writes().await;
+pub async fn the_command_impersonates_another_user() {
+    let bench = KubeBench::new("impersonate").await;
+    bench.write("config.yaml", CONFIG);
+    let args = ["-n", &bench.namespace, "--as", "robot", "--as-group", "system:masters"];
+    sync(&bench, &args).expect_code(0);
+    let writes = bench.writes().await;
     assert!(!writes.0.is_empty());
     assert!(writes.0.iter().all(|event| event.impersonated.as_deref() == Some("robot")), "{writes:#?}");
+}
+
+/// Without USER the requester is the user name by the cluster's authentication, or by the kubeconfig.
+pub async fn the_cluster_names_the_requester() {
+    let bench = KubeBench::new("requester").await;
+    bench.write("config.yaml", CONFIG);
+    let file = bench.changed_kubeconfig("renamed.yaml", |config| {
+        let engine = config["current-context"].clone();
+        for user in config["users"].as_array_mut().unwrap() {
+            if user["name"] == engine {
+                user["name"] = json!("of-the-kubeconfig");
+            }
+        }
+        for context in config["contexts"].as_array_mut().unwrap() {
+            if context["name"] == engine {
+                context["context"]["user"] = json!("of-the-kubeconfig");
+            }
+        }
+    });
+    // Kubernetes 1.20 does not report the authenticated user.
+    let reviews = bench.observer().find("/apis/authentication.k8s.io/v1").await.unwrap();
+    let is_told = reviews.is_some_and(|all| all.to_string().contains("selfsubjectreviews"));
+    let engine = if is_told { User::ENGINE.name() } else { "of-the-kubeconfig" };
+    for (more, name) in [(&[][..], engine), (&["--as", "robot", "--as-group", "system:masters"], "robot")] {
+        let args = ["sync", "config.yaml", "--app", &bench.namespace, "-n", &bench.namespace];
+        let file = ["--kubeconfig", file.to_str().unwrap()];
+        let mut command = bench.bench.command(&[&args[..], &file, more].concat());
+        command.env_remove("USER").env_remove("LOGNAME");
+        Running::start(command).finish().expect_code(0);
+        let list = bench.json(&["ops", "list", "-o", "json"]);
+        assert_eq!(list.as_array().unwrap().last().unwrap()["initiatedBy"], name, "{more:?}");
+    }
 }

@@ -1,22 +1,22 @@
-//! A server that has our definitions judges resources as one that has Argo CD's.
+//! A server with our definitions validates resources like one with Argo CD's.
 
 use serde_json::{Value, json};
 use tidegate_model::argo::{self, AppProject, Application, ApplicationSet};
 use tidegate_testkit::kube::Options;
 
 use crate::from_argo_cd::definitions;
-use crate::site::{Plane, Site};
+use crate::kube_bench::{KubeBench, Plane};
 
 const APPLICATION: &str = "applications";
-const SET: &str = "applicationsets";
+const APPSET: &str = "applicationsets";
 const PROJECT: &str = "appprojects";
 
-/// One that has what it must have, and no more.
-fn least(plural: &str) -> Value {
+/// Returns a resource with only its required fields.
+fn minimal_resource(plural: &str) -> Value {
     let spec = json!({"project": "default", "destination": {"name": "in-cluster"}});
     let (kind, spec) = match plural {
         APPLICATION => ("Application", spec),
-        SET => (
+        APPSET => (
             "ApplicationSet",
             json!({"generators": [], "template": {"metadata": {"name": "a"}, "spec": spec}}),
         ),
@@ -25,11 +25,11 @@ fn least(plural: &str) -> Value {
     json!({"apiVersion": "argoproj.io/v1alpha1", "kind": kind, "metadata": {"name": "a"}, "spec": spec})
 }
 
-/// What stands for a field that is not there.
+/// Placeholder of an absent field.
 const ABSENT: &str = "<absent>";
 
-fn with(plural: &str, place: &str, value: &Value) -> Value {
-    let mut made = least(plural);
+fn with_field(plural: &str, place: &str, value: &Value) -> Value {
+    let mut made = minimal_resource(plural);
     let (parents, name) = place.rsplit_once('.').unwrap_or(("", place));
     let parents = parents.split('.').filter(|parent| !parent.is_empty());
     let parent = parents.fold(&mut made, |at, name| &mut at[name]);
@@ -40,10 +40,10 @@ fn with(plural: &str, place: &str, value: &Value) -> Value {
     made
 }
 
-/// A resource with one thing at one place, and whether it is taken.
+/// A resource kind, a field, its value, and whether it is accepted.
 type Row = (&'static str, &'static str, Value, bool);
 
-fn of_applications() -> Vec<Row> {
+fn application_rows() -> Vec<Row> {
     let source = |name: &str, value: Value| json!({"repoURL": "r", name: value});
     let rows = [
         ("spec.project", json!("default"), true),
@@ -81,8 +81,8 @@ fn of_applications() -> Vec<Row> {
     rows.into_iter().map(|(place, value, is_taken)| (APPLICATION, place, value, is_taken)).collect()
 }
 
-fn of_sets() -> Vec<Row> {
-    let whole = least(SET)["spec"]["template"].clone();
+fn appset_rows() -> Vec<Row> {
+    let whole = minimal_resource(APPSET)["spec"]["template"].clone();
     let list = |template: Value| json!([{"list": {"elements": [{"a": null}], "template": template}}]);
     let merged = |inner: Value| json!([{"merge": {"mergeKeys": ["a"], "generators": [inner]}}]);
     let git = |revision: Value| json!({"git": {"repoURL": "r", "revision": revision}});
@@ -118,10 +118,10 @@ fn of_sets() -> Vec<Row> {
         ("spec.strategy", step(json!({"maxUpdate": "10%", "matchExpressions": [{}]})), true),
         ("spec.strategy", step(json!({"maxUpdate": 0})), true),
     ];
-    rows.into_iter().map(|(place, value, is_taken)| (SET, place, value, is_taken)).collect()
+    rows.into_iter().map(|(place, value, is_taken)| (APPSET, place, value, is_taken)).collect()
 }
 
-fn of_projects() -> Vec<Row> {
+fn project_rows() -> Vec<Row> {
     let rows = [
         ("spec", json!({}), true),
         ("spec", json!(ABSENT), false),
@@ -142,49 +142,49 @@ fn of_projects() -> Vec<Row> {
     rows.into_iter().map(|(place, value, is_taken)| (PROJECT, place, value, is_taken)).collect()
 }
 
-/// A control plane that has the definitions of a folder.
-async fn defined(name: &str, folder: &str) -> Site {
-    let bare = Options { nodes: false, controllers: false, ..Options::default() };
-    let site = Site::on(Plane::own(bare), name).await;
+/// Returns a control plane with the definitions of a folder.
+async fn bench_with_definitions(name: &str, folder: &str) -> KubeBench {
+    let bare = Options { has_nodes: false, has_controllers: false, ..Options::default() };
+    let bench = KubeBench::on_plane(Plane::own(bare), name).await;
     if folder.is_empty() {
-        let definitions = site.run(&["crds"]).expect_code(0).out;
-        site.write("crds/crds.yaml", definitions);
+        let definitions = bench.run(&["crds"]).expect_code(0).out;
+        bench.write("crds/crds.yaml", definitions);
     }
     let folder = if folder.is_empty() { "crds" } else { folder };
-    site.run(&["sync", folder, "--app", &site.app("crds"), "--wait", "healthy"]).expect_code(0);
-    for plural in [APPLICATION, SET, PROJECT] {
-        site.observer().until(&path(&site, plural), |found| found.is_some()).await;
+    bench.run(&["sync", folder, "--app", &bench.app("crds"), "--wait", "healthy"]).expect_code(0);
+    for plural in [APPLICATION, APPSET, PROJECT] {
+        bench.observer().wait_until(&path(&bench, plural), |found| found.is_some()).await;
     }
-    site
+    bench
 }
 
-fn path(site: &Site, plural: &str) -> String {
-    format!("/apis/argoproj.io/v1alpha1/namespaces/{}/{plural}", site.namespace)
+fn path(bench: &KubeBench, plural: &str) -> String {
+    format!("/apis/argoproj.io/v1alpha1/namespaces/{}/{plural}", bench.namespace)
 }
 
-/// What would be kept of a resource, or why it is refused.
-async fn judge(site: &Site, plural: &str, resource: &Value) -> Result<Value, String> {
-    match site.observer().post(&format!("{}?dryRun=All", path(site, plural)), resource).await {
+/// Returns the stored form of a resource, or the reason of its refusal.
+async fn validate(bench: &KubeBench, plural: &str, resource: &Value) -> Result<Value, String> {
+    match bench.observer().post(&format!("{}?dryRun=All", path(bench, plural)), resource).await {
         Ok(kept) => Ok(kept),
         Err(error) if error.code == 422 => Err(error.why),
         Err(error) => panic!("{error}, of {resource}"),
     }
 }
 
-fn read(plural: &str, kept: &Value) -> Result<(), argo::Unreadable> {
+fn parse_stored(plural: &str, stored: &Value) -> Result<(), argo::InvalidResource> {
     match plural {
-        APPLICATION => argo::read::<Application>(kept).map(drop),
-        SET => argo::read::<ApplicationSet>(kept).map(drop),
-        _ => argo::read::<AppProject>(kept).map(drop),
+        APPLICATION => argo::read_resource::<Application>(stored).map(drop),
+        APPSET => argo::read_resource::<ApplicationSet>(stored).map(drop),
+        _ => argo::read_resource::<AppProject>(stored).map(drop),
     }
 }
 
-/// Taken or refused by both, kept by both as it is, and read by us.
-async fn assert_alike(theirs: &Site, ours: &Site) {
-    for (plural, place, value, is_taken) in [of_applications(), of_sets(), of_projects()].concat() {
-        let resource = with(plural, place, &value);
+/// Checks that both accept or refuse it, store it unchanged, and that we can read it.
+async fn assert_same_validation(theirs: &KubeBench, ours: &KubeBench) {
+    for (plural, place, value, is_taken) in [application_rows(), appset_rows(), project_rows()].concat() {
+        let resource = with_field(plural, place, &value);
         let (by_theirs, by_ours) =
-            (judge(theirs, plural, &resource).await, judge(ours, plural, &resource).await);
+            (validate(theirs, plural, &resource).await, validate(ours, plural, &resource).await);
         let row = format!("{plural}, {place}: {value}");
         assert_eq!(by_theirs.is_ok(), is_taken, "{row}: {by_theirs:?}");
         assert_eq!(by_ours.is_ok(), is_taken, "{row}: {by_ours:?}");
@@ -194,36 +194,37 @@ async fn assert_alike(theirs: &Site, ours: &Site) {
                 assert_eq!(by_ours.get(section), by_theirs.get(section), "{row}");
             }
         }
-        read(plural, &by_ours).unwrap_or_else(|error| panic!("{row}: {error}, of {by_ours}"));
+        parse_stored(plural, &by_ours).unwrap_or_else(|error| panic!("{row}: {error}, of {by_ours}"));
     }
 }
 
-/// What is ours alone: what Argo CD's definitions drop is kept, and an empty text in a list is taken by every server.
-async fn assert_kept(theirs: &Site, ours: &Site) {
+/// Checks our extensions: fields that Argo CD's definitions drop are stored, and every server accepts an
+/// empty string in a list.
+async fn assert_extensions_stored(theirs: &KubeBench, ours: &KubeBench) {
     for (plural, place, value) in [
         (APPLICATION, "spec.fieldOfTomorrow", json!({"a": [1, null]})),
         (APPLICATION, "spec.destination.fieldOfTomorrow", json!("b")),
-        (SET, "spec.strategy", json!({"deletionSync": {"steps": [{"maxUpdate": 1}]}})),
-        (SET, "spec.generators", json!([{"terraform": {"of": "tomorrow"}}])),
+        (APPSET, "spec.strategy", json!({"deletionSync": {"steps": [{"maxUpdate": 1}]}})),
+        (APPSET, "spec.generators", json!([{"terraform": {"of": "tomorrow"}}])),
         (PROJECT, "spec.fieldOfTomorrow", json!(true)),
     ] {
-        let resource = with(plural, place, &value);
-        let kept = judge(ours, plural, &resource).await.unwrap();
-        assert_eq!(kept["spec"], resource["spec"], "{place}");
-        read(plural, &kept).unwrap();
-        let kept = judge(theirs, plural, &resource).await.unwrap();
-        assert_ne!(kept["spec"], resource["spec"], "{place}");
+        let resource = with_field(plural, place, &value);
+        let stored = validate(ours, plural, &resource).await.unwrap();
+        assert_eq!(stored["spec"], resource["spec"], "{place}");
+        parse_stored(plural, &stored).unwrap();
+        let stored = validate(theirs, plural, &resource).await.unwrap();
+        assert_ne!(stored["spec"], resource["spec"], "{place}");
     }
     let empty = json!([{"group": "", "kind": "Secret", "name": ""}]);
-    let resource = with(APPLICATION, "spec.ignoreDifferences", &empty);
-    let kept = judge(ours, APPLICATION, &resource).await.unwrap();
-    assert_eq!(kept["spec"]["ignoreDifferences"], empty);
+    let resource = with_field(APPLICATION, "spec.ignoreDifferences", &empty);
+    let stored = validate(ours, APPLICATION, &resource).await.unwrap();
+    assert_eq!(stored["spec"]["ignoreDifferences"], empty);
 }
 
-pub async fn a_server_judges_by_ours_as_by_those_of_argo_cd() {
+pub async fn our_definitions_validate_like_those_of_argo_cd() {
     let folder = definitions().canonicalize().unwrap();
-    let theirs = defined("theirs", folder.to_str().unwrap()).await;
-    let ours = defined("ours", "").await;
-    assert_alike(&theirs, &ours).await;
-    assert_kept(&theirs, &ours).await;
+    let theirs = bench_with_definitions("theirs", folder.to_str().unwrap()).await;
+    let ours = bench_with_definitions("ours", "").await;
+    assert_same_validation(&theirs, &ours).await;
+    assert_extensions_stored(&theirs, &ours).await;
 }

@@ -1,4 +1,4 @@
-//! What `deploy/` has, on a real control plane.
+//! The installation files of `deploy/` on a real control plane.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,67 +7,68 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tidegate_testkit::kube::{Options, User};
 
+use crate::kube_bench::{KubeBench, Plane};
 use crate::kubectl::{kubectl, tool};
-use crate::site::{Plane, Site};
 
-/// A file of `deploy/`.
+/// Returns a file of `deploy/`.
 fn file(name: &str) -> String {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
     deploy.join(name).to_str().unwrap().to_owned()
 }
 
-pub async fn the_manifests_are_taken_and_the_pod_is_admitted() {
+pub async fn the_manifests_are_accepted_and_the_pod_is_admitted() {
     let control = Plane::own(Options::default());
-    let site = Site::on(control, "deploy").await;
-    site.run(&["sync", &file("chart/crds/crds.yaml"), "--app", &site.app("crds"), "--wait", "healthy"])
+    let bench = KubeBench::on_plane(control, "deploy").await;
+    bench
+        .run(&["sync", &file("chart/crds/crds.yaml"), "--app", &bench.app("crds"), "--wait", "healthy"])
         .expect_code(0);
-    // Where Applications are, and what is said of repositories and clusters.
+    // Namespace of the Applications, repositories and clusters.
     let argocd = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
-    site.observer().post("/api/v1/namespaces", &argocd).await.unwrap();
-    let app = site.app("tidegate");
-    site.run(&["sync", &file("install.yaml"), "--app", &app, "-n", "tidegate"]).expect_code(0);
-    // Its controller makes the pod, which PodSecurity must let in; there are no nodes to run it.
+    bench.observer().post("/api/v1/namespaces", &argocd).await.unwrap();
+    let app = bench.app("tidegate");
+    bench.run(&["sync", &file("install.yaml"), "--app", &app, "-n", "tidegate"]).expect_code(0);
+    // Its controller creates the pod, which PodSecurity must admit; there are no nodes to run it.
     let is_made = |pod: &Value| pod["spec"]["containers"][0]["name"] == "tidegate";
     let pod = "/api/v1/namespaces/tidegate/pods/tidegate-0";
-    let made = site.observer().until(pod, |pod| pod.is_some_and(is_made)).await.unwrap();
+    let made = bench.observer().wait_until(pod, |pod| pod.is_some_and(is_made)).await.unwrap();
     assert_eq!(made["spec"]["securityContext"]["runAsNonRoot"], json!(true));
-    the_process_may_read_what_it_is_for(&site).await;
+    assert_read_rights(&bench).await;
 }
 
-/// As whom the pod asks.
+/// User name of the pod.
 pub const ACCOUNT: &str = "system:serviceaccount:tidegate:tidegate";
-/// Rights are told to the server a moment after they are written.
-const LOOKS: usize = 1000;
+/// Maximum number of polls: rights take effect a moment after they are written.
+const MAX_POLLS: usize = 1000;
 
 /// Waits until the account has a right.
-pub async fn until_allowed(site: &Site, wanted: (&str, &str, &str)) {
-    let mut looks = 0;
-    while !may(site, wanted).await {
-        looks += 1;
-        assert!(looks < LOOKS, "{wanted:?}");
+pub async fn wait_until_allowed(bench: &KubeBench, wanted: (&str, &str, &str)) {
+    let mut read_count = 0;
+    while !has_right(bench, wanted).await {
+        read_count += 1;
+        assert!(read_count < MAX_POLLS, "{wanted:?}");
     }
 }
 
-async fn may(site: &Site, (namespace, resource, verb): (&str, &str, &str)) -> bool {
-    is_allowed(site, json!({"namespace": namespace, "resource": resource, "verb": verb})).await
+async fn has_right(bench: &KubeBench, (namespace, resource, verb): (&str, &str, &str)) -> bool {
+    is_allowed(bench, json!({"namespace": namespace, "resource": resource, "verb": verb})).await
 }
 
-async fn is_allowed(site: &Site, attributes: Value) -> bool {
+async fn is_allowed(bench: &KubeBench, attributes: Value) -> bool {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
         "spec": {"user": ACCOUNT, "resourceAttributes": attributes},
     });
     let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-    site.observer().post(path, &review).await.unwrap()["status"]["allowed"] == true
+    bench.observer().post(path, &review).await.unwrap()["status"]["allowed"] == true
 }
 
-/// The Secrets and ConfigMaps beside the Applications, and no others.
-async fn the_process_may_read_what_it_is_for(site: &Site) {
-    // Generators of ApplicationSets ask for single ones.
+/// Checks that only Secrets and ConfigMaps in the Applications' namespace can be read.
+async fn assert_read_rights(bench: &KubeBench) {
+    // Generators of ApplicationSets read single ones.
     let verbs = ["list", "watch", "get"];
     for (kind, verb) in ["secrets", "configmaps"].into_iter().flat_map(|kind| verbs.map(|verb| (kind, verb)))
     {
-        until_allowed(site, ("argocd", kind, verb)).await;
+        wait_until_allowed(bench, ("argocd", kind, verb)).await;
     }
     for forbidden in [
         ("argocd", "secrets", "create"),
@@ -78,7 +79,7 @@ async fn the_process_may_read_what_it_is_for(site: &Site) {
         ("", "secrets", "list"),
         ("", "configmaps", "watch"),
     ] {
-        assert!(!may(site, forbidden).await, "{forbidden:?}");
+        assert!(!has_right(bench, forbidden).await, "{forbidden:?}");
     }
     for (resource, subresource, verb) in [
         ("applications", "", "create"),
@@ -91,18 +92,18 @@ async fn the_process_may_read_what_it_is_for(site: &Site) {
         ("applicationsets", "finalizers", "update"),
     ] {
         let attributes = json!({"group": "argoproj.io", "namespace": "argocd", "resource": resource, "subresource": subresource, "verb": verb});
-        assert!(is_allowed(site, attributes).await, "{verb} {resource}/{subresource}");
+        assert!(is_allowed(bench, attributes).await, "{verb} {resource}/{subresource}");
     }
-    // With the rights of the manifests and the arguments of the pod, nothing is refused.
-    let mut serving =
-        site.start(&["serve", "--app-namespace=argocd", "--secrets-namespace=argocd", "--as", ACCOUNT]);
-    serving.await_line("serving 0 applications");
-    serving.signal("TERM");
-    let ended = serving.finish().expect_code(0);
-    assert!(!ended.err.contains("cannot be listed") && !ended.err.contains("forbidden"), "{}", ended.err);
+    // With the rights of the manifests and the arguments of the pod, no request is refused.
+    let mut service =
+        bench.start(&["serve", "--app-namespace=argocd", "--secrets-namespace=argocd", "--as", ACCOUNT]);
+    service.wait_for_line("managing 0 applications");
+    service.signal("TERM");
+    let ended = service.finish().expect_code(0);
+    assert!(!ended.err.contains("failed to list") && !ended.err.contains("forbidden"), "{}", ended.err);
 }
 
-/// All that the chart has to offer at once.
+/// Returns values that enable all features of the chart.
 fn everything() -> Value {
     let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]},
@@ -111,6 +112,8 @@ fn everything() -> Value {
         "image": {"repository": "registry.example.com/tidegate", "tag": "1.2.3", "pullPolicy": "Always"},
         "imagePullSecrets": [{"name": "registry"}],
         "appNamespaces": ["apps", "*"],
+        "controlNamespace": "apps",
+        "standby": true,
         "secretsNamespace": "apps",
         "onlyLabelled": true,
         "extraArgs": ["--refresh-every=1m"],
@@ -135,29 +138,29 @@ fn everything() -> Value {
     })
 }
 
-/// Fails where a value is as the chart has it by default, unless that is on already.
-fn assert_given(path: &str, default: &Value, given: &Value) {
+/// Fails if a value equals the chart's default, unless that is already enabled.
+fn assert_overridden(path: &str, default: &Value, given: &Value) {
     match default.as_object().filter(|fields| !fields.is_empty()) {
         Some(fields) => {
             for (name, default) in fields {
-                assert_given(&format!("{path}.{name}"), default, &given[name]);
+                assert_overridden(&format!("{path}.{name}"), default, &given[name]);
             }
         }
         None => {
-            assert!(!given.is_null(), "{path} of values.yaml is not tried");
-            assert!(*default == json!(true) || given != default, "{path} is tried as it is anyway");
+            assert!(!given.is_null(), "{path} of values.yaml is not tested");
+            assert!(*default == json!(true) || given != default, "{path} is already tested");
         }
     }
 }
 
-/// The definition of the Prometheus operator, as far as rules use it.
-async fn define_rules(site: &Site) {
-    let words = json!({"type": "object", "additionalProperties": {"type": "string"}});
+/// Defines the part of the Prometheus operator's definition that rules use.
+async fn define_rules(bench: &KubeBench) {
+    let text = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let rule = json!({"type": "object", "required": ["expr"], "properties": {
         "alert": {"type": "string"}, "record": {"type": "string"},
         "expr": {"x-kubernetes-int-or-string": true},
         "for": {"type": "string", "pattern": "^[0-9]+(ms|s|m|h|d|w|y)$"},
-        "labels": words, "annotations": words,
+        "labels": text, "annotations": text,
     }});
     let group = json!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string"}, "interval": {"type": "string"}, "rules": {"type": "array", "items": rule},
@@ -175,47 +178,53 @@ async fn define_rules(site: &Site) {
         },
     });
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    site.observer().post(path, &definition).await.unwrap();
+    bench.observer().post(path, &definition).await.unwrap();
     let is_there = |found: Option<&Value>| found.is_some();
-    site.observer().until("/apis/monitoring.coreos.com/v1", is_there).await;
+    bench.observer().wait_until("/apis/monitoring.coreos.com/v1", is_there).await;
 }
 
-/// Has each object tried as `kubectl apply` does it, with every field checked, and returns them as they would be.
-async fn accepted(site: &Site, name: &str, manifests: &str) -> Vec<Value> {
-    let file = site.write(&format!("{name}.yaml"), manifests);
-    let (since, file) = (site.control.mark(), file.to_str().unwrap());
+/// Runs a dry run for each object as in `kubectl apply`, with strict field validation, and returns the
+/// results.
+async fn dry_run_objects(bench: &KubeBench, name: &str, manifests: &str) -> Vec<Value> {
+    let file = bench.write(&format!("{name}.yaml"), manifests);
+    let (since, file) = (bench.control.audit_mark(), file.to_str().unwrap());
     let args = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-o", "json", "-f", file];
-    let told: Value = serde_json::from_str(&kubectl(site, &args).unwrap()).unwrap();
-    let objects = told["items"].as_array().unwrap().clone();
+    let list: Value = serde_json::from_str(&kubectl(bench, &args).unwrap()).unwrap();
+    let objects = list["items"].as_array().unwrap().clone();
     let written = manifests.lines().filter(|line| line.starts_with("kind: ")).count();
-    let asked = site.control.audit_since(since).await.unwrap().of(User::OBSERVER);
-    let asked = asked.only(|event| event.is_write());
-    assert!(asked.0.iter().all(|event| event.dry_run && event.succeeded()), "{asked:#?}");
-    assert_eq!((objects.len(), asked.0.len()), (written, written), "{name}: {:#?}", asked.summaries());
+    let audit_events = bench.control.audit_since(since).await.unwrap().by_user(User::OBSERVER);
+    let audit_events = audit_events.filter(|event| event.is_write());
+    assert!(audit_events.0.iter().all(|event| event.dry_run && event.has_succeeded()), "{audit_events:#?}");
+    assert_eq!(
+        (objects.len(), audit_events.0.len()),
+        (written, written),
+        "{name}: {:#?}",
+        audit_events.summaries()
+    );
     objects
 }
 
-/// The controller would make such a pod, with the claim as a volume.
-async fn is_admitted(site: &Site, objects: &[Value]) {
+/// Checks that the controller's pod, with the claim as a volume, is admitted.
+async fn assert_pod_admitted(bench: &KubeBench, objects: &[Value]) {
     let set = objects.iter().find(|object| object["kind"] == "StatefulSet").unwrap();
     let mut pod = set["spec"]["template"].clone();
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();
     pod["metadata"]["name"] = "tidegate-0".into();
     pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"name": "state", "emptyDir": {}}));
-    site.observer().post("/api/v1/namespaces/tidegate/pods?dryRun=All", &pod).await.unwrap();
+    bench.observer().post("/api/v1/namespaces/tidegate/pods?dryRun=All", &pod).await.unwrap();
 }
 
-fn template(site: &Site, helm: &PathBuf, more: &[&str]) -> String {
+fn template(bench: &KubeBench, helm: &PathBuf, more: &[&str]) -> String {
     let chart = file("chart");
     let args = ["template", "tidegate", &chart, "-n", "tidegate"];
-    let ran = Command::new(helm).args(args).args(more).env("HOME", site.path()).output().unwrap();
+    let ran = Command::new(helm).args(args).args(more).env("HOME", bench.path()).output().unwrap();
     assert!(ran.status.success(), "{more:?}: {}", String::from_utf8_lossy(&ran.stderr));
     String::from_utf8(ran.stdout).unwrap()
 }
 
-/// By the word of the API server, whose dry run each object has to pass.
-pub async fn what_the_chart_and_the_base_make_is_accepted() {
+/// The API server checks this: each object must pass its dry run.
+pub async fn the_output_of_the_chart_and_the_base_is_accepted() {
     let (Some(helm), Some(_)) = (tool("helm"), tool("kubectl")) else {
         eprintln!("skipped: the chart needs helm, and the base kubectl");
         return;
@@ -223,25 +232,25 @@ pub async fn what_the_chart_and_the_base_make_is_accepted() {
     let values = everything();
     let defaults: Value =
         serde_saphyr::from_str(&fs::read_to_string(file("chart/values.yaml")).unwrap()).unwrap();
-    assert_given("", &defaults, &values);
-    let bare = Options { nodes: false, controllers: false, ..Options::default() };
-    let site = Site::on(Plane::own(bare), "accepted").await;
+    assert_overridden("", &defaults, &values);
+    let bare = Options { has_nodes: false, has_controllers: false, ..Options::default() };
+    let bench = KubeBench::on_plane(Plane::own(bare), "accepted").await;
     for name in ["tidegate", "argocd", "apps", "shop", "blog"] {
         let restricted = json!({"pod-security.kubernetes.io/enforce": "restricted"});
         let metadata = json!({"name": name, "labels": restricted});
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
-        site.observer().post("/api/v1/namespaces", &namespace).await.unwrap();
+        bench.observer().post("/api/v1/namespaces", &namespace).await.unwrap();
     }
-    define_rules(&site).await;
-    let given = site.write("values.json", values.to_string());
-    let base = kubectl(&site, &["kustomize", &file("base")]).unwrap();
+    define_rules(&bench).await;
+    let given = bench.write("values.json", values.to_string());
+    let base = kubectl(&bench, &["kustomize", &file("base")]).unwrap();
     for (name, manifests) in [
         ("base", base),
-        ("chart", template(&site, &helm, &["--include-crds"])),
-        ("chart-with-everything", template(&site, &helm, &["--values", given.to_str().unwrap()])),
+        ("chart", template(&bench, &helm, &["--include-crds"])),
+        ("chart-with-everything", template(&bench, &helm, &["--values", given.to_str().unwrap()])),
     ] {
-        let objects = accepted(&site, name, &manifests).await;
-        is_admitted(&site, &objects).await;
+        let objects = dry_run_objects(&bench, name, &manifests).await;
+        assert_pod_admitted(&bench, &objects).await;
         let rules = objects.iter().any(|object| object["kind"] == "PrometheusRule");
         assert_eq!(rules, name == "chart-with-everything");
     }

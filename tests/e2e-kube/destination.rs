@@ -1,12 +1,12 @@
-//! An operation goes on where it was begun, and nowhere else.
+//! An operation continues only at its original destination.
 
 use serde_json::{Value, json};
 use tidegate_testkit::kube::{ControlPlane, Options, User};
 
+use crate::kube_bench::{KubeBench, Plane};
 use crate::manifests::{FAST, STUCK};
-use crate::site::{Plane, Site};
 
-/// Waits for ever where no controller works.
+/// Waits forever without controllers.
 const WAITING: &str = r#"
 apiVersion: apps/v1
 kind: Deployment
@@ -25,118 +25,120 @@ metadata:
   annotations: {argocd.argoproj.io/sync-wave: "1"}
 "#;
 
-/// Begins an operation that waits, and leaves it.
-fn begin(site: &Site, args: &[&str]) -> String {
-    site.write("stuck.yaml", STUCK);
-    let mut all = vec!["sync", "stuck.yaml", "--app", &site.namespace];
+/// Starts an operation that waits, and leaves it.
+fn start_and_leave(bench: &KubeBench, args: &[&str]) -> String {
+    bench.write("stuck.yaml", STUCK);
+    let mut all = vec!["sync", "stuck.yaml", "--app", &bench.namespace];
     all.extend(args);
-    let mut sync = site.start(&all);
-    sync.await_line("waiting for Deployment");
+    let mut sync = bench.start(&all);
+    sync.wait_for_line("waiting for Deployment");
     sync.signal("KILL");
     sync.finish();
-    site.newest()
+    bench.newest()
 }
 
-/// What the wave waits for comes true.
-async fn unstick(site: &Site) {
-    let path = format!("/apis/apps/v1/namespaces/{}/deployments/server", site.namespace);
-    site.observer()
+/// Fulfills the condition of the wave.
+async fn fulfill_condition(bench: &KubeBench) {
+    let path = format!("/apis/apps/v1/namespaces/{}/deployments/server", bench.namespace);
+    bench
+        .observer()
         .patch(&path, &json!({"metadata": {"annotations": {"sim.tidegate.dev/outcome": null}}}))
         .await
         .unwrap();
-    site.observer().patch(&path, &json!({"spec": {"replicas": 0}})).await.unwrap();
+    bench.observer().patch(&path, &json!({"spec": {"replicas": 0}})).await.unwrap();
 }
 
-pub async fn resume_goes_back_to_the_cluster_of_the_record() {
-    let mut site = Site::new("back").await;
-    let file = site.changed_kubeconfig("mine.yaml", |_| {});
-    // Nothing but the record says where it was.
-    site.bench.set("KUBECONFIG", "");
-    let namespace = site.namespace.clone();
-    begin(&site, &["-n", &namespace, "--kubeconfig", file.file_name().unwrap().to_str().unwrap()]);
-    let list = site.json(&["ops", "list", "-o", "json"]);
+pub async fn resume_uses_the_recorded_cluster() {
+    let mut bench = KubeBench::new("back").await;
+    let file = bench.changed_kubeconfig("mine.yaml", |_| {});
+    // Only the record contains the destination.
+    bench.bench.set_variable("KUBECONFIG", "");
+    let namespace = bench.namespace.clone();
+    start_and_leave(&bench, &["-n", &namespace, "--kubeconfig", file.file_name().unwrap().to_str().unwrap()]);
+    let list = bench.json(&["ops", "list", "-o", "json"]);
     let destination = list[0]["destination"].as_str().unwrap();
-    assert!(destination.contains("engine") && destination.contains(site.control.url()), "{destination}");
-    unstick(&site).await;
-    site.run(&["resume", "--all"]).expect_code(0);
-    site.assert_created_once("Job", "before", "killed").await;
+    assert!(destination.contains("engine") && destination.contains(bench.control.url()), "{destination}");
+    fulfill_condition(&bench).await;
+    bench.run(&["resume", "--all"]).expect_code(0);
+    bench.assert_created_once("Job", "before", "killed").await;
 }
 
 pub async fn resume_refuses_another_server() {
-    let mut site = Site::new("elsewhere").await;
-    let namespace = site.namespace.clone();
-    let id = begin(&site, &["-n", &namespace]);
-    let before = site.writes().await;
-    // The same cluster by another name: for all we know, another one.
-    let url = site.control.url().replace("127.0.0.1", "localhost");
-    let moved = site
+    let mut bench = KubeBench::new("elsewhere").await;
+    let namespace = bench.namespace.clone();
+    let id = start_and_leave(&bench, &["-n", &namespace]);
+    let before = bench.writes().await;
+    // The same cluster by another name, which might be another cluster.
+    let url = bench.control.url().replace("127.0.0.1", "localhost");
+    let moved = bench
         .changed_kubeconfig("moved.yaml", |config| config["clusters"][0]["cluster"]["server"] = json!(url));
-    site.bench.set("KUBECONFIG", moved);
+    bench.bench.set_variable("KUBECONFIG", moved);
     for args in [&["resume"][..], &["resume", &id], &["resume", &id, "--context", "observer"]] {
-        let ran = site.run(args).expect_code(4);
-        assert!(ran.err.contains(site.control.url()) && ran.err.contains(&url), "{args:?}: {}", ran.err);
+        let ran = bench.run(args).expect_code(4);
+        assert!(ran.err.contains(bench.control.url()) && ran.err.contains(&url), "{args:?}: {}", ran.err);
     }
-    let ran = site.run(&["resume", "--all"]).expect_code(3);
-    assert!(ran.err.contains("left as it is") && ran.err.contains(&url), "{}", ran.err);
-    assert_eq!(site.writes().await, before, "nothing was written there");
-    // Said how to get there, it goes on; the context may have another name now.
-    unstick(&site).await;
-    let engine = site.control.kubeconfig(User::ENGINE);
-    site.run(&["resume", &id, "--kubeconfig", engine.to_str().unwrap(), "--context", "observer"])
+    let ran = bench.run(&["resume", "--all"]).expect_code(3);
+    assert!(ran.err.contains("was not resumed") && ran.err.contains(&url), "{}", ran.err);
+    assert_eq!(bench.writes().await, before, "nothing was written there");
+    // With an explicit destination it continues; the context may have another name now.
+    fulfill_condition(&bench).await;
+    let engine = bench.control.kubeconfig(User::ENGINE);
+    bench
+        .run(&["resume", &id, "--kubeconfig", engine.to_str().unwrap(), "--context", "observer"])
         .expect_code(0);
 }
 
-/// A control plane of the test's own, of which it knows which one it is.
-async fn alone() -> Plane {
-    let options = Options { nodes: false, controllers: false, ..Options::default() };
+/// A separate control plane with a known identity.
+async fn own_plane() -> Plane {
+    let options = Options { has_nodes: false, has_controllers: false, ..Options::default() };
     let control = Plane::own(options);
-    which(&control).await;
+    cluster_uid(&control).await;
     control
 }
 
-/// The UID of `kube-system`, which a new API server makes in its first moments.
-async fn which(control: &ControlPlane) -> String {
-    let observer = control.caller(User::OBSERVER);
-    let namespace = observer.until("/api/v1/namespaces/kube-system", |found| found.is_some()).await;
-    namespace.expect("it is made soon")["metadata"]["uid"].as_str().unwrap().to_owned()
+/// Returns the UID of `kube-system`, which a new API server creates shortly after its start.
+async fn cluster_uid(control: &ControlPlane) -> String {
+    let observer = control.client(User::OBSERVER);
+    let namespace = observer.wait_until("/api/v1/namespaces/kube-system", |found| found.is_some()).await;
+    namespace.expect("it is created in time")["metadata"]["uid"].as_str().unwrap().to_owned()
 }
 
-/// As when a cluster of one's own machine is thrown away and made again: the same URL, users and context.
+/// For example when a local cluster is deleted and created again: the same URL, users and context.
 pub async fn resume_refuses_another_cluster_at_the_same_url() {
-    let control = alone().await;
-    let site = Site::on(control.clone(), "anew").await;
-    let namespace = site.namespace.clone();
-    site.write("waiting.yaml", WAITING);
+    let control = own_plane().await;
+    let bench = KubeBench::on_plane(control.clone(), "anew").await;
+    let namespace = bench.namespace.clone();
+    bench.write("waiting.yaml", WAITING);
     let sync = ["sync", "waiting.yaml", "--app", &namespace, "-n", &namespace];
-    let mut first = site.start(&sync);
-    first.await_line("waiting for Deployment");
+    let mut first = bench.start(&sync);
+    first.wait_for_line("waiting for Deployment");
     first.signal("KILL");
     first.finish();
-    let id = site.newest();
-    let before = which(&control).await;
+    let id = bench.newest();
+    let before = cluster_uid(&control).await;
 
-    control.make_anew().unwrap();
-    assert_ne!(which(&control).await, before);
-    let mark = control.mark();
+    control.replace_cluster().unwrap();
+    assert_ne!(cluster_uid(&control).await, before);
+    let mark = control.audit_mark();
     for args in [&["resume"][..], &["resume", &id], &["resume", &id, "--context", "observer"]] {
-        let ran = site.run(args).expect_code(4);
-        for words in ["another cluster", control.url(), "kube-system", "ops terminate"] {
-            assert!(ran.err.contains(words), "{words}: {}", ran.err);
+        let ran = bench.run(args).expect_code(4);
+        for text in ["a different cluster", control.url(), "kube-system", "ops terminate"] {
+            assert!(ran.err.contains(text), "{text}: {}", ran.err);
         }
     }
-    let ran = site.run(&["resume", "--all"]).expect_code(3);
-    assert!(ran.err.contains("left as it is") && ran.err.contains("another cluster"), "{}", ran.err);
-    let writes = control.audit_since(mark).await.unwrap().of(User::ENGINE).writes();
+    let ran = bench.run(&["resume", "--all"]).expect_code(3);
+    assert!(ran.err.contains("was not resumed") && ran.err.contains("a different cluster"), "{}", ran.err);
+    let writes = control.audit_since(mark).await.unwrap().by_user(User::ENGINE).successful_writes();
     assert_eq!(writes.summaries(), Vec::<String>::new(), "nothing was written there");
 
-    // What cannot go on any more can be ended, and then begun anew; nothing of the old inventory is believed.
-    site.run(&["ops", "terminate", &id]).expect_code(0);
-    let writes = control.audit_since(mark).await.unwrap().of(User::ENGINE).writes();
+    // A blocked operation can be terminated, and then started again; the old inventory is not used.
+    bench.run(&["ops", "terminate", &id]).expect_code(0);
+    let writes = control.audit_since(mark).await.unwrap().by_user(User::ENGINE).successful_writes();
     assert_eq!(writes.summaries(), Vec::<String>::new(), "there is nothing to stop");
-    assert_ne!(site.json(&["ops", "list", "-o", "json"])[0]["finishedAt"], json!(null));
-    control.caller(User::OBSERVER).post("/api/v1/namespaces", &namespace_of(&namespace)).await.unwrap();
-    let mut again = site.start(&sync);
-    again.await_line("waiting for Deployment");
+    assert_ne!(bench.json(&["ops", "list", "-o", "json"])[0]["finishedAt"], json!(null));
+    control.client(User::OBSERVER).post("/api/v1/namespaces", &namespace_of(&namespace)).await.unwrap();
+    let mut again = bench.start(&sync);
+    again.wait_for_line("waiting for Deployment");
     again.signal("KILL");
     again.finish();
     control.kill_api_server();
@@ -146,46 +148,49 @@ fn namespace_of(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// Who has rights in one namespace only.
-pub async fn who_cannot_read_which_cluster_it_is_goes_by_the_url() {
-    let site = Site::new("unseen").await;
+/// A user with rights in one namespace only.
+pub async fn without_access_to_the_cluster_identity_the_url_decides() {
+    let bench = KubeBench::new("unseen").await;
     let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
-    let user = site.control.limited_user(&[(Some(&site.namespace), all)]).await.unwrap();
-    let namespace = site.namespace.clone();
-    // Begun by who can say it, gone on with by who cannot.
-    begin(&site, &["-n", &namespace]);
-    unstick(&site).await;
-    site.run(&["resume", "--context", user.name()]).expect_code(0);
-    let asked = site.control.audit().await.unwrap().of(&user);
-    let asked = asked.only(|event| event.kind == "Namespace" && event.name == "kube-system");
-    assert!(asked.0.iter().all(|event| event.code == 403) && !asked.0.is_empty(), "{asked:#?}");
+    let user = bench.control.create_limited_user(&[(Some(&bench.namespace), all)]).await.unwrap();
+    let namespace = bench.namespace.clone();
+    // Started by a user who can read the identity, and resumed by one who cannot.
+    start_and_leave(&bench, &["-n", &namespace]);
+    fulfill_condition(&bench).await;
+    bench.run(&["resume", "--context", user.name()]).expect_code(0);
+    let audit_events = bench.control.audit().await.unwrap().by_user(&user);
+    let audit_events = audit_events.filter(|event| event.kind == "Namespace" && event.name == "kube-system");
+    assert!(
+        audit_events.0.iter().all(|event| event.code == 403) && !audit_events.0.is_empty(),
+        "{audit_events:#?}"
+    );
 }
 
-pub async fn resume_all_goes_on_with_simulated_and_real_operations() {
-    let site = Site::new("both").await;
-    let namespace = site.namespace.clone();
-    begin(&site, &["-n", &namespace]);
-    site.write("fast.yaml", FAST);
-    let mut sync = site.start(&["sync", "fast.yaml", "--app", "simulated", "--sim"]);
-    sync.await_line("waiting for hook");
+pub async fn resume_all_continues_simulated_and_real_operations() {
+    let bench = KubeBench::new("both").await;
+    let namespace = bench.namespace.clone();
+    start_and_leave(&bench, &["-n", &namespace]);
+    bench.write("fast.yaml", FAST);
+    let mut sync = bench.start(&["sync", "fast.yaml", "--app", "simulated", "--sim"]);
+    sync.wait_for_line("waiting for hook");
     sync.signal("KILL");
     sync.finish();
-    unstick(&site).await;
-    // Only the simulated one, then all.
-    let done = site.json(&["resume", "--all", "--sim", "-o", "json"]);
+    fulfill_condition(&bench).await;
+    // First only the simulated ones, then all.
+    let done = bench.json(&["resume", "--all", "--sim", "-o", "json"]);
     assert_eq!(done.as_array().unwrap().len(), 1, "{done}");
-    let done = site.json(&["resume", "--all", "-o", "json"]);
+    let done = bench.json(&["resume", "--all", "-o", "json"]);
     assert_eq!((done.as_array().unwrap().len(), &done[0]["app"]), (1, &json!(namespace)), "{done}");
-    let list = site.json(&["ops", "list", "-o", "json"]);
+    let list = bench.json(&["ops", "list", "-o", "json"]);
     assert!(list.as_array().unwrap().iter().all(|operation| operation["phase"] == "Succeeded"), "{list}");
 }
 
-pub async fn terminate_goes_back_to_the_cluster_as_well() {
-    let site = Site::new("terminate").await;
-    let namespace = site.namespace.clone();
-    let id = begin(&site, &["-n", &namespace]);
-    let ran = site.run(&["ops", "terminate", &id]).expect_code(0);
+pub async fn terminate_uses_the_recorded_cluster_as_well() {
+    let bench = KubeBench::new("terminate").await;
+    let namespace = bench.namespace.clone();
+    let id = start_and_leave(&bench, &["-n", &namespace]);
+    let ran = bench.run(&["ops", "terminate", &id]).expect_code(0);
     assert!(ran.out.contains("Failed") || ran.out.contains("terminated"), "{ran:?}");
-    let list = site.json(&["ops", "list", "-o", "json"]);
+    let list = bench.json(&["ops", "list", "-o", "json"]);
     assert_ne!(list[0]["phase"], "Running", "{list}");
 }

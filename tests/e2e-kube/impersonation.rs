@@ -1,21 +1,24 @@
-//! Operations that write as the service account that their project names, by the word of the audit log.
+//! Operations that impersonate the service account of their project, by the audit log.
 
 use serde_json::{Value, json};
 use tidegate_testkit::kube::User;
 
-use crate::applications::{create, deploys, deploys_when_told, ends, is_at_work, is_done, path, site, until};
+use crate::applications::{
+    bench_with_crds, commit_version, commit_waiting_version, complete_job, create, is_done, is_running, path,
+    wait_until,
+};
 use crate::bench::Running;
-use crate::site::Site;
+use crate::kube_bench::KubeBench;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-fn account(site: &Site, name: &str) -> String {
-    format!("system:serviceaccount:{}:{name}", site.namespace)
+fn account(bench: &KubeBench, name: &str) -> String {
+    format!("system:serviceaccount:{}:{name}", bench.namespace)
 }
 
-/// A service account that may deploy what the repository holds.
-async fn deployer(site: &Site) {
-    let (observer, namespace) = (site.observer(), &site.namespace);
+/// Creates a service account with the rights to deploy the repository.
+async fn create_deployer(bench: &KubeBench) {
+    let (observer, namespace) = (bench.observer(), &bench.namespace);
     for name in ["deployer", "other"] {
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
         observer.post(&format!("/api/v1/namespaces/{namespace}/serviceaccounts"), &account).await.unwrap();
@@ -36,116 +39,117 @@ async fn deployer(site: &Site) {
     observer.post(&format!("{RBAC}/namespaces/{namespace}/rolebindings"), &binding).await.unwrap();
 }
 
-fn accounts(site: &Site, name: &str) -> Value {
-    json!([{"server": "https://kubernetes.default.svc", "namespace": site.namespace, "defaultServiceAccount": name}])
+fn accounts(bench: &KubeBench, name: &str) -> Value {
+    json!([{"server": "https://kubernetes.default.svc", "namespace": bench.namespace, "defaultServiceAccount": name}])
 }
 
-fn serve(site: &Site, more: &[&str]) -> Running {
-    let namespace = &site.namespace;
+fn serve(bench: &KubeBench, more: &[&str]) -> Running {
+    let namespace = &bench.namespace;
     let mut args = vec!["serve", "--app-namespace", namespace, "--project-namespace", namespace];
     args.extend(["--secrets-namespace", namespace]);
     args.extend(more);
-    let mut serving = site.start(&args);
-    serving.await_line("serving");
-    serving
+    let mut service = bench.start(&args);
+    service.wait_for_line("managing");
+    service
 }
 
-/// As whom the objects of the application were written, or tried, and that everything else was done by the service itself.
-async fn writers(site: &Site, tries: bool) -> Vec<Option<String>> {
-    let asked = site.audit().await.of(User::ENGINE).0;
+/// Returns the users of the writes, or dry runs, of the application's objects, and checks that the service
+/// itself did everything else.
+async fn writers(bench: &KubeBench, tries: bool) -> Vec<Option<String>> {
+    let audit_events = bench.audit().await.by_user(User::ENGINE).0;
     let is_of_app = |kind: &str, name: &str| {
-        // A hook that is tried gets another name for that.
+        // The dry run of a hook uses another name.
         (kind == "ConfigMap" && name == "settings") || (kind == "Job" && name.starts_with("migrate"))
     };
     let is_review = |group: &str| group == "authorization.k8s.io";
-    let (written, rest): (Vec<_>, Vec<_>) = asked
+    let (written, rest): (Vec<_>, Vec<_>) = audit_events
         .into_iter()
         .filter(|event| !is_review(&event.group))
         .partition(|event| event.is_write() && is_of_app(&event.kind, &event.name));
     let acted: Vec<_> = rest.iter().filter(|event| event.impersonated.is_some()).collect();
     assert!(acted.is_empty(), "{acted:#?}");
-    assert!(rest.iter().any(|event| event.kind == "Lease" && event.is_write()), "its claim is its own");
+    assert!(rest.iter().any(|event| event.kind == "Lease" && event.is_write()), "it has a separate claim");
     let counts = written.into_iter().filter(|event| tries || !event.dry_run);
     counts.map(|event| event.impersonated).collect()
 }
 
 pub async fn operations_write_as_the_service_account_of_their_project() {
-    let mut site = site().await;
-    deployer(&site).await;
-    let observer = site.observer();
-    let core = format!("/api/v1/namespaces/{}", site.namespace);
+    let mut bench = bench_with_crds().await;
+    create_deployer(&bench).await;
+    let observer = bench.observer();
+    let core = format!("/api/v1/namespaces/{}", bench.namespace);
     let settings = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm"},
         "data": {"application.sync.impersonation.enabled": "true"},
     });
     observer.post(&format!("{core}/configmaps"), &settings).await.unwrap();
-    let projects = format!("/apis/argoproj.io/v1alpha1/namespaces/{}/appprojects", site.namespace);
+    let projects = format!("/apis/argoproj.io/v1alpha1/namespaces/{}/appprojects", bench.namespace);
     let project = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": "default"},
         "spec": {
             "sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}],
-            "destinationServiceAccounts": accounts(&site, "deployer"),
+            "destinationServiceAccounts": accounts(&bench, "deployer"),
         },
     });
     observer.post(&projects, &project).await.unwrap();
     let project = format!("{projects}/default");
-    let names = |name: &str| json!({"spec": {"destinationServiceAccounts": accounts(&site, name)}});
+    let names = |name: &str| json!({"spec": {"destinationServiceAccounts": accounts(&bench, name)}});
     let (to_other, to_none) = (names("other"), json!({"spec": {"destinationServiceAccounts": []}}));
-    site.look_from_now();
-    create(&site).await;
-    let serving = serve(&site, &[]);
-    until(&site, is_done).await;
-    let as_deployer = Some(account(&site, "deployer"));
-    let seen = writers(&site, true).await;
+    bench.reset_audit();
+    create(&bench).await;
+    let service = serve(&bench, &[]);
+    wait_until(&bench, is_done).await;
+    let as_deployer = Some(account(&bench, "deployer"));
+    let seen = writers(&bench, true).await;
     assert!(!seen.is_empty() && seen.iter().all(|one| *one == as_deployer), "{seen:?}");
 
-    // Killed within an operation, which goes on as the account that it began with, whatever is said by then.
-    site.look_from_now();
-    deploys_when_told(&site, "2");
-    let app = format!("{}/shop", path(&site));
+    // A killed operation continues with its original account, regardless of later changes.
+    bench.reset_audit();
+    commit_waiting_version(&bench, "2");
+    let app = format!("{}/shop", path(&bench));
     let refresh = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}});
     observer.patch(&app, &refresh).await.unwrap();
-    // One that has not begun acts as whoever is said then.
-    until(&site, is_at_work).await;
-    serving.signal("KILL");
-    serving.finish();
-    let settings = site.object("/api/v1", "configmaps", "settings").await.unwrap();
-    assert_eq!(settings["data"]["version"], "1", "it was killed before it was done");
+    // An operation that has not started uses the current account.
+    wait_until(&bench, is_running).await;
+    service.signal("KILL");
+    service.finish();
+    let settings = bench.object("/api/v1", "configmaps", "settings").await.unwrap();
+    assert_eq!(settings["data"]["version"], "1", "it was killed before it finished");
     observer.patch(&project, &to_other).await.unwrap();
-    let serving = serve(&site, &["--impersonate=never"]);
-    ends(&site, "migrate").await;
-    until(&site, is_done).await;
-    let settings = site.object("/api/v1", "configmaps", "settings").await.unwrap();
+    let service = serve(&bench, &["--impersonate=never"]);
+    complete_job(&bench, "migrate").await;
+    wait_until(&bench, is_done).await;
+    let settings = bench.object("/api/v1", "configmaps", "settings").await.unwrap();
     assert_eq!(settings["data"]["version"], "2");
-    // A comparison of the service that acts as nobody tries with its own rights.
-    let seen = writers(&site, false).await;
+    // A service without impersonation uses its own rights for the dry runs of a comparison.
+    let seen = writers(&bench, false).await;
     assert!(!seen.is_empty() && seen.iter().all(|one| *one == as_deployer), "{seen:?}");
-    serving.signal("TERM");
-    serving.finish().expect_code(0);
+    service.signal("TERM");
+    service.finish().expect_code(0);
 
-    // An account that may do nothing: it is said which rights are missing, and whose.
-    site.look_from_now();
-    deploys(&site, "3");
-    let serving = serve(&site, &["--impersonate"]);
-    let lacking = format!("of {}: ", account(&site, "other"));
-    let app = until(&site, |app| app["status"]["operationState"].to_string().contains(&lacking)).await;
-    let told = app["status"]["operationState"].to_string();
-    assert!(told.contains("configmaps"), "{told}");
-    let settings = site.object("/api/v1", "configmaps", "settings").await.unwrap();
+    // For an account without rights, the error names the account and the missing rights.
+    bench.reset_audit();
+    commit_version(&bench, "3");
+    let service = serve(&bench, &["--impersonate"]);
+    let lacking = format!("of {}: ", account(&bench, "other"));
+    let app = wait_until(&bench, |app| app["status"]["operationState"].to_string().contains(&lacking)).await;
+    let operation_state = app["status"]["operationState"].to_string();
+    assert!(operation_state.contains("configmaps"), "{operation_state}");
+    let settings = bench.object("/api/v1", "configmaps", "settings").await.unwrap();
     assert_eq!(settings["data"]["version"], "2");
-    let as_other = Some(account(&site, "other"));
-    let seen = site.audit().await.of(User::ENGINE).writes().0;
+    let as_other = Some(account(&bench, "other"));
+    let seen = bench.audit().await.by_user(User::ENGINE).successful_writes().0;
     let seen: Vec<_> = seen.iter().filter(|event| event.impersonated == as_other).collect();
     assert!(seen.is_empty(), "{seen:#?}");
 
-    // No account at all.
+    // Without any account.
     observer.patch(&project, &to_none).await.unwrap();
     let says = |app: &Value| {
         let conditions = app["status"]["conditions"].to_string();
         conditions.contains("no matching service account found for destination server")
             && conditions.contains("project 'default'")
     };
-    until(&site, says).await;
-    serving.signal("TERM");
-    serving.finish().expect_code(0);
+    wait_until(&bench, says).await;
+    service.signal("TERM");
+    service.finish().expect_code(0);
 }

@@ -1,7 +1,8 @@
-//! `kill -9` at random moments on a real API server: the operation always ends the same, and each hook was created
-//! once, by the word of the audit log.
+//! `kill -9` at random moments on a real API server: by the audit log, the operation must always end the
+//! same, and each hook must be created once.
 //!
-//! `TIDEGATE_KILL_ROUNDS=N` plays that many rounds, `TIDEGATE_KILL_SEED=N` repeats the moments of an earlier run.
+//! `TIDEGATE_KILL_ROUNDS=N` sets the number of rounds, `TIDEGATE_KILL_SEED=N` repeats the moments of an
+//! earlier run.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -12,30 +13,30 @@ use tidegate_testkit::effort;
 use tidegate_testkit::kube::ControlPlane;
 use tokio::task::JoinSet;
 
+use crate::kube_bench::KubeBench;
 use crate::manifests::{FAST, FAST_HOOKS};
-use crate::site::Site;
 
-/// Enough to notice what goes wrong often; the long form, and 200 rounds, look for the rest.
+/// Enough to notice frequent errors; the long form, and 200 rounds, find the rest.
 const ROUNDS: u64 = 8;
 const ROUNDS_LONG: u64 = 25;
-/// Rounds at once: they mostly wait.
+/// Number of concurrent rounds: they mostly wait.
 const WORKERS: u64 = 4;
-/// An undisturbed sync takes about this long; a kill may also come too late.
+/// About the duration of an undisturbed sync; a kill may also come too late.
 const LATEST_MILLIS: u64 = 1200;
-/// So often may a round be killed before it is left alone.
+/// Maximum number of kills in a round.
 const KILLS_MAX: u32 = 4;
 
-pub async fn killed_at_random_moments() {
+pub async fn a_sync_survives_kills_at_random_moments() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
     let rounds = effort::rounds("TIDEGATE_KILL_ROUNDS", ROUNDS, ROUNDS_LONG);
     let seed = number("TIDEGATE_KILL_SEED")
         .unwrap_or_else(|| RandomState::new().build_hasher().finish() % 1_000_000);
     println!("moments of the kills from seed {seed}; repeat them with TIDEGATE_KILL_SEED={seed}");
     let undisturbed = {
-        let site = Site::new("undisturbed").await;
-        site.write("fast.yaml", FAST);
-        site.run(&["sync", "fast.yaml", "--app", &site.namespace, "-n", &site.namespace]).expect_code(0);
-        objects(&site).await
+        let bench = KubeBench::new("undisturbed").await;
+        bench.write("fast.yaml", FAST);
+        bench.run(&["sync", "fast.yaml", "--app", &bench.namespace, "-n", &bench.namespace]).expect_code(0);
+        objects(&bench).await
     };
     assert!(undisturbed.len() >= 3, "{undisturbed:?}");
     let mut workers = JoinSet::new();
@@ -44,18 +45,18 @@ pub async fn killed_at_random_moments() {
         workers.spawn(async move {
             let mut kills = 0;
             for round in (0..rounds).filter(|round| round % WORKERS == worker) {
-                kills += play(round, seed, &undisturbed).await;
+                kills += run_round(round, seed, &undisturbed).await;
             }
             kills
         });
     }
     let kills: u32 = workers.join_all().await.into_iter().sum();
-    println!("{kills} processes killed at work in {rounds} rounds");
-    assert!(u64::from(kills) >= rounds / 2, "only {kills} kills hit a process at work: kill earlier");
+    println!("{kills} running processes killed in {rounds} rounds");
+    assert!(u64::from(kills) >= rounds / 2, "only {kills} kills hit a running process: kill earlier");
 }
 
-/// A number that follows from the seed, the round and how often it was killed already.
-fn dice(seed: u64, round: u64, kills: u32, below: u64) -> u64 {
+/// Returns a number by the seed, the round and the number of kills.
+fn random_number(seed: u64, round: u64, kills: u32, below: u64) -> u64 {
     // Splitmix64.
     let mut z = seed.wrapping_mul(0x1234_5678_9abc_def1).wrapping_add(round << 8).wrapping_add(kills.into());
     z = z.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -64,31 +65,31 @@ fn dice(seed: u64, round: u64, kills: u32, below: u64) -> u64 {
     (z ^ (z >> 31)) % below
 }
 
-/// One sync, killed up to some times, then left alone. Returns how often it was killed at work.
-async fn play(round: u64, seed: u64, undisturbed: &BTreeSet<String>) -> u32 {
-    let site = Site::new("killed").await;
-    site.write("fast.yaml", FAST);
+/// Runs one sync, killed up to some times and then undisturbed. Returns the number of effective kills.
+async fn run_round(round: u64, seed: u64, undisturbed: &BTreeSet<String>) -> u32 {
+    let bench = KubeBench::new("killed").await;
+    bench.write("fast.yaml", FAST);
     let story = format!("seed {seed}, round {round}");
-    let kills = tokio::task::block_in_place(|| kill_and_resume(&site, seed, round, &story));
-    check(&site, &story, undisturbed).await;
-    // The API server and its audit log are shared by all rounds; what is left here only costs time.
-    let path = format!("/api/v1/namespaces/{}", site.namespace);
-    site.observer().delete(&path, &Value::Null).await.unwrap();
+    let kills = tokio::task::block_in_place(|| kill_and_resume(&bench, seed, round, &story));
+    check(&bench, &story, undisturbed).await;
+    // All rounds share the API server and its audit log; remaining objects only cost time.
+    let path = format!("/api/v1/namespaces/{}", bench.namespace);
+    bench.observer().delete(&path, &Value::Null).await.unwrap();
     kills
 }
 
-fn kill_and_resume(site: &Site, seed: u64, round: u64, story: &str) -> u32 {
+fn kill_and_resume(bench: &KubeBench, seed: u64, round: u64, story: &str) -> u32 {
     let mut kills = 0;
     loop {
-        let begun = site.state().join("log").exists()
-            && site.json(&["ops", "list", "-o", "json"]).as_array().is_some_and(|list| !list.is_empty());
-        let args: &[&str] = match begun {
+        let started = bench.state().join("log").exists()
+            && bench.json(&["ops", "list", "-o", "json"]).as_array().is_some_and(|list| !list.is_empty());
+        let args: &[&str] = match started {
             true => &["resume", "--all"],
-            false => &["sync", "fast.yaml", "--app", &site.namespace, "-n", &site.namespace],
+            false => &["sync", "fast.yaml", "--app", &bench.namespace, "-n", &bench.namespace],
         };
-        let mut running = site.start(args);
-        let moment = Duration::from_millis(dice(seed, round, kills, LATEST_MILLIS));
-        let status = if kills == KILLS_MAX { None } else { running.is_over_within(moment) };
+        let mut running = bench.start(args);
+        let moment = Duration::from_millis(random_number(seed, round, kills, LATEST_MILLIS));
+        let status = if kills == KILLS_MAX { None } else { running.wait_for_exit(moment) };
         let ran = match status {
             Some(status) => running.finish_with(status),
             None => {
@@ -106,14 +107,14 @@ fn kill_and_resume(site: &Site, seed: u64, round: u64, story: &str) -> u32 {
     }
 }
 
-async fn check(site: &Site, story: &str, undisturbed: &BTreeSet<String>) {
-    let operations = site.json(&["ops", "list", "-o", "json"]);
+async fn check(bench: &KubeBench, story: &str, undisturbed: &BTreeSet<String>) {
+    let operations = bench.json(&["ops", "list", "-o", "json"]);
     let operations = operations.as_array().unwrap();
     assert_eq!(operations.len(), 1, "{story}: {operations:?}");
     assert_eq!(operations[0]["phase"], "Succeeded", "{story}: {operations:?}");
-    let writes = site.writes().await;
+    let writes = bench.writes().await;
     for hook in FAST_HOOKS {
-        site.assert_created_once("Job", hook, story).await;
+        bench.assert_created_once("Job", hook, story).await;
         let deleted =
             |event: &&tidegate_testkit::kube::AuditEvent| event.verb == "delete" && event.name == hook;
         let deletions = writes.0.iter().filter(deleted).count();
@@ -123,17 +124,17 @@ async fn check(site: &Site, story: &str, undisturbed: &BTreeSet<String>) {
             writes.summaries()
         );
     }
-    assert_eq!(&objects(site).await, undisturbed, "{story}");
+    assert_eq!(&objects(bench).await, undisturbed, "{story}");
 }
 
-/// What stays in the namespace in the end, on its way out or not made by a controller.
-async fn objects(site: &Site) -> BTreeSet<String> {
-    let observer = ControlPlane::shared().caller(tidegate_testkit::kube::User::OBSERVER);
+/// Returns the remaining objects of the namespace that are not being deleted and not created by a controller.
+async fn objects(bench: &KubeBench) -> BTreeSet<String> {
+    let observer = ControlPlane::shared().client(tidegate_testkit::kube::User::OBSERVER);
     let mut found = BTreeSet::new();
     for (api, plural) in
         [("/api/v1", "configmaps"), ("/apis/apps/v1", "deployments"), ("/apis/batch/v1", "jobs")]
     {
-        let list = observer.get(&format!("{api}/namespaces/{}/{plural}", site.namespace)).await.unwrap();
+        let list = observer.get(&format!("{api}/namespaces/{}/{plural}", bench.namespace)).await.unwrap();
         for object in list["items"].as_array().unwrap() {
             if object["metadata"]["deletionTimestamp"].is_null() {
                 let (name, data) = (&object["metadata"]["name"], &object["data"]);

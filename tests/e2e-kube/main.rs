@@ -1,7 +1,7 @@
-//! The `tidegate` command on a real control plane: what it does there, by the word of the API server's audit log.
+//! The `tidegate` command on a real control plane: its effects by the API server's audit log.
 //!
-//! Without the binaries of a control plane the tests are reported as ignored, each by its name; `scripts/kube-assets`
-//! says how to get them.
+//! Without the binaries of a control plane the tests are reported as ignored, each by its name;
+//! `scripts/kube-assets` downloads them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,7 +9,7 @@
     clippy::indexing_slicing,
     clippy::disallowed_methods,
     missing_docs,
-    reason = "tests stop at the first surprise"
+    reason = "tests may panic"
 )]
 
 #[path = "../e2e/bench.rs"]
@@ -18,41 +18,44 @@ mod bench;
 #[path = "../e2e/manifests.rs"]
 #[allow(dead_code, reason = "shared with the tests on the simulated cluster")]
 mod manifests;
-#[path = "../e2e/thirty.rs"]
-mod thirty;
+#[path = "../e2e/thirty_applications.rs"]
+mod thirty_applications;
 
 mod applications;
+mod appsets;
+mod argo_cd_takeover;
 mod cascade;
+mod child_applications;
 mod claims;
 mod clusters;
 mod connection;
+mod control_namespace;
 mod definitions;
+mod deletion_during_sync;
 mod deploy;
 mod destination;
-mod families;
 mod from_argo_cd;
 mod impersonation;
 mod kill;
+mod kube_bench;
 mod kubectl;
+mod leadership;
+mod life_cycle;
+mod manual_changes;
 mod many_kills;
 mod output;
-mod overwritten;
-mod parted;
 mod projects;
 mod real_input;
-mod replaced;
+mod refused;
+mod replaced_objects;
 mod rights;
 mod rivals;
 mod secrets;
-mod sets;
 mod shop;
-mod site;
+mod status_writes;
 mod store;
 mod sync;
-mod taken_over;
 mod volume;
-mod whole_life;
-mod written;
 
 use std::process::ExitCode;
 
@@ -64,98 +67,112 @@ fn main() -> ExitCode {
 
 fn tests() -> Vec<suite::Test> {
     let mut tests = tidegate_testkit::kube_tests![
-        applications::an_application_is_synced_and_its_status_is_read_by_everybody,
-        applications::a_killed_service_goes_on_from_what_the_resource_says,
-        applications::an_application_goes_with_what_its_finalizers_say,
-        applications::an_operation_says_of_itself_only_what_anybody_may_say,
-        applications::a_repository_is_opened_by_a_secret_of_the_cluster,
-        cascade::a_deletion_in_the_foreground_keeps_the_order_of_the_objects,
-        cascade::a_deletion_in_the_foreground_is_told_by_a_condition,
-        cascade::applications_that_were_orphaned_are_taken_back_by_the_next_set_of_their_name,
-        cascade::objects_outlive_a_deletion_in_the_foreground_that_the_policy_does_not_allow,
-        claims::a_second_sync_is_refused_and_says_by_whom,
-        claims::a_second_sync_waits_its_turn,
+        applications::an_application_is_synced_and_any_user_reads_its_status,
+        applications::a_killed_service_continues_from_the_resource,
+        applications::finalizers_determine_how_an_application_is_deleted,
+        applications::a_written_operation_gives_no_additional_rights,
+        applications::a_secret_of_the_cluster_gives_access_to_a_repository,
+        cascade::foreground_deletion_keeps_the_order_of_objects,
+        cascade::foreground_deletion_is_reported_by_a_condition,
+        cascade::orphaned_applications_are_adopted_by_the_next_appset_of_their_name,
+        cascade::objects_survive_a_foreground_deletion_that_the_policy_forbids,
+        claims::a_second_sync_is_refused_and_names_the_first,
+        claims::a_second_sync_waits_for_the_first,
         claims::a_second_sync_ends_the_first,
         claims::a_killed_sync_keeps_its_claim_for_its_resume,
-        claims::a_killed_sync_that_waited_for_the_claim_can_be_ended,
-        claims::a_sync_that_slept_for_too_long_writes_nothing_more,
-        claims::without_the_rights_there_is_a_warning,
-        claims::without_the_right_to_renew_it_no_claim_is_made,
-        claims::no_claim_is_taken_where_none_is_wanted,
-        clusters::a_cluster_that_cannot_be_used_holds_back_only_its_own_applications,
-        clusters::a_program_gives_the_credentials_where_that_is_allowed,
-        connection::without_a_kubeconfig_it_says_what_to_do,
-        connection::an_unknown_context_is_answered_with_those_there_are,
-        connection::a_server_that_does_not_answer_is_named,
-        connection::a_server_that_stands_still_is_named_and_nothing_waits_afterwards,
-        connection::a_signal_ends_what_connects_to_a_server_that_stands_still,
-        connection::a_certificate_nobody_vouches_for_is_refused,
+        claims::a_killed_sync_that_waited_for_the_claim_can_be_terminated,
+        claims::a_sync_suspended_for_too_long_writes_nothing_more,
+        claims::missing_lease_rights_cause_a_warning,
+        claims::without_the_right_to_renew_no_claim_is_created,
+        claims::no_claim_is_taken_if_none_is_requested,
+        clusters::an_unusable_cluster_blocks_only_its_own_applications,
+        clusters::a_credential_program_is_used_if_permitted,
+        connection::a_missing_kubeconfig_error_says_what_to_do,
+        connection::an_unknown_context_error_lists_the_existing_ones,
+        connection::an_unresponsive_server_is_named,
+        connection::a_stalled_server_is_named_and_blocks_nothing_afterwards,
+        connection::a_signal_interrupts_connections_to_a_stalled_server,
+        connection::an_untrusted_certificate_is_refused,
         connection::the_namespace_is_that_of_the_context,
-        connection::it_acts_as_somebody_else,
-        deploy::the_manifests_are_taken_and_the_pod_is_admitted,
-        deploy::what_the_chart_and_the_base_make_is_accepted,
-        destination::resume_goes_back_to_the_cluster_of_the_record,
+        connection::the_command_impersonates_another_user,
+        connection::the_cluster_names_the_requester,
+        deploy::the_manifests_are_accepted_and_the_pod_is_admitted,
+        deploy::the_output_of_the_chart_and_the_base_is_accepted,
+        destination::resume_uses_the_recorded_cluster,
         destination::resume_refuses_another_server,
         destination::resume_refuses_another_cluster_at_the_same_url,
-        destination::who_cannot_read_which_cluster_it_is_goes_by_the_url,
-        destination::resume_all_goes_on_with_simulated_and_real_operations,
-        destination::terminate_goes_back_to_the_cluster_as_well,
-        families::children_keep_what_the_service_writes_into_them,
-        kill::killed_at_random_moments,
+        destination::without_access_to_the_cluster_identity_the_url_decides,
+        destination::resume_all_continues_simulated_and_real_operations,
+        destination::terminate_uses_the_recorded_cluster_as_well,
+        control_namespace::objects_and_leftovers_of_argo_cd_in_another_namespace_are_found,
+        child_applications::children_keep_the_fields_that_the_service_writes,
+        kill::a_sync_survives_kills_at_random_moments,
+        leadership::two_services_run_a_hook_once,
+        leadership::a_standby_continues_when_the_first_service_is_killed,
+        leadership::a_service_that_lost_its_lease_ends,
+        leadership::a_service_waits_for_an_unavailable_api_server,
         many_kills::a_service_of_thirty_applications_survives_its_kills,
-        output::what_a_hook_writes_is_shown_while_it_runs,
-        output::a_cluster_that_serves_no_logs_is_noted_and_the_sync_goes_on,
-        overwritten::what_people_write_into_the_status_is_put_back_or_heeded,
-        overwritten::an_operation_that_was_just_asked_for_is_explained,
-        overwritten::a_project_goes_when_no_application_names_it,
+        output::hook_output_is_shown_while_the_hook_runs,
+        output::missing_logs_are_noted_and_the_sync_continues,
+        manual_changes::manual_status_changes_are_reverted_or_respected,
+        manual_changes::a_just_requested_operation_is_explained,
+        manual_changes::a_project_is_deleted_when_no_application_names_it,
+        from_argo_cd::fields_removed_from_git_are_removed_from_the_cluster,
         impersonation::operations_write_as_the_service_account_of_their_project,
-        projects::an_application_keeps_to_its_project,
-        parted::a_sync_ends_with_its_hook_when_its_application_is_gone,
-        replaced::objects_that_are_replaced_stay_in_sync,
-        rights::the_documented_roles_are_enough,
-        rights::what_is_forbidden_is_named,
+        projects::an_application_stays_within_its_project,
+        deletion_during_sync::a_sync_ends_with_its_hook_when_its_application_is_gone,
+        refused::repeated_keys_are_applied_on_the_client_side_if_permitted,
+        refused::fields_that_client_side_apply_would_remove_are_a_difference,
+        refused::unknown_fields_are_dropped_without_validation,
+        refused::an_application_with_repeated_keys_migrates,
+        refused::an_immutable_field_is_named,
+        refused::immutable_secrets_are_reported_without_values,
+        replaced_objects::replaced_objects_stay_in_sync,
+        rights::the_documented_roles_are_sufficient,
+        rights::forbidden_requests_are_named,
         rights::missing_rights_are_reported_together,
-        rivals::a_hook_that_another_operation_runs_is_left_alone,
-        secrets::a_canary_is_seen_nowhere,
-        sets::deletions::a_set_goes_by_the_steps_of_its_deletion,
-        sets::deletions::an_annotation_says_in_which_order_members_go,
-        sets::kills::a_service_of_a_set_survives_its_kills,
-        sets::rollouts::a_set_is_rolled_out_and_taken_down_in_order_by_processes_that_are_killed,
-        sets::rollouts::what_follows_a_member_that_fails_is_not_begun_until_that_is_mended,
-        sets::rollouts::people_open_the_steps_that_wait_for_them,
-        sets::rollouts::a_newer_commit_waits_for_the_end_of_a_rollout_that_is_finished,
-        sets::rollouts::a_newer_commit_supersedes_a_rollout,
+        rivals::a_running_hook_of_another_operation_is_left_alone,
+        secrets::the_canary_appears_nowhere,
+        appsets::deletions::an_appset_is_deleted_in_its_steps,
+        appsets::deletions::an_annotation_determines_the_deletion_order,
+        appsets::kills::a_service_of_an_appset_survives_its_kills,
+        appsets::rollouts::an_appset_is_rolled_out_and_deleted_in_order_despite_kills,
+        appsets::rollouts::later_steps_wait_until_a_failed_member_is_fixed,
+        appsets::rollouts::users_open_manual_steps,
+        appsets::rollouts::a_newer_commit_waits_for_a_rollout_to_finish,
+        appsets::rollouts::a_newer_commit_supersedes_a_rollout,
         shop::the_shop_is_deployed_in_order,
         shop::the_shop_survives_a_kill,
-        store::the_resources_are_shown_as_a_service_shows_them,
-        store::what_is_asked_for_in_a_resource_is_done_and_waited_for,
-        store::an_operation_under_way_is_ended_and_never_written_over,
-        store::rights_that_are_missing_and_definitions_are_named,
+        store::resources_are_shown_like_by_a_service,
+        store::requests_written_to_a_resource_are_executed_and_awaited,
+        store::a_running_operation_is_terminated_and_never_overwritten,
+        store::missing_rights_and_definitions_are_named,
         sync::a_plan_and_a_dry_run_write_nothing,
+        sync::a_claim_waiting_for_its_first_consumer_does_not_block_its_wave,
         sync::without_a_dry_run_each_object_costs_one_request,
-        sync::what_goes_when_fields_of_kubectl_are_taken_over_is_told,
-        sync::what_kubectl_applied_differs_only_where_it_differs,
-        sync::a_second_sync_writes_nothing_it_need_not,
-        sync::what_is_no_longer_wanted_is_pruned,
-        sync::what_is_no_longer_wanted_is_looked_for_where_it_was_put,
-        sync::another_team_with_an_application_of_the_same_name_loses_nothing,
-        sync::a_first_sync_lists_no_kinds_but_its_own,
-        sync::the_namespace_is_made_with_its_metadata,
-        sync::a_traced_sync_ends_though_nobody_reads_standard_error,
-        taken_over::it_goes_with_its_objects_where_only_their_namespace_may_be_seen,
-        taken_over::it_goes_with_its_objects_of_the_cluster_scope,
+        sync::fields_removed_by_the_takeover_from_kubectl_are_reported,
+        sync::objects_applied_by_kubectl_show_only_real_differences,
+        sync::a_second_sync_makes_no_unnecessary_writes,
+        sync::objects_removed_from_the_manifests_are_pruned,
+        sync::prunable_objects_are_searched_where_they_were_created,
+        sync::a_namesake_application_of_another_team_loses_nothing,
+        sync::a_first_sync_lists_only_its_own_kinds,
+        sync::the_namespace_is_created_with_its_metadata,
+        sync::a_traced_sync_ends_even_if_standard_error_is_not_read,
+        argo_cd_takeover::objects_are_deleted_with_rights_in_their_namespace_only,
+        argo_cd_takeover::cluster_scoped_objects_are_deleted_with_their_application,
         volume::thousands_of_objects_fit_into_little_memory,
-        whole_life::an_application_from_its_first_day_to_its_last,
-        written::a_status_is_written_once_a_second_at_most,
+        life_cycle::an_application_works_from_creation_to_deletion,
+        status_writes::a_status_is_written_at_most_once_a_second,
     ];
-    let real_input = real_input::argo_cd_becomes_healthy_and_stays_as_it_is;
-    let name = "real_input::argo_cd_becomes_healthy_and_stays_as_it_is";
-    tests.push(suite::Test::new(name, real_input).reading(real_input::install()));
-    let over = from_argo_cd::applications_go_over_one_at_a_time;
-    let name = "from_argo_cd::applications_go_over_one_at_a_time";
-    tests.push(suite::Test::new(name, over).reading(from_argo_cd::definitions()));
-    let judges = definitions::a_server_judges_by_ours_as_by_those_of_argo_cd;
-    let name = "definitions::a_server_judges_by_ours_as_by_those_of_argo_cd";
-    tests.push(suite::Test::new(name, judges).reading(from_argo_cd::definitions()));
+    let real_input = real_input::argo_cd_becomes_healthy_and_stays_unchanged;
+    let name = "real_input::argo_cd_becomes_healthy_and_stays_unchanged";
+    tests.push(suite::Test::new(name, real_input).with_input(real_input::install()));
+    let over = from_argo_cd::applications_migrate_one_at_a_time;
+    let name = "from_argo_cd::applications_migrate_one_at_a_time";
+    tests.push(suite::Test::new(name, over).with_input(from_argo_cd::definitions()));
+    let judges = definitions::our_definitions_validate_like_those_of_argo_cd;
+    let name = "definitions::our_definitions_validate_like_those_of_argo_cd";
+    tests.push(suite::Test::new(name, judges).with_input(from_argo_cd::definitions()));
     tests
 }

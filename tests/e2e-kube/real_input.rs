@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tidegate_testkit::kube::User;
 
-use crate::bench::Ran;
-use crate::site::Site;
+use crate::bench::CommandOutput;
+use crate::kube_bench::KubeBench;
 
-/// Beside the repository, not in it.
+/// Files outside of the repository.
 pub fn install() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/samples/argo-cd-install.yaml")
 }
 
-fn run(site: &Site, command: &str, more: &[&str]) -> Ran {
-    let (path, namespace) = (install().canonicalize().unwrap(), site.namespace.as_str());
+fn run(bench: &KubeBench, command: &str, more: &[&str]) -> CommandOutput {
+    let (path, namespace) = (install().canonicalize().unwrap(), bench.namespace.as_str());
     let base = [command, path.to_str().unwrap(), "project.yaml", "--app", namespace, "-n", namespace];
-    site.run(&[&base[..], more].concat())
+    bench.run(&[&base[..], more].concat())
 }
 
-pub async fn argo_cd_becomes_healthy_and_stays_as_it_is() {
-    let mut site = Site::new("argocd").await;
-    // A custom resource of a definition that comes with the same sync.
-    site.write(
+pub async fn argo_cd_becomes_healthy_and_stays_unchanged() {
+    let mut bench = KubeBench::new("argocd").await;
+    // A custom resource whose definition is in the same sync.
+    bench.write(
         "project.yaml",
         json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": "shop"},
@@ -31,22 +31,22 @@ pub async fn argo_cd_becomes_healthy_and_stays_as_it_is() {
         })
         .to_string(),
     );
-    run(&site, "sync", &["--wait", "healthy"]).expect_code(0);
-    assert!(site.object("/apis/argoproj.io/v1alpha1", "appprojects", "shop").await.is_some());
-    let servers = site.object("/apis/apps/v1", "deployments", "argocd-server").await.unwrap();
+    run(&bench, "sync", &["--wait", "healthy"]).expect_code(0);
+    assert!(bench.object("/apis/argoproj.io/v1alpha1", "appprojects", "shop").await.is_some());
+    let servers = bench.object("/apis/apps/v1", "deployments", "argocd-server").await.unwrap();
     assert_eq!(servers["status"]["readyReplicas"], 1, "{servers}");
     let engine = |event: &tidegate_testkit::kube::AuditEvent| event.user == User::ENGINE.name();
-    let mark = site.control.mark();
-    site.look_from_now();
-    run(&site, "sync", &["--wait", "healthy", "--sync-option", "ApplyOutOfSyncOnly=true"]).expect_code(0);
-    // In the whole cluster: definitions and roles have no namespace. Others work in namespaces of their own.
-    let writes = site.control.audit_since(mark).await.unwrap().writes().only(engine);
-    let writes = writes.only(|event| event.kind != "Lease");
-    let ours = writes.only(|event| {
-        event.namespace == site.namespace || event.namespace.is_empty() && event.name.contains("argo")
+    let mark = bench.control.audit_mark();
+    bench.reset_audit();
+    run(&bench, "sync", &["--wait", "healthy", "--sync-option", "ApplyOutOfSyncOnly=true"]).expect_code(0);
+    // Covers the whole cluster, because definitions and roles have no namespace. Other tests use their own namespaces.
+    let writes = bench.control.audit_since(mark).await.unwrap().successful_writes().filter(engine);
+    let writes = writes.filter(|event| event.kind != "Lease");
+    let ours = writes.filter(|event| {
+        event.namespace == bench.namespace || event.namespace.is_empty() && event.name.contains("argo")
     });
     assert_eq!(ours.summaries(), Vec::<String>::new());
-    run(&site, "diff", &[]).expect_code(0);
+    run(&bench, "diff", &[]).expect_code(0);
     let size = fs::metadata(install()).unwrap().len();
     assert!(size > 1_000_000, "the input is the large one");
 }

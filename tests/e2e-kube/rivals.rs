@@ -1,27 +1,28 @@
-//! Two state directories, one application, and no claim that keeps them apart: what one runs is left alone by the other.
+//! Two state directories with one application, without a claim to separate them: neither may touch the
+//! running objects of the other.
 
+use crate::kube_bench::KubeBench;
 use crate::manifests::SLOW;
-use crate::site::Site;
 
-pub async fn a_hook_that_another_operation_runs_is_left_alone() {
-    let site = Site::new("rivals").await;
-    site.write("slow.yaml", SLOW.replace("2s", "1h"));
-    site.write("quick.yaml", SLOW.replace("2s", "100ms"));
-    let app = format!("{}-app", site.namespace);
-    let args = |file: &'static str| ["sync", file, "--app", &app, "-n", &site.namespace, "--no-claim"];
-    let mut first = site.start(&args("slow.yaml"));
-    first.await_line("waiting for hook Job");
-    let id = site.newest();
-    let mut second = site.start(&[args("quick.yaml").as_slice(), &["--state-dir", "elsewhere"]].concat());
-    let line = second.await_line(&format!("operation {id} runs it"));
+pub async fn a_running_hook_of_another_operation_is_left_alone() {
+    let bench = KubeBench::new("rivals").await;
+    bench.write("slow.yaml", SLOW.replace("2s", "1h"));
+    bench.write("quick.yaml", SLOW.replace("2s", "100ms"));
+    let app = format!("{}-app", bench.namespace);
+    let args = |file: &'static str| ["sync", file, "--app", &app, "-n", &bench.namespace, "--no-claim"];
+    let mut first = bench.start(&args("slow.yaml"));
+    first.wait_for_line("waiting for hook Job");
+    let id = bench.newest();
+    let mut second = bench.start(&[args("quick.yaml").as_slice(), &["--state-dir", "elsewhere"]].concat());
+    let line = second.wait_for_line(&format!("operation {id} is running it"));
     assert!(line.contains("waiting") && line.contains("/slow"), "{line}");
-    let explained = site.run(&["explain", &app, "--state-dir", "elsewhere"]).expect_code(0);
-    assert!(explained.out.contains(&format!("operation {id} runs it")), "{}", explained.out);
-    let hook = site.writes().await.only(|event| event.kind == "Job" && event.name == "slow").summaries();
-    assert_eq!(hook.len(), 1, "it was created, and nothing else: {hook:#?}");
+    let explained = bench.run(&["explain", &app, "--state-dir", "elsewhere"]).expect_code(0);
+    assert!(explained.out.contains(&format!("operation {id} is running it")), "{}", explained.out);
+    let hook = bench.writes().await.filter(|event| event.kind == "Job" && event.name == "slow").summaries();
+    assert_eq!(hook.len(), 1, "it was only created: {hook:#?}");
     // Its own operation may end it.
-    site.run(&["ops", "terminate", &id]).expect_code(0);
+    bench.run(&["ops", "terminate", &id]).expect_code(0);
     first.finish().expect_code(1);
     second.finish().expect_code(0);
-    assert_eq!(site.creations("Job", "slow").await, 2);
+    assert_eq!(bench.creations("Job", "slow").await, 2);
 }

@@ -1,18 +1,20 @@
-//! A canary in a Secret of a real API server: shown by no command, with all traces on, and in no file it leaves.
+//! A canary in a Secret of a real API server: no command may print it, with all traces enabled, and no
+//! remaining file may contain it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::bench::Ran;
-use crate::site::Site;
+use crate::bench::CommandOutput;
+use crate::kube_bench::KubeBench;
 
 const CANARY: &str = "Canary 7d41 value!";
-/// Its base64.
-const ENCODED: &str = "Q2FuYXJ5IDdkNDEgdmFsdWUh";
+/// Its base64 form.
+const CANARY_BASE64: &str = "Q2FuYXJ5IDdkNDEgdmFsdWUh";
 /// `another value`.
 const ANOTHER: &str = "YW5vdGhlciB2YWx1ZQ==";
 
-/// Its base64 stands in `data` of one of them. The server quotes the label it refuses, and what is no base64.
+/// Returns manifests, one of which has the base64 form in `data`. The server quotes the label that it refuses, and
+/// invalid base64.
 fn manifests(refused: &str) -> String {
     format!(
         r#"
@@ -34,12 +36,12 @@ metadata:
 data: {{a: b}}
 ---
 {refused}"#,
-        encoded = ENCODED
+        encoded = CANARY_BASE64
     )
 }
 
-/// Each is refused, and in other words.
-const REFUSED: [(&str, &str); 5] = [
+/// Each is refused with another message.
+const REFUSED_MANIFESTS: [(&str, &str); 5] = [
     ("nothing", ""),
     (
         "a label",
@@ -59,11 +61,11 @@ const REFUSED: [(&str, &str); 5] = [
     ),
 ];
 
-fn shows(bytes: &[u8]) -> Option<String> {
-    // Debug output escapes nothing of it; a dump of bytes would show it as numbers.
+fn has_canary(bytes: &[u8]) -> Option<String> {
+    // Debug output leaves it unescaped; a dump of bytes would print numbers.
     let numbers = format!("{:?}", CANARY.as_bytes());
     let hex: String = CANARY.bytes().map(|byte| format!("{byte:02x}")).collect();
-    let parts = ["Canary 7d41", &ENCODED[..12], numbers.trim_matches(['[', ']']), hex.as_str()];
+    let parts = ["Canary 7d41", &CANARY_BASE64[..12], numbers.trim_matches(['[', ']']), hex.as_str()];
     parts.iter().find_map(|part| {
         let at = bytes.windows(part.len()).position(|window| window == part.as_bytes())?;
         let from = at.saturating_sub(200);
@@ -71,10 +73,10 @@ fn shows(bytes: &[u8]) -> Option<String> {
     })
 }
 
-fn clean(what: &str, ran: &Ran) {
+fn assert_clean(what: &str, ran: &CommandOutput) {
     for text in [&ran.out, &ran.err] {
-        if let Some(place) = shows(text.as_bytes()) {
-            panic!("{what} shows it: …{place}…");
+        if let Some(place) = has_canary(text.as_bytes()) {
+            panic!("{what} contains it: …{place}…");
         }
     }
 }
@@ -88,56 +90,56 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-pub async fn a_canary_is_seen_nowhere() {
-    let mut site = Site::new("canary").await;
-    site.bench.set("TIDEGATE_LOG", "trace");
-    let namespace = site.namespace.clone();
-    for (number, (what, refused)) in REFUSED.into_iter().enumerate() {
-        site.write("shop.yaml", manifests(refused));
-        let app = site.app(&format!("shop{number}"));
+pub async fn the_canary_appears_nowhere() {
+    let mut bench = KubeBench::new("canary").await;
+    bench.bench.set_variable("TIDEGATE_LOG", "trace");
+    let namespace = bench.namespace.clone();
+    for (number, (what, refused)) in REFUSED_MANIFESTS.into_iter().enumerate() {
+        bench.write("shop.yaml", manifests(refused));
+        let app = bench.app(&format!("shop{number}"));
         let to = ["shop.yaml", "--app", &app, "-n", &namespace];
         let code = i32::from(number > 0);
-        clean(&format!("plan with {what}"), &site.run(&[&["plan"][..], &to].concat()));
-        // What stands openly in another kind of object is shown by a diff, and only there.
+        assert_clean(&format!("plan with {what}"), &bench.run(&[&["plan"][..], &to].concat()));
+        // A plain value in another kind of object is displayed in differences only.
         let openly = !refused.is_empty() && !refused.contains("kind: Secret");
         let diff = |more: &[&str]| {
-            let mut ran = site.run(&[&["diff"][..], &to, more].concat());
+            let mut ran = bench.run(&[&["diff"][..], &to, more].concat());
             if openly {
                 ran.out.clear();
             }
-            clean(&format!("diff {more:?} with {what}"), &ran);
+            assert_clean(&format!("diff {more:?} with {what}"), &ran);
         };
         diff(&[]);
-        let ran = site.run(&[&["sync"][..], &to, &["--no-dry-run"]].concat());
-        clean(&format!("sync with {what}"), &ran);
-        // The file is refused while it is read, or the object by the server.
+        let ran = bench.run(&[&["sync"][..], &to, &["--no-dry-run"]].concat());
+        assert_clean(&format!("sync with {what}"), &ran);
+        // The file is refused by the parser, or the object by the server.
         assert!(ran.code() == code || (code == 1 && ran.code() == 2), "{what}: {}", ran.out);
         assert!(ran.code() == 2 || ran.err.contains("TRACE"), "{what}: the traces are on");
-        let json = site
+        let json = bench
             .run(&[&["sync"][..], &to, &["-o", "json", "--retry", "1", "--retry-backoff", "10ms"]].concat());
-        clean(&format!("sync -o json with {what}"), &json);
+        assert_clean(&format!("sync -o json with {what}"), &json);
         diff(&["-o", "json"]);
         for command in [&["ops", "show", &app][..], &["ops", "log", &app, "-o", "json"], &["explain", &app]] {
-            clean(&command.join(" "), &site.run(command));
+            assert_clean(&command.join(" "), &bench.run(command));
         }
     }
-    // Somebody else owns the field now, and then the value changes: both are told of.
+    // Another manager owns the field now, and then the value changes: both are reported.
     let path = format!("/api/v1/namespaces/{namespace}/secrets/credentials");
     let theirs = serde_json::json!({"data": {"password": ANOTHER}});
-    site.observer().patch(&path, &theirs).await.unwrap();
-    site.write("shop.yaml", manifests(""));
+    bench.observer().patch(&path, &theirs).await.unwrap();
+    bench.write("shop.yaml", manifests(""));
     for args in [&["diff"][..], &["plan"], &["sync"]] {
-        let app = site.app("shop0");
+        let app = bench.app("shop0");
         let to = ["shop.yaml", "--app", &app, "-n", &namespace];
-        let ran = site.run(&[args, &to].concat());
-        clean(&format!("{args:?} after somebody else"), &ran);
+        let ran = bench.run(&[args, &to].concat());
+        assert_clean(&format!("{args:?} after another client"), &ran);
         assert!(!ran.out.contains("another value") && !ran.out.contains(ANOTHER));
     }
-    let left = files(&site.state());
+    let left = files(&bench.state());
     assert!(left.len() > 5, "{left:?}");
     for path in left {
-        if let Some(place) = shows(&fs::read(&path).unwrap()) {
-            panic!("{} shows it: …{place}…", path.display());
+        if let Some(place) = has_canary(&fs::read(&path).unwrap()) {
+            panic!("{} contains it: …{place}…", path.display());
         }
     }
 }

@@ -1,7 +1,8 @@
-//! `tidegate serve` with a repository that is reached by SSH: the real `ssh`, and a real sshd on loopback with keys of its own. What
-//! it was asked is read from its own log and from the program that it runs.
+//! `tidegate serve` with a repository over SSH: the real `ssh`, and a real sshd on loopback with its own
+//! keys. Its requests are read from its log and from the program that it runs.
 //!
-//! Without an OpenSSH server the tests are reported as ignored, each by its name; `TIDEGATE_REQUIRE_SSHD=1` makes them fail.
+//! Without an OpenSSH server the tests are reported as ignored, each by its name; `TIDEGATE_REQUIRE_SSHD=1`
+//! makes them fail.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,7 +10,7 @@
     clippy::indexing_slicing,
     clippy::disallowed_methods,
     missing_docs,
-    reason = "tests stop at the first surprise"
+    reason = "tests may panic"
 )]
 
 #[path = "../e2e/bench.rs"]
@@ -26,7 +27,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 /// A test and its name.
 type Test = (&'static str, fn());
 
-/// A list of tests from the paths of functions.
+/// Creates a list of tests from the paths of functions.
 macro_rules! tests {
     ($($path:path),* $(,)?) => {
         [$((stringify!($path), $path as fn())),*]
@@ -37,32 +38,32 @@ const REQUIRED: &str = "TIDEGATE_REQUIRE_SSHD";
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let missing = sshd::missing();
+    let missing = sshd::missing_requirement();
     let is_required = std::env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0");
     if let Some(missing) = &missing {
-        eprintln!("SKIPPED: the tests of repositories by SSH. {missing}");
+        eprintln!("SKIPPED: tests of repositories over SSH. {missing}");
     }
     let trial = |(name, test): Test| {
-        let why = missing.clone().unwrap_or_default();
+        let reason = missing.clone().unwrap_or_default();
         let (is_absent, name) = (missing.is_some(), name.to_owned());
         let shown = if is_absent && !is_required { format!("{name} (no sshd)") } else { name };
-        Trial::test(shown, move || if is_absent { Err(Failed::from(why)) } else { passed(test) })
+        Trial::test(shown, move || if is_absent { Err(Failed::from(reason)) } else { run_test(test) })
             .with_ignored_flag(is_absent && !is_required)
     };
     libtest_mimic::run(&arguments, tests().into_iter().map(trial).collect()).exit_code()
 }
 
-fn passed(test: fn()) -> Result<(), Failed> {
+fn run_test(test: fn()) -> Result<(), Failed> {
     test();
     Ok(())
 }
 
 fn tests() -> Vec<Test> {
     tests![
-        repositories::a_push_is_synced_whatever_the_server_knows_of_protocols,
-        repositories::a_host_that_only_a_proxy_reaches_is_reached_and_its_key_is_checked,
-        repositories::another_host_or_an_unknown_one_is_refused_and_nothing_is_applied,
-        repositories::a_key_that_the_server_does_not_know_is_named_by_its_secret,
+        repositories::a_push_is_synced_with_any_git_protocol,
+        repositories::a_host_behind_a_proxy_is_reached_and_its_key_is_checked,
+        repositories::a_wrong_or_unknown_host_key_is_refused_and_nothing_is_applied,
+        repositories::a_key_that_the_server_refuses_is_named_by_its_secret,
     ]
     .to_vec()
 }

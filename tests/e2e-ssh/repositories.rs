@@ -7,33 +7,33 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tidegate_testkit::proxy::Proxy;
 
-use crate::bench::{Bench, Ran, Running};
-use crate::sshd::{Keys, Sshd, run};
+use crate::bench::{Bench, CommandOutput, Running};
+use crate::sshd::{KeyPair, Sshd, run};
 
 struct Stage {
     bench: Bench,
     server: Sshd,
-    /// What the server lets in.
-    key: Keys,
-    /// The address of the repository, as the Application has it.
+    /// Key that the server accepts.
+    key: KeyPair,
+    /// Address of the repository in the Application.
     url: String,
 }
 
 impl Stage {
     fn new(config: &str) -> Self {
-        Self::at(config, Sshd::url)
+        Self::with_url(config, Sshd::url)
     }
 
-    /// With another address than that of the server.
-    fn at(config: &str, url: impl Fn(&Sshd, &Path) -> String) -> Self {
+    /// Uses an address other than the server's.
+    fn with_url(config: &str, url: impl Fn(&Sshd, &Path) -> String) -> Self {
         let bench = Bench::new();
-        let key = Keys::new(bench.path(), "deploy");
+        let key = KeyPair::new(bench.path(), "deploy");
         let server = Sshd::start(bench.path(), &key, config);
         let url = url(&server, &bench.path().join("served/repo.git"));
         let stage = Self { bench, server, key, url };
         run(Command::new("git")
             .args(["init", "--quiet", "--bare", "--initial-branch=main"])
-            .arg(stage.bare()));
+            .arg(stage.bare_repository()));
         stage.push("1");
         let app = json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "one"},
@@ -49,11 +49,11 @@ impl Stage {
         stage
     }
 
-    fn bare(&self) -> PathBuf {
+    fn bare_repository(&self) -> PathBuf {
         self.bench.path().join("served/repo.git")
     }
 
-    /// Makes a commit and pushes it.
+    /// Creates a commit and pushes it.
     fn push(&self, value: &str) {
         let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"value": value},
@@ -62,16 +62,20 @@ impl Stage {
         self.bench.run(&["example", "commit", "work"]).expect_code(0);
         let work = self.bench.path().join("work");
         let mut push = Command::new("git");
-        push.env("HOME", self.bench.path()).arg("-C").arg(work).args(["push", "--quiet"]).arg(self.bare());
+        push.env("HOME", self.bench.path())
+            .arg("-C")
+            .arg(work)
+            .args(["push", "--quiet"])
+            .arg(self.bare_repository());
         run(push.arg("HEAD:main"));
     }
 
-    /// A Secret with a key, and the hosts that are known.
-    fn repositories(&self, key: &Keys, hosts: &str) {
-        self.repositories_through(None, key, hosts);
+    /// Writes a Secret with a key, and the known hosts.
+    fn write_repository_secret(&self, key: &KeyPair, hosts: &str) {
+        self.write_repository_secret_with_proxy(None, key, hosts);
     }
 
-    fn repositories_through(&self, proxy: Option<&str>, key: &Keys, hosts: &str) {
+    fn write_repository_secret_with_proxy(&self, proxy: Option<&str>, key: &KeyPair, hosts: &str) {
         let mut secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "given", "labels": {"argocd.argoproj.io/secret-type": "repository"}},
@@ -89,21 +93,21 @@ impl Stage {
     }
 
     fn serve(&self) -> Running {
-        let mut serving =
+        let mut service =
             self.bench.start(&["serve", "--sim", "--apps", "apps", "--repositories", "given", "-vv"]);
-        serving.await_line("serving");
-        serving
+        service.wait_for_line("managing");
+        service
     }
 
-    fn until(&self, is_met: impl Fn(&Value) -> bool) -> Value {
+    fn wait_until(&self, is_met: impl Fn(&Value) -> bool) -> Value {
         let get = || self.bench.json(&["app", "get", "one", "-o", "json"]);
         let found = std::iter::repeat_with(get).take(3000).find(|app| is_met(app));
         found.unwrap_or_else(|| panic!("{}", get()))
     }
 
-    /// Waits until it says that it cannot be compared, in these words.
-    fn until_refused(&self, words: &str) -> Value {
-        self.until(|app| {
+    /// Waits for a comparison error with this text.
+    fn wait_until_refused(&self, words: &str) -> Value {
+        self.wait_until(|app| {
             let conditions = app["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let says = |one: &Value| one["message"].as_str().unwrap().contains(words);
             conditions.iter().any(|one| one["type"] == "ComparisonError" && says(one))
@@ -114,21 +118,21 @@ impl Stage {
         self.bench.run(&["app", "refresh", "one"]).expect_code(0);
     }
 
-    fn wait(&self) {
+    fn wait_until_synced(&self) {
         self.bench.run(&["app", "wait", "one", "--timeout", "10m"]).expect_code(0);
     }
 
-    /// What there is of the application in the cluster.
-    fn value(&self) -> Option<Value> {
+    /// Returns the value of the application's object in the cluster.
+    fn deployed_value(&self) -> Option<Value> {
         let objects = self.bench.json(&["sim", "objects", "-o", "json"]);
         let list = objects.as_array().or_else(|| objects["objects"].as_array()).unwrap().clone();
         let map = list.iter().find(|one| one["kind"] == "ConfigMap" && one["metadata"]["name"] == "a");
         map.map(|one| one["data"]["value"].clone())
     }
 
-    /// Ends the service; no key is in what it and the commands have said, or among what it has left.
-    fn end(&self, serving: Running, keys: &[&Keys]) {
-        let mut said: Vec<Ran> = [
+    /// Ends the service; checks that no key is in any output or remaining file.
+    fn stop(&self, service: Running, keys: &[&KeyPair]) {
+        let mut outputs: Vec<CommandOutput> = [
             &["app", "get", "one", "-o", "yaml"][..],
             &["app", "explain", "one"],
             &["app", "list", "-o", "json"],
@@ -137,20 +141,20 @@ impl Stage {
         .into_iter()
         .map(|command| self.bench.run(command).expect_code(0))
         .collect();
-        serving.signal("TERM");
-        said.push(serving.finish().expect_code(0));
+        service.signal("TERM");
+        outputs.push(service.finish().expect_code(0));
         let holds = |folder: PathBuf, text: &str| {
             let found = Command::new("grep").args(["-rqaF", text]).arg(folder).status().unwrap();
             found.success()
         };
         for secret in keys.iter().flat_map(|key| key.secrets()) {
-            for ran in &said {
-                assert!(!ran.out.contains(secret) && !ran.err.contains(secret), "a key is shown: {ran:?}");
+            for ran in &outputs {
+                assert!(!ran.out.contains(secret) && !ran.err.contains(secret), "a key is printed: {ran:?}");
             }
-            assert!(!holds(self.bench.state(), secret), "a key is among the state");
+            assert!(!holds(self.bench.state(), secret), "a key is in the state directory");
         }
         let last = keys.last().and_then(|key| key.secrets().pop().map(str::to_owned)).unwrap();
-        assert!(holds(self.bench.path().join("given"), &last), "the search finds what is there");
+        assert!(holds(self.bench.path().join("given"), &last), "the search finds existing objects");
         let mirrors = self.bench.state().join("repositories");
         let left = fs::read_dir(mirrors).into_iter().flatten().map(|entry| entry.unwrap().file_name());
         let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("ssh-")).collect();
@@ -158,96 +162,111 @@ impl Stage {
     }
 }
 
-/// Most servers of the field take the newer protocol; an sshd as Debian installs it is not told that it is asked for.
-pub fn a_push_is_synced_whatever_the_server_knows_of_protocols() {
+/// Most servers accept the newer protocol; the sshd of a default Debian installation does not receive the
+/// request for it.
+pub fn a_push_is_synced_with_any_git_protocol() {
     for (config, protocol) in [("AcceptEnv GIT_PROTOCOL", "version=2"), ("", "no")] {
         let stage = Stage::new(config);
-        stage.repositories(&stage.key, &stage.server.known(&stage.server.host.public));
-        let serving = stage.serve();
-        stage.wait();
-        assert_eq!(stage.value(), Some("1".into()));
-        let command = format!("{protocol} git-upload-pack '{}'", stage.bare().display());
-        let asked = stage.server.asked();
-        assert!(asked.len() >= 2 && asked.iter().all(|one| *one == command), "{asked:?}");
+        stage.write_repository_secret(&stage.key, &stage.server.known_hosts_entry(&stage.server.host.public));
+        let service = stage.serve();
+        stage.wait_until_synced();
+        assert_eq!(stage.deployed_value(), Some("1".into()));
+        let command = format!("{protocol} git-upload-pack '{}'", stage.bare_repository().display());
+        let audit_events = stage.server.take_requests();
+        assert!(
+            audit_events.len() >= 2 && audit_events.iter().all(|one| *one == command),
+            "{audit_events:?}"
+        );
         stage.push("2");
         stage.refresh();
-        stage.until(|app| app["status"]["history"].as_array().is_some_and(|all| all.len() == 2));
-        stage.wait();
-        assert_eq!(stage.value(), Some("2".into()));
-        stage.end(serving, &[&stage.key]);
+        stage.wait_until(|app| app["status"]["history"].as_array().is_some_and(|all| all.len() == 2));
+        stage.wait_until_synced();
+        assert_eq!(stage.deployed_value(), Some("2".into()));
+        stage.stop(service, &[&stage.key]);
         let Stage { server, .. } = stage;
         let log = server.end();
         assert!(log.contains("Accepted publickey for") && !log.contains("Failed"), "{log}");
     }
 }
 
-/// The host has no address that anybody could look up, and its key is known under its own name.
-pub fn a_host_that_only_a_proxy_reaches_is_reached_and_its_key_is_checked() {
+/// The host has no resolvable address, and its key is known under its own name.
+pub fn a_host_behind_a_proxy_is_reached_and_its_key_is_checked() {
     for (scheme, port, named) in
         [("http", "", "git.example.invalid"), ("socks5", ":2222", "[git.example.invalid]:2222")]
     {
-        let stage = Stage::at("AcceptEnv GIT_PROTOCOL", |server, path| {
+        let stage = Stage::with_url("AcceptEnv GIT_PROTOCOL", |server, path| {
             format!("ssh://{}@git.example.invalid{port}{}", server.user, path.display())
         });
         let proxy = Proxy::start(&stage.server.address());
-        let other = Keys::new(stage.bench.path(), "other");
+        let other = KeyPair::new(stage.bench.path(), "other");
         let through = |user: &str, host: &str| {
             let proxy = format!("{scheme}://{user}@{}", proxy.address());
-            stage.repositories_through(Some(&proxy), &stage.key, &format!("{named} {host}\n"));
+            stage.write_repository_secret_with_proxy(Some(&proxy), &stage.key, &format!("{named} {host}\n"));
         };
         through("me:hunter2", &other.public);
-        let serving = stage.serve();
-        stage.until_refused("the key of its host is another one than argocd-ssh-known-hosts-cm says");
+        let service = stage.serve();
+        stage.wait_until_refused("its host key differs from the one in argocd-ssh-known-hosts-cm");
         through("me:hunter3", &stage.server.host.public);
         stage.refresh();
-        stage.until_refused("there is no way through the proxy");
-        assert_eq!((stage.value(), stage.server.asked()), (None, Vec::new()), "nobody was let in");
-        proxy.asked();
+        stage.wait_until_refused("cannot connect through the proxy");
+        assert_eq!(
+            (stage.deployed_value(), stage.server.take_requests()),
+            (None, Vec::new()),
+            "all requests were rejected"
+        );
+        proxy.requests();
         through("me:hunter2", &stage.server.host.public);
         stage.refresh();
-        stage.wait();
-        assert_eq!(stage.value(), Some("1".into()));
+        stage.wait_until_synced();
+        assert_eq!(stage.deployed_value(), Some("1".into()));
         let port = port.trim_start_matches(':');
-        let asked = proxy.asked();
+        let audit_events = proxy.requests();
         let line = format!("git.example.invalid:{}", if port.is_empty() { "22" } else { port });
-        assert!(!asked.is_empty() && asked.iter().all(|one| one.contains(&line)), "{asked:?}");
-        stage.end(serving, &[&stage.key]);
+        assert!(
+            !audit_events.is_empty() && audit_events.iter().all(|one| one.contains(&line)),
+            "{audit_events:?}"
+        );
+        stage.stop(service, &[&stage.key]);
     }
 }
 
-pub fn another_host_or_an_unknown_one_is_refused_and_nothing_is_applied() {
+pub fn a_wrong_or_unknown_host_key_is_refused_and_nothing_is_applied() {
     let stage = Stage::new("AcceptEnv GIT_PROTOCOL");
-    let other = Keys::new(stage.bench.path(), "other");
-    stage.repositories(&stage.key, &stage.server.known(&other.public));
-    let serving = stage.serve();
-    let app = stage.until_refused("the key of its host is another one than argocd-ssh-known-hosts-cm says");
+    let other = KeyPair::new(stage.bench.path(), "other");
+    stage.write_repository_secret(&stage.key, &stage.server.known_hosts_entry(&other.public));
+    let service = stage.serve();
+    let app = stage.wait_until_refused("its host key differs from the one in argocd-ssh-known-hosts-cm");
     assert_eq!(app["status"]["sync"]["status"], "Unknown");
-    // Other hosts are known, and this one is not.
-    stage.repositories(&stage.key, &format!("example.com {}\n", other.public));
+    // Other hosts are known, but not this one.
+    stage.write_repository_secret(&stage.key, &format!("example.com {}\n", other.public));
     stage.refresh();
-    stage.until_refused("the key of its host is not known; make sure that it is the right host");
-    assert_eq!(stage.value(), None, "nothing is applied");
-    assert_eq!(stage.server.asked(), Vec::<String>::new(), "nobody was let in");
-    // What is right counts with the next look.
-    stage.repositories(&stage.key, &stage.server.known(&stage.server.host.public));
+    stage.wait_until_refused("its host key is unknown; verify the host");
+    assert_eq!(stage.deployed_value(), None, "nothing is applied");
+    assert_eq!(stage.server.take_requests(), Vec::<String>::new(), "all requests were rejected");
+    // The correct key takes effect at the next refresh.
+    stage.write_repository_secret(&stage.key, &stage.server.known_hosts_entry(&stage.server.host.public));
     stage.refresh();
-    stage.wait();
-    assert_eq!(stage.value(), Some("1".into()));
-    stage.end(serving, &[&stage.key]);
+    stage.wait_until_synced();
+    assert_eq!(stage.deployed_value(), Some("1".into()));
+    stage.stop(service, &[&stage.key]);
 }
 
-pub fn a_key_that_the_server_does_not_know_is_named_by_its_secret() {
+pub fn a_key_that_the_server_refuses_is_named_by_its_secret() {
     let stage = Stage::new("AcceptEnv GIT_PROTOCOL");
-    let other = Keys::new(stage.bench.path(), "other");
-    stage.repositories(&other, &stage.server.known(&stage.server.host.public));
-    let serving = stage.serve();
-    stage.until_refused("the server does not accept sshPrivateKey of Secret given");
-    assert_eq!((stage.value(), stage.server.asked()), (None, Vec::new()), "nothing is read or applied");
-    stage.repositories(&stage.key, &stage.server.known(&stage.server.host.public));
+    let other = KeyPair::new(stage.bench.path(), "other");
+    stage.write_repository_secret(&other, &stage.server.known_hosts_entry(&stage.server.host.public));
+    let service = stage.serve();
+    stage.wait_until_refused("the server does not accept sshPrivateKey of Secret given");
+    assert_eq!(
+        (stage.deployed_value(), stage.server.take_requests()),
+        (None, Vec::new()),
+        "nothing is read or applied"
+    );
+    stage.write_repository_secret(&stage.key, &stage.server.known_hosts_entry(&stage.server.host.public));
     stage.refresh();
-    stage.wait();
-    assert_eq!(stage.value(), Some("1".into()));
-    stage.end(serving, &[&other, &stage.key]);
+    stage.wait_until_synced();
+    assert_eq!(stage.deployed_value(), Some("1".into()));
+    stage.stop(service, &[&other, &stage.key]);
     let Stage { server, key, .. } = stage;
     let log = server.end();
     let fingerprint = run(Command::new("ssh-keygen").arg("-lf").arg(key.path()));

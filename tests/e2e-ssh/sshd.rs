@@ -1,4 +1,4 @@
-//! An sshd on loopback, as whoever runs the tests, that gives out what is below one folder.
+//! An sshd on loopback, running as the current user, which provides the repositories below one folder.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -9,46 +9,46 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-/// It begins itself anew for each connection, and has to know where it is.
+/// It executes itself again for each connection, and needs its absolute path.
 const PROGRAM: &str = "/usr/sbin/sshd";
-/// Run by the administrator, it wants this folder to be there.
+/// `sshd` requires this folder when it runs as root.
 const PRIVATE: &str = "/run/sshd";
-/// Newer ones keep whoever was refused from coming again for a while; older ones do not know this.
-const LENIENT: &str = "PerSourcePenalties no";
-/// Somebody else may take a port that was free a moment ago.
+/// Newer versions temporarily block refused clients; older ones do not have this option.
+const NO_PENALTIES: &str = "PerSourcePenalties no";
+/// Maximum number of attempts: another process may take a free port.
 const PORTS_TRIED: usize = 20;
 
-/// What is not here of what these tests need.
-pub fn missing() -> Option<String> {
+/// Returns the missing requirement of these tests, if any.
+pub fn missing_requirement() -> Option<String> {
     let advice = "Debian has it in openssh-server and git";
     if !Path::new(PROGRAM).is_file() {
-        return Some(format!("There is no {PROGRAM} here; {advice}."));
+        return Some(format!("{PROGRAM} is missing; {advice}."));
     }
     let is_there = |name: &&str| {
         let folders = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&folders).any(|folder| folder.join(name).is_file())
     };
     let absent = ["ssh", "ssh-keygen", "git"].into_iter().find(|name| !is_there(name))?;
-    Some(format!("There is no {absent} here; {advice}."))
+    Some(format!("{absent} is missing; {advice}."))
 }
 
-/// Runs a program that must succeed, with nobody's configuration, and gives back what it prints.
+/// Runs a program that must succeed, without user configuration, and returns its output.
 pub fn run(command: &mut Command) -> String {
     let output = command.env("GIT_CONFIG_NOSYSTEM", "1").stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A pair of keys.
-pub struct Keys {
+/// A key pair.
+pub struct KeyPair {
     file: PathBuf,
-    /// As a Secret has it.
+    /// Private key as in a Secret.
     pub private: String,
-    /// Kind and key, without a comment.
+    /// Type and key, without a comment.
     pub public: String,
 }
 
-impl Keys {
+impl KeyPair {
     pub fn new(folder: &Path, name: &str) -> Self {
         let file = folder.join(name);
         run(Command::new("ssh-keygen")
@@ -65,49 +65,49 @@ impl Keys {
         &self.file
     }
 
-    /// The lines of the private key that tell it from others.
+    /// Returns the lines of the private key that are specific to it.
     pub fn secrets(&self) -> Vec<&str> {
         let lines: Vec<&str> = self.private.lines().filter(|line| !line.starts_with("-----")).collect();
-        // The first one says what kind of key it is.
-        assert!(lines.len() > 2, "that is no private key");
+        // The first one only encodes the type.
+        assert!(lines.len() > 2, "invalid private key");
         lines[1..].to_vec()
     }
 }
 
-/// A server. It ends when it is dropped.
+/// A server, which ends when dropped.
 pub struct Sshd {
     child: Child,
     port: u16,
     pub user: String,
-    pub host: Keys,
-    asked: PathBuf,
+    pub host: KeyPair,
+    request_file: PathBuf,
     log: Arc<Mutex<String>>,
-    reading: Option<JoinHandle<()>>,
+    log_reader: Option<JoinHandle<()>>,
 }
 
 impl Sshd {
-    /// One that lets in whoever has the private key of `allowed`. `more`: what else its configuration says.
-    pub fn start(folder: &Path, allowed: &Keys, more: &str) -> Self {
+    /// Starts a server that accepts the private key of `allowed`. `more` is additional configuration.
+    pub fn start(folder: &Path, allowed: &KeyPair, more: &str) -> Self {
         let folder = folder.join("sshd");
         fs::create_dir(&folder).unwrap();
-        let host = Keys::new(&folder, "host");
+        let host = KeyPair::new(&folder, "host");
         fs::write(folder.join("authorized_keys"), format!("{}\n", allowed.public)).unwrap();
-        let asked = folder.join("asked");
+        let request_file = folder.join("asked");
         let answer = folder.join("answer");
         let script = format!(
             "printf '%s %s\\n' \"${{GIT_PROTOCOL:-no}}\" \"$SSH_ORIGINAL_COMMAND\" >> '{}'\n\
              export GIT_CONFIG_NOSYSTEM=1 HOME='{}'\nexec sh -c \"$SSH_ORIGINAL_COMMAND\"\n",
-            asked.display(),
+            request_file.display(),
             folder.display()
         );
         fs::write(&answer, script).unwrap();
-        fs::write(&asked, "").unwrap();
+        fs::write(&request_file, "").unwrap();
         if fs::metadata("/proc/self").unwrap().uid() == 0 {
             fs::create_dir_all(PRIVATE).unwrap();
         }
         let user = run(Command::new("id").arg("-un"));
         let path = |name: &str| folder.join(name).display().to_string();
-        // Temporary folders are in one that everybody may write to, which strict modes refuse.
+        // Temporary folders have a world-writable parent, which strict modes refuse.
         let config = |port: u16, more: &str| {
             let text = format!(
                 "ListenAddress 127.0.0.1\nPort {port}\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
@@ -121,40 +121,40 @@ impl Sshd {
             folder.join("config")
         };
         let mut is_lenient = Command::new(PROGRAM);
-        is_lenient.arg("-tf").arg(config(1, LENIENT)).stdin(Stdio::null()).stderr(Stdio::null());
-        let lenient = if is_lenient.status().unwrap().success() { LENIENT } else { "" };
-        let begun = (0..PORTS_TRIED).find_map(|_| {
+        is_lenient.arg("-tf").arg(config(1, NO_PENALTIES)).stdin(Stdio::null()).stderr(Stdio::null());
+        let lenient = if is_lenient.status().unwrap().success() { NO_PENALTIES } else { "" };
+        let started = (0..PORTS_TRIED).find_map(|_| {
             let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-            let begun = begin(&config(port, &format!("{more}\n{lenient}")));
-            begun.map(|(child, log, reading)| (port, child, log, reading))
+            let started = try_start(&config(port, &format!("{more}\n{lenient}")));
+            started.map(|(child, log, reading)| (port, child, log, reading))
         });
-        let (port, child, log, reading) = begun.expect("there is a free port");
-        Self { child, port, user, host, asked, log, reading: Some(reading) }
+        let (port, child, log, reading) = started.expect("there is a free port");
+        Self { child, port, user, host, request_file, log, log_reader: Some(reading) }
     }
 
-    /// The address of a repository.
+    /// Returns the address of a repository.
     pub fn url(&self, path: &Path) -> String {
         format!("ssh://{}@127.0.0.1:{}{}", self.user, self.port, path.display())
     }
 
-    /// Where it listens: `host:port`.
+    /// Returns its address: `host:port`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// What is known of its host, where that has a key.
-    pub fn known(&self, key: &str) -> String {
+    /// Returns the known-hosts entry of its host with a key.
+    pub fn known_hosts_entry(&self, key: &str) -> String {
         format!("[127.0.0.1]:{} {key}\n", self.port)
     }
 
-    /// What it was asked for since this was asked last: protocol and command.
-    pub fn asked(&self) -> Vec<String> {
-        let text = fs::read_to_string(&self.asked).unwrap();
-        fs::write(&self.asked, "").unwrap();
+    /// Returns the requests since the last call: protocol and command.
+    pub fn take_requests(&self) -> Vec<String> {
+        let text = fs::read_to_string(&self.request_file).unwrap();
+        fs::write(&self.request_file, "").unwrap();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// All that it has written into its log until it ended.
+    /// Ends the server and returns its log.
     pub fn end(mut self) -> String {
         self.stop();
         self.log.lock().unwrap().clone()
@@ -163,7 +163,7 @@ impl Sshd {
     fn stop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
-        if let Some(reading) = self.reading.take() {
+        if let Some(reading) = self.log_reader.take() {
             reading.join().unwrap();
         }
     }
@@ -175,20 +175,21 @@ impl Drop for Sshd {
     }
 }
 
-type Begun = (Child, Arc<Mutex<String>>, JoinHandle<()>);
+type StartedServer = (Child, Arc<Mutex<String>>, JoinHandle<()>);
 
-/// Nothing where it does not get so far as to listen, as when its port is taken; what else is wrong ends the test.
-fn begin(config: &Path) -> Option<Begun> {
+/// Starts the server; returns `None` if it cannot listen, as when its port is taken. Other errors end the
+/// test.
+fn try_start(config: &Path) -> Option<StartedServer> {
     let mut command = Command::new(PROGRAM);
     command.args(["-D", "-e", "-f"]).arg(config);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let mut said = String::new();
+    let mut text = String::new();
     for line in &mut lines {
-        said.push_str(&format!("{line}\n"));
+        text.push_str(&format!("{line}\n"));
         if line.contains("Server listening on") {
-            let log = Arc::new(Mutex::new(said));
+            let log = Arc::new(Mutex::new(text));
             let kept = Arc::clone(&log);
             let reading = thread::spawn(move || {
                 for line in lines {
@@ -199,6 +200,6 @@ fn begin(config: &Path) -> Option<Begun> {
         }
     }
     drop(child.wait());
-    assert!(said.contains("already in use"), "{said}");
+    assert!(text.contains("already in use"), "{text}");
     None
 }

@@ -1,29 +1,29 @@
-//! Texts that others have written are shown as texts, whatever is in them.
+//! Untrusted texts are displayed as text, regardless of their content.
 
 use std::fs;
 
 use serde_json::json;
 
 use crate::browser::{Browser, key};
-use crate::service::{Different, OPERATOR, READER, Service, folder};
+use crate::service::{ExampleOptions, OPERATOR, READER, Service, example_folder};
 
-/// What would run, if any text became markup or an address became code.
+/// Detects text that becomes markup or an address that becomes code.
 const MARKUP: &str = "<img src=x onerror=window.hit=1><script>window.hit=1</script>";
 const BREAKS: &str = "</script></title></textarea>\\\"'><svg onload=window.hit=1>";
 
-/// Nothing of a view, or of a question, has become markup or code, and links lead to the web.
+/// Checks that no part of a view or a dialog has become markup or code, and that links lead to the web.
 #[track_caller]
-fn is_safe(browser: &Browser) {
-    let told = browser.run(
+fn assert_safe(browser: &Browser) {
+    let response = browser.run(
         "const bad = [...document.querySelectorAll('main img, main script, main iframe, dialog img, dialog script, dialog iframe, [onerror], [onload]')].length;
          const links = [...document.querySelectorAll('a[href]')].map((one) => one.protocol).filter((one) => !/^https?:$/.test(one));
          return [window.hit ?? null, bad, links]",
     );
-    assert_eq!(told, json!([null, 0, []]));
+    assert_eq!(response, json!([null, 0, []]));
 }
 
-pub fn texts_of_others_are_texts() {
-    let bench = folder(&Different { has_no_set: true, ..Different::default() });
+pub fn untrusted_texts_are_displayed_as_text() {
+    let bench = example_folder(&ExampleOptions { has_no_appset: true, ..ExampleOptions::default() });
     let application = format!(
         "apiVersion: argoproj.io/v1alpha1
 kind: Application
@@ -72,28 +72,28 @@ stringData:
         breaks = json!(BREAKS),
     );
     bench.write("fleet/repo/frontend/words.yaml", configuration);
-    // Nobody syncs it, so that it differs.
+    // Not synced, so that it differs.
     let path = bench.path().join("fleet/frontend.yaml");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("    automated:\n      prune: true\n      selfHeal: true\n", "")).unwrap();
     bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
     let service = Service::in_folder(bench);
-    service.until("/api/v1/applications?name=hostile", |found| found["matching"] == 1);
+    service.wait_until("/api/v1/applications?name=hostile", |found| found["total"] == 1);
     let mut browser = service.browser(OPERATOR);
-    browser.await_text("4 Applications");
-    is_safe(&browser);
+    browser.wait_for_text("4 Applications");
+    assert_safe(&browser);
     browser.open("/applications/argocd/hostile");
-    browser.await_text("<img src=x onerror=window.hit=1>");
-    // Links lead to the web or are none.
+    browser.wait_for_text("<img src=x onerror=window.hit=1>");
+    // Links lead to the web, or are plain text.
     let links = "[...document.querySelectorAll('dl.terms a[rel]')].map((one) => one.href).join()";
-    browser.until(&format!("{links} === 'https://example.com/?q=%3Cb%3E'"));
-    browser.await_text("Conditions");
-    is_safe(&browser);
-    // A difference shows the text, and of a Secret nothing.
+    browser.wait_until(&format!("{links} === 'https://example.com/?q=%3Cb%3E'"));
+    browser.wait_for_text("Conditions");
+    assert_safe(&browser);
+    // A difference contains the text, except for a Secret.
     browser.open("/applications/argocd/frontend");
-    browser.until("document.querySelectorAll('details.differs').length > 1");
+    browser.wait_until("document.querySelectorAll('details.differs').length > 1");
     browser.run("document.querySelectorAll('details.differs').forEach((one) => { one.open = true; })");
-    browser.await_text(MARKUP);
+    browser.wait_for_text(MARKUP);
     assert!(
         !browser
             .run("return document.documentElement.outerHTML")
@@ -101,40 +101,41 @@ stringData:
             .unwrap()
             .contains("the-canary-of-this-test")
     );
-    is_safe(&browser);
-    // What a person says is a text as well.
+    assert_safe(&browser);
+    // User input is text as well.
     service
         .post("/api/v1/applications/argocd/frontend/sync", &json!({"reason": format!("{BREAKS} {MARKUP}")}));
-    let id = service.newest("frontend");
-    service.until(&format!("/api/v1/operations/{id}"), |one| !one["finishedAt"].is_null());
+    let id = service.newest_operation("frontend");
+    service.wait_until(&format!("/api/v1/operations/{id}"), |one| !one["finishedAt"].is_null());
     browser.open(&format!("/operations/{id}"));
-    browser.until("document.querySelector('.facts')");
-    browser.await_text(MARKUP);
-    is_safe(&browser);
-    // In a picture that is kept, too.
-    let picture = browser.saved("save the timeline");
+    browser.wait_until("document.querySelector('.facts')");
+    browser.wait_for_text(MARKUP);
+    assert_safe(&browser);
+    // In a saved picture, too.
+    let picture = browser.read_download("save the timeline");
     assert!(
         picture.contains("&lt;img src=x") && !picture.contains("<img") && !picture.contains("<script"),
         "{picture}"
     );
     browser.open("/applications/argocd/frontend");
-    browser.press("Sync…");
+    browser.press_button("Sync…");
     browser.click("#field-resources summary");
-    browser.await_text("Asked for by ann: ");
-    is_safe(&browser);
-    browser.key(key::ESCAPE);
-    // Addresses that nobody made lead nowhere.
+    browser.wait_for_text("Requested by ann: ");
+    assert_safe(&browser);
+    browser.press_key(key::ESCAPE);
+    // Forged addresses have no effect.
     for path in [
         "/applications/argocd/%3Cimg%20src%3Dx%20onerror%3Dwindow.hit%3D1%3E",
         "/operations/%3Cscript%3E",
         "/?name=%3Cimg%20src%3Dx%20onerror%3Dwindow.hit%3D1%3E#%22%3E%3Cimg",
     ] {
         browser.open(path);
-        browser
-            .until("document.querySelector('h1') && document.getElementById('main').textContent.length > 20");
-        is_safe(&browser);
+        browser.wait_until(
+            "document.querySelector('h1') && document.getElementById('main').textContent.length > 20",
+        );
+        assert_safe(&browser);
     }
-    // Nor may anything be run that is not a file of the page.
+    // No script outside of the page's files can run either.
     let refused = browser.run(
         "const script = document.createElement('script');
          try { script.text = 'window.hit = 2'; } catch (error) { return error.name; }
@@ -148,11 +149,11 @@ stringData:
         .cloned()
         .collect();
     assert!(elsewhere.is_empty(), "{elsewhere:?}");
-    service.end();
+    service.stop();
 }
 
-/// An ApplicationSet of whose Applications one is in each step, one in none, and one has no name that an Application may have.
-fn hostile_set() -> String {
+/// Returns an ApplicationSet with one Application in each step, one in none, and one with an invalid name.
+fn hostile_appset() -> String {
     format!(
         "apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet
@@ -169,16 +170,16 @@ spec:
   generators:
     - list:
         elements:
-          - {{name: one, env: {markup}}}
-          - {{name: two, env: {address}}}
-          - {{name: three, env: {breaks}}}
-          - {{name: {markup}, env: {address}}}
+          - {{name: one, env: dev}}
+          - {{name: two, env: qa}}
+          - {{name: three, env: other}}
+          - {{name: {markup}, env: qa}}
   strategy:
     type: RollingSync
     rollingSync:
       steps:
-        - matchExpressions: [{{key: env, operator: In, values: [{markup}]}}]
-        - matchExpressions: [{{key: env, operator: In, values: [{address}]}}]
+        - matchExpressions: [{{key: env, operator: In, values: [dev, {markup}]}}]
+        - matchExpressions: [{{key: env, operator: In, values: [qa, {address}]}}]
     deletionOrder: Reverse
   template:
     metadata:
@@ -193,12 +194,12 @@ spec:
 ",
         markup = json!(MARKUP),
         breaks = json!(BREAKS),
-        gate = json!(GATE),
+        gate = json!(UNDEFINED_GATE),
         address = json!(ADDRESS),
     )
 }
 
-/// A gate that is closed for a reason that looks otherwise than it is.
+/// Returns a gate that is closed for a deceptive reason.
 fn hostile_gate() -> String {
     let message = json!(format!("'{MARKUP}'"));
     format!(
@@ -206,104 +207,113 @@ fn hostile_gate() -> String {
     )
 }
 
-/// The name of a gate that nobody has defined.
-const GATE: &str = "<img src=x onerror=window.hit=1>";
+/// Name of an undefined gate.
+const UNDEFINED_GATE: &str = "<img src=x onerror=window.hit=1>";
 const ADDRESS: &str = "javascript:window.hit=1";
 
-pub fn texts_of_a_set_and_its_rollout_are_texts() {
-    let bench = folder(&Different { has_no_set: true, ..Different::default() });
-    bench.write("fleet/hostile.yaml", hostile_set());
+pub fn texts_of_an_appset_and_its_rollout_are_displayed_as_text() {
+    let bench = example_folder(&ExampleOptions { has_no_appset: true, ..ExampleOptions::default() });
+    bench.write("fleet/hostile.yaml", hostile_appset());
     bench.write("gates.yaml", hostile_gate());
-    let service = Service::with(bench, &["--listen", "0", "--tokens", "tokens", "--gates", "gates.yaml"]);
+    let service =
+        Service::with_options(bench, &["--listen", "0", "--tokens", "tokens", "--gates", "gates.yaml"]);
     let set = "/api/v1/applicationsets/argocd/hostile";
     let mut browser = service.browser(OPERATOR);
     browser.open("/applicationsets/argocd/hostile");
-    // What its steps select, who is refused, and who is in no step.
+    // Selectors of the steps, refused Applications, and Applications outside of all steps.
     let step = |step: usize| format!("document.querySelectorAll('.step')[{step}].textContent");
-    browser.until(&format!("{}.includes('Held') && {0}.includes({})", step(0), json!(MARKUP)));
-    browser.until(&format!("{}.includes({})", step(1), json!(format!("Gatescel:office, {GATE}"))));
-    browser.until("document.querySelector('.outside .tile').dataset.key === 'three'");
-    browser.await_text("Not made or not changed");
-    browser.await_text(&format!("{} is no name of an Application", json!(MARKUP)));
-    is_safe(&browser);
-    // What people say.
-    let reason = format!("{BREAKS} {MARKUP}");
-    browser.press("Pause…");
-    browser.write("#field-reason", &reason);
-    browser.press("confirm");
-    browser.await_text(&reason);
-    is_safe(&browser);
-    service.post(&format!("{set}/resume"), &json!({"reason": reason}));
-    browser.press("Approve…");
-    browser.until(&format!(
-        "document.querySelector('dialog').textContent.includes({})",
-        json!(format!("Step 1 (env in ({MARKUP}))"))
+    browser.wait_until(&format!("{}.includes('Held') && {0}.includes({})", step(0), json!(MARKUP)));
+    browser.wait_until(&format!(
+        "{}.includes({})",
+        step(1),
+        json!(format!("Gatescel:office, {UNDEFINED_GATE}"))
     ));
-    is_safe(&browser);
-    browser.write("#field-reason", &reason);
-    browser.press("confirm");
-    // What a gate says, and what it is called.
+    browser.wait_until("document.querySelector('.outside .tile').dataset.key === 'three'");
+    browser.wait_for_text("Not created or not updated");
+    browser.wait_for_text(&format!("invalid Application name {}", json!(MARKUP)));
+    assert_safe(&browser);
+    // User input.
+    let reason = format!("{BREAKS} {MARKUP}");
+    browser.press_button("Pause…");
+    browser.type_text("#field-reason", &reason);
+    browser.press_button("confirm");
+    browser.wait_for_text(&reason);
+    assert_safe(&browser);
+    service.post(&format!("{set}/resume"), &json!({"reason": reason}));
+    browser.press_button("Approve…");
+    browser.wait_until(&format!(
+        "document.querySelector('dialog').textContent.includes({})",
+        json!(format!("Step 1 (env in (dev, {MARKUP}))"))
+    ));
+    assert_safe(&browser);
+    browser.type_text("#field-reason", &reason);
+    browser.press_button("confirm");
+    // Message and name of a gate.
     let awaited = "document.querySelector('ul.awaited').textContent";
-    browser.until(&format!(
+    browser.wait_until(&format!(
         "{awaited}.includes({}) && {awaited}.includes({})",
         json!(format!("Namespace hostile: {MARKUP}")),
-        json!(format!("gate {GATE}"))
+        json!(format!("gate {UNDEFINED_GATE}"))
     ));
-    is_safe(&browser);
-    // An approval is not what it waits for.
-    browser.until("!document.querySelector('[data-do=\"Approve…\"]')");
-    // What would be: a rollout, and the deletion, in the view and in the question.
-    let selects = json!(format!("env in ({ADDRESS})"));
-    browser.press("preview-rollout");
-    browser
-        .until(&format!("document.querySelectorAll('.foreseen .card')[1].textContent.includes({selects})"));
-    browser.press("preview");
-    browser.until(&format!(
+    assert_safe(&browser);
+    // The Application isn't waiting for an approval.
+    browser.wait_until("!document.querySelector('[data-do=\"Approve…\"]')");
+    // Previews of a rollout and of the deletion, in the view and in the dialog.
+    let selects = json!(format!("env in (qa, {ADDRESS})"));
+    browser.press_button("preview-rollout");
+    browser.wait_until(&format!(
+        "document.querySelectorAll('.foreseen .card')[1].textContent.includes({selects})"
+    ));
+    browser.press_button("preview");
+    browser.wait_until(&format!(
         "document.querySelector('[aria-labelledby=preview] ol').textContent.includes({})",
-        json!(format!("Step 1 (env in ({MARKUP}))"))
+        json!(format!("Step 1 (env in (dev, {MARKUP}))"))
     ));
-    is_safe(&browser);
-    browser.press("Delete…");
-    browser.until(&format!("document.querySelector('dialog ol').textContent.includes({selects})"));
-    is_safe(&browser);
-    browser.key(key::ESCAPE);
-    // The list of all says what is wrong with the set, and who waits for it.
+    assert_safe(&browser);
+    browser.press_button("Delete…");
+    browser.wait_until(&format!("document.querySelector('dialog ol').textContent.includes({selects})"));
+    assert_safe(&browser);
+    browser.press_key(key::ESCAPE);
+    // The list displays the error of the ApplicationSet, and its waiting Applications.
     browser.open("/");
-    browser.until(&format!("document.querySelector('.card').textContent.includes({})", json!(MARKUP)));
-    browser.until("document.querySelector('[data-key=\"argocd/two\"] .why').textContent === 'waits for step 2 of hostile: gate'");
-    is_safe(&browser);
+    browser.wait_until(&format!("document.querySelector('.card').textContent.includes({})", json!(MARKUP)));
+    browser.wait_until("document.querySelector('[data-key=\"argocd/two\"] .why').textContent === 'waits for step 2 of hostile: gate'");
+    assert_safe(&browser);
     browser.open("/applications/argocd/two");
-    browser.await_text("It waits for step 2 of hostile: ");
-    browser.await_text(&format!("env={ADDRESS}"));
-    is_safe(&browser);
+    browser.wait_for_text("This Application waits for step 2 of hostile: ");
+    browser.wait_for_text("env=qa");
+    assert_safe(&browser);
     browser.open("/applicationsets");
-    browser.until("document.querySelectorAll('.rows .row[data-key]').length === 1");
-    is_safe(&browser);
-    // It goes on without the one that waits, and is recorded with all that was said.
+    browser.wait_until("document.querySelectorAll('.rows .row[data-key]').length === 1");
+    assert_safe(&browser);
+    // It continues without the waiting one, and the record contains all messages.
     browser.open("/applicationsets/argocd/hostile");
-    browser.press("Skip two");
-    browser.write("#field-reason", &reason);
-    browser.press("confirm");
-    browser.until("document.querySelector('.lead').textContent.startsWith('Completed')");
-    browser.await_text(&format!("skipped by ann ({reason})"));
-    browser.until("document.querySelector('#runs ~ div tbody tr').textContent.includes('Completed')");
-    is_safe(&browser);
+    browser.press_button("Skip two");
+    browser.type_text("#field-reason", &reason);
+    browser.press_button("confirm");
+    browser.wait_until("document.querySelector('.lead').textContent.startsWith('Completed')");
+    browser.wait_for_text(&format!("skipped by ann ({reason})"));
+    browser.wait_until("document.querySelector('#runs ~ div tbody tr').textContent.includes('Completed')");
+    assert_safe(&browser);
     browser.click("#runs ~ div a");
-    browser.until("document.querySelector('h1').textContent === 'Rollout of hostile'");
+    browser.wait_until("document.querySelector('h1').textContent === 'Rollout of hostile'");
     let decided = "[...document.querySelectorAll('#decisions + .scroll tbody tr')].map((row) => row.children[3].textContent)";
-    browser.until(&format!("{decided}.length === 4 && {decided}.every((one) => one === {})", json!(reason)));
-    browser.until(&format!(
+    browser.wait_until(&format!(
+        "{decided}.length === 4 && {decided}.every((one) => one === {})",
+        json!(reason)
+    ));
+    browser.wait_until(&format!(
         "document.querySelector('#waits + .scroll').textContent.includes({})",
         json!(MARKUP)
     ));
-    browser.until(&format!("document.querySelector('.facts').textContent.includes({})", json!(reason)));
-    is_safe(&browser);
-    browser.is_clean();
-    service.end();
+    browser.wait_until(&format!("document.querySelector('.facts').textContent.includes({})", json!(reason)));
+    assert_safe(&browser);
+    browser.assert_clean();
+    service.stop();
 }
 
-/// A hook that writes a line each second, of which each looks otherwise than it is.
-const TALKS: &str = "apiVersion: batch/v1
+/// A hook that writes one deceptive line per second.
+const TALKING_HOOK: &str = "apiVersion: batch/v1
 kind: Job
 metadata:
   name: talks
@@ -318,26 +328,26 @@ spec:
       restartPolicy: Never
 ";
 
-/// It is shown while the hook runs, in order, without a reload; and it stays text.
-pub fn what_a_hook_writes_is_text_and_shown_while_it_runs() {
-    let bench = folder(&Different { has_no_set: true, ..Different::default() });
+/// The output must be displayed in order while the hook runs, without a reload; and it must stay text.
+pub fn hook_output_is_displayed_as_text_while_the_hook_runs() {
+    let bench = example_folder(&ExampleOptions { has_no_appset: true, ..ExampleOptions::default() });
     let mut lines = vec![MARKUP.to_owned(), BREAKS.to_owned(), "it is \u{202e}enod".to_owned()];
     lines.extend((0..37).map(|number| format!("step {number}")));
-    let talks = TALKS.replace("LASTS", "41s").replace("LOGS", &json!(lines.join("\n")).to_string());
+    let talks = TALKING_HOOK.replace("LASTS", "41s").replace("LOGS", &json!(lines.join("\n")).to_string());
     bench.write("fleet/repo/frontend/talks.yaml", talks);
     bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
     let service = Service::in_folder(bench);
-    let id = service.newest("frontend");
+    let id = service.newest_operation("frontend");
     let mut browser = service.browser(READER);
     browser.open(&format!("/operations/{id}"));
     let said = "[...document.querySelectorAll('[role=log] .said')].map((one) => one.textContent.replace(/^\\S+(\\s[AP]M)? /, ''))";
-    browser.until(&format!("{said}.length > 4"));
-    // It runs still.
+    browser.wait_until(&format!("{said}.length > 4"));
+    // It is still running.
     let running = browser.run("return document.querySelector('h1 ~ .badge').textContent");
     assert!(running.as_str().unwrap().contains("Running"), "{running}");
     let shown = browser.run(&format!("return {said}"));
     let shown: Vec<&str> = shown.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
-    // What turns the direction around is shown by its number.
+    // Bidirectional control characters are displayed by their code.
     assert_eq!(shown[..4], [MARKUP, BREAKS, "it is ⟨U+202E⟩enod", "step 0"]);
     assert_eq!(
         browser.run(
@@ -346,17 +356,17 @@ pub fn what_a_hook_writes_is_text_and_shown_while_it_runs() {
         ),
         json!([null, 0, "Output of hook Job fleet/talks"])
     );
-    // Many lines at once, as on a machine that is busy, are not read aloud; the next one is.
-    browser.until("document.querySelector('[role=log]').getAttribute('aria-live') === 'polite'");
-    browser.picture("output");
-    // All of it is there at the end, each line once, and nothing of it was recorded.
-    browser.until(&format!("{said}.length === 40"));
-    browser.until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
+    // Screen readers skip bursts of lines, as on a busy machine; the next single line is announced.
+    browser.wait_until("document.querySelector('[role=log]').getAttribute('aria-live') === 'polite'");
+    browser.save_screenshot("output");
+    // At the end all lines are displayed once, and none was recorded.
+    browser.wait_until(&format!("{said}.length === 40"));
+    browser.wait_until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
     let shown = browser.run(&format!("return {said}"));
     let lines: Vec<String> = lines.iter().map(|line| line.replace('\u{202e}', "⟨U+202E⟩")).collect();
     assert_eq!(shown, json!(lines));
     let logs = service.get(&format!("/api/v1/operations/{id}/logs"));
     assert_eq!(logs["items"], json!([]));
-    browser.is_clean();
-    service.end();
+    browser.assert_clean();
+    service.stop();
 }

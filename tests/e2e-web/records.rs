@@ -1,25 +1,25 @@
-//! The record of every run: found again, and passed on as a file.
+//! The record of every run: search, and export as a file.
 
 use serde_json::json;
 
-use crate::service::{Different, READER, Service, folder};
+use crate::service::{ExampleOptions, READER, Service, example_folder};
 
-pub fn operations_are_found_by_who_when_and_what_and_passed_on_as_a_file() {
-    let service = Service::new(&Different { has_no_set: true, ..Different::default() });
-    service.wait(&[]);
+pub fn operations_are_filtered_and_exported_as_a_file() {
+    let service = Service::new(&ExampleOptions { has_no_appset: true, ..ExampleOptions::default() });
+    service.wait_until_synced(&[]);
     service.post("/api/v1/applications/argocd/backend/sync", &json!({}));
-    let by_a_person = "/api/v1/operations?application=backend&by=ann&limit=1";
-    let synced = service.until(by_a_person, |found| found["items"][0]["finishedAt"].is_string());
+    let by_a_person = "/api/v1/operations?application=backend&initiatedBy=ann&limit=1";
+    let synced = service.wait_until(by_a_person, |found| found["items"][0]["finishedAt"].is_string());
     let id = synced["items"][0]["id"].as_str().unwrap().to_owned();
     let mut browser = service.browser(READER);
     browser.open("/operations");
-    browser.until("document.querySelectorAll('tbody tr').length > 3");
+    browser.wait_until("document.querySelectorAll('tbody tr').length > 3");
     let only = |browser: &crate::browser::Browser| {
-        browser.until(&format!(
+        browser.wait_until(&format!(
             "document.querySelectorAll('tbody tr').length === 1 && document.querySelector('tbody tr').dataset.key === '{id}'"
         ));
     };
-    // Each filter is in the address, and an address that is opened filters.
+    // Each filter is in the address, and an opened address filters.
     let change = |browser: &crate::browser::Browser, field: &str, value: &str| {
         browser.run(&format!(
             "const field = document.getElementById('{field}'); field.value = {};
@@ -29,24 +29,24 @@ pub fn operations_are_found_by_who_when_and_what_and_passed_on_as_a_file() {
     };
     change(&browser, "filter-by", "ann");
     only(&browser);
-    browser.until("location.search === '?by=ann'");
+    browser.wait_until("location.search === '?by=ann'");
     browser.open("/operations?by=ann&revision=0000");
-    browser.await_text("There are no operations like that.");
+    browser.wait_for_text("No matching operations.");
     let revision = synced["items"][0]["revision"].as_str().unwrap();
     change(&browser, "filter-revision", &revision[..8]);
     only(&browser);
-    // In the zone of the reader, and the same moment in the address.
+    // Times are in the reader's time zone, and the address contains the absolute time.
     browser.open("/operations?by=ann");
     only(&browser);
     change(&browser, "filter-until", "2001-02-03T04:05");
-    browser.await_text("There are no operations like that.");
-    browser.until("new Date(new URLSearchParams(location.search).get('until')).getTime() === new Date(2001, 1, 3, 4, 5).getTime()");
+    browser.wait_for_text("No matching operations.");
+    browser.wait_until("new Date(new URLSearchParams(location.search).get('until')).getTime() === new Date(2001, 1, 3, 4, 5).getTime()");
     browser.run("location.reload()");
-    browser.until("document.getElementById('filter-until')?.value === '2001-02-03T04:05'");
-    // The operation as a file, which its view links.
+    browser.wait_until("document.getElementById('filter-until')?.value === '2001-02-03T04:05'");
+    // The exported operation, which its view links.
     browser.open(&format!("/operations/{id}"));
-    browser.until("document.querySelectorAll('a[download]').length === 2");
-    browser.is_clean();
+    browser.wait_until("document.querySelectorAll('a[download]').length === 2");
+    browser.assert_clean();
     let fetched = browser.run_async(
         "const [page, document_] = [...document.querySelectorAll('a[download]')].map((one) => one.href);
          Promise.all([fetch(page), fetch(document_)]).then(async ([one, other]) =>
@@ -54,20 +54,20 @@ pub fn operations_are_found_by_who_when_and_what_and_passed_on_as_a_file() {
     );
     assert_eq!(fetched[1]["request"]["initiatedBy"], "ann");
     assert_eq!(fetched[2], format!("attachment; filename=\"operation-{id}.html\""));
-    // It needs nothing else: no service, no script, no connection.
+    // The file is self-contained: no service, script or connection.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("record.html");
     std::fs::write(&path, fetched[0].as_str().unwrap()).unwrap();
-    // The page would say that nobody answers it any more.
+    // Otherwise the page would report the lost service.
     browser.open("/openapi.json");
-    service.end();
+    service.stop();
     for scheme in ["light", "dark"] {
-        browser.scheme(scheme);
+        browser.set_color_scheme(scheme);
         for (width, height) in [(1200, 900), (360, 800)] {
-            browser.size(width, height);
+            browser.set_size(width, height);
             browser.open(&format!("file://{}", path.display()));
-            browser.until("document.querySelectorAll('svg rect').length > 3 && document.querySelector('h1').textContent === 'Operation of backend'");
-            browser.until("document.documentElement.scrollWidth <= window.innerWidth");
+            browser.wait_until("document.querySelectorAll('svg rect').length > 3 && document.querySelector('h1').textContent === 'Operation of backend'");
+            browser.wait_until("document.documentElement.scrollWidth <= window.innerWidth");
             let seen = browser.run(
                 "const style = getComputedStyle(document.body);
                  const bar = document.querySelector('rect.good, rect.busy');
@@ -75,19 +75,19 @@ pub fn operations_are_found_by_who_when_and_what_and_passed_on_as_a_file() {
             );
             let expected = if scheme == "light" { "rgb(255, 255, 255)" } else { "rgb(18, 22, 28)" };
             assert_eq!(seen[0], expected, "{seen}");
-            assert!(seen[0] != seen[1] && seen[2] != "rgb(0, 0, 0)", "its style is let in: {seen}");
+            assert!(seen[0] != seen[1] && seen[2] != "rgb(0, 0, 0)", "its style is permitted: {seen}");
             assert_eq!((&seen[3], &seen[4]), (&json!(0), &json!(0)));
-            browser.picture(&format!("record-{scheme}-{width}"));
+            browser.save_screenshot(&format!("record-{scheme}-{width}"));
         }
     }
-    let complaints = browser.complaints();
+    let complaints = browser.take_console_messages();
     assert!(complaints.is_empty(), "{complaints:#?}");
 }
 
 const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {}\n";
 
-pub fn what_was_compacted_says_what_is_left_of_it() {
-    let bench = folder(&Different { has_no_set: true, ..Different::default() });
+pub fn a_compacted_operation_shows_what_remains() {
+    let bench = example_folder(&ExampleOptions { has_no_appset: true, ..ExampleOptions::default() });
     bench.write("settings.yaml", CONFIG);
     let sync = ["sync", "settings.yaml", "--app", "settings", "--sim", "--history", "1"];
     bench.run(&sync).expect_code(0);
@@ -98,21 +98,21 @@ pub fn what_was_compacted_says_what_is_left_of_it() {
     let id = old["id"].as_str().unwrap();
     let mut browser = service.browser(READER);
     browser.open(&format!("/operations/{id}"));
-    browser.await_text("Its details were compacted");
-    browser.await_text("successfully synced");
+    browser.wait_for_text("The details were compacted");
+    browser.wait_for_text("successfully synced");
     let terms = "[...document.querySelectorAll('dl.terms dt')].map((one) => one.textContent)";
-    browser.until(&format!(
-        "['Began', 'Ended', 'Took', 'Asked for by', 'Id'].every((one) => {terms}.includes(one))"
+    browser.wait_until(&format!(
+        "['Started', 'Finished', 'Duration', 'Requested by', 'ID'].every((one) => {terms}.includes(one))"
     ));
-    browser.until(&format!(
+    browser.wait_until(&format!(
         "document.querySelector('dl.terms').textContent.includes({})",
         json!(old["initiatedBy"].as_str().unwrap())
     ));
-    browser.until("!document.getElementById('timeline') && !document.getElementById('waves')");
-    let told = service.get(&format!("/api/v1/operations/{id}/export"));
-    assert_eq!((&told["facts"], &told["kept"]["id"]), (&json!([]), &old["id"]));
-    assert_eq!((&told["kept"]["message"], &told["plan"]), (&old["message"], &json!(null)));
-    let log = service.ask(
+    browser.wait_until("!document.getElementById('timeline') && !document.getElementById('waves')");
+    let response = service.get(&format!("/api/v1/operations/{id}/export"));
+    assert_eq!((&response["events"], &response["summary"]["id"]), (&json!([]), &old["id"]));
+    assert_eq!((&response["summary"]["message"], &response["plan"]), (&old["message"], &json!(null)));
+    let log = service.request(
         "GET",
         &format!("/api/v1/operations/{id}/log"),
         &[&format!("authorization: Bearer {READER}")],
@@ -121,11 +121,11 @@ pub fn what_was_compacted_says_what_is_left_of_it() {
     let problem: serde_json::Value = serde_json::from_str(&log.body).unwrap();
     assert_eq!((log.status, &problem["code"]), (410, &json!("gone")), "{}", log.body);
     assert!(problem["message"].as_str().unwrap().contains("--history"), "{}", log.body);
-    browser.is_clean();
-    // What never was is said to be nowhere, and no empty timeline stands below.
+    browser.assert_clean();
+    // An unknown id is reported as such, without an empty timeline.
     let nobody = "01a1fdbf-da23-70f8-b7a6-18e4810d225a";
     browser.open(&format!("/operations/{nobody}"));
-    browser.await_text(&format!("There is no operation {nobody}"));
-    browser.until("!document.getElementById('timeline')");
-    service.end();
+    browser.wait_for_text(&format!("There is no operation {nobody}"));
+    browser.wait_until("!document.getElementById('timeline')");
+    service.stop();
 }

@@ -1,4 +1,4 @@
-//! The example, served with its page.
+//! The example, managed by a service with its page.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,40 +7,40 @@ use serde_json::Value;
 
 use crate::bench::{Bench, Running};
 use crate::browser::Browser;
-use crate::wire::{self, Answer};
+use crate::http::{self, HttpResponse};
 
 pub const OPERATOR: &str = "operators-may-have-things-done";
 pub const READER: &str = "readers-may-look-and-no-more";
-/// What the tests ask is not counted among what a browser does.
+/// A separate token, so that requests of the tests do not count against the browser's rate limit.
 const TESTS: &str = "tests-look-as-often-as-they-like";
 
-/// A folder with the example, and what serves it.
+/// A folder with the example, and its service.
 pub struct Service {
     pub bench: Bench,
-    pub serving: Option<Running>,
+    pub service: Option<Running>,
     /// `http://127.0.0.1:PORT`.
     pub url: String,
 }
 
-/// What the ApplicationSet of the example says of its rollout.
+/// Rollout annotation of the example's ApplicationSet.
 const GATED: &str = "tidegate.dev/rollout: \"steps: [{step: 3, gates: [approval]}]\"";
 
-/// What is different from the example.
+/// Differences from the example.
 #[derive(Default)]
-pub struct Different {
-    /// What the annotation of its ApplicationSet says of its rollout; without it, no step waits for anybody.
+pub struct ExampleOptions {
+    /// Rollout annotation of its ApplicationSet; without it, no step waits for an approval.
     pub rollout: Option<&'static str>,
-    /// Without its ApplicationSet.
-    pub has_no_set: bool,
-    /// The last wave of the backend waits for approval.
+    /// Removes its ApplicationSet.
+    pub has_no_appset: bool,
+    /// Makes the last wave of the backend wait for approval.
     pub is_gated: bool,
 }
 
-/// The example in a folder, committed.
-pub fn folder(different: &Different) -> Bench {
+/// Creates the example in a folder, committed.
+pub fn example_folder(different: &ExampleOptions) -> Bench {
     let mut bench = Bench::new();
-    // Nothing but the command: there is no git program, nor any other.
-    bench.set("PATH", "");
+    // Neither git nor any other program is available.
+    bench.set_variable("PATH", "");
     bench.run(&["example", "fleet"]).expect_code(0);
     let path = |name: &str| -> PathBuf { bench.path().join("fleet").join(name) };
     let replace = |name: &str, from: &str, to: &str| {
@@ -48,10 +48,10 @@ pub fn folder(different: &Different) -> Bench {
         assert!(text.contains(from), "{name}: {text}");
         fs::write(path(name), text.replace(from, to)).unwrap();
     };
-    if different.has_no_set {
+    if different.has_no_appset {
         fs::remove_file(path("shops.yaml")).unwrap();
     }
-    if !different.has_no_set {
+    if !different.has_no_appset {
         let rollout = different.rollout.unwrap_or("steps: []");
         replace("shops.yaml", GATED, &format!("tidegate.dev/rollout: '{rollout}'"));
     }
@@ -67,7 +67,7 @@ pub fn folder(different: &Different) -> Bench {
         fs::write(path(&name), format!("{head}ready-after: 200ms\n{tail}")).unwrap();
     }
     bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
-    bench.write_closed(
+    bench.write_private(
         "tokens",
         format!("ann operator {OPERATOR}\nben read-only {READER}\ntests read-only {TESTS}\n"),
     );
@@ -75,59 +75,68 @@ pub fn folder(different: &Different) -> Bench {
 }
 
 impl Service {
-    /// With tokens.
-    pub fn new(different: &Different) -> Self {
-        Self::in_folder(folder(different))
+    /// Starts the service with tokens.
+    pub fn new(different: &ExampleOptions) -> Self {
+        Self::in_folder(example_folder(different))
     }
 
     pub fn in_folder(bench: Bench) -> Self {
-        Self::with(bench, &["--listen", "0", "--tokens", "tokens"])
+        Self::with_options(bench, &["--listen", "0", "--tokens", "tokens"])
     }
 
-    pub fn with(bench: Bench, options: &[&str]) -> Self {
-        let mut serving = bench.start(&[&["serve", "--sim", "--apps", "fleet"], options].concat());
-        let url = format!("http://{}", serving.await_api());
-        serving.await_line("serving");
-        Self { bench, serving: Some(serving), url }
+    pub fn with_options(bench: Bench, options: &[&str]) -> Self {
+        let mut service = bench.start(&[&["serve", "--sim", "--apps", "fleet"], options].concat());
+        let url = format!("http://{}", service.wait_for_api());
+        service.wait_for_line("managing");
+        Self { bench, service: Some(service), url }
     }
 
-    /// A browser in which somebody has signed in.
+    /// Returns a browser with a signed-in user.
     pub fn browser(&self, token: &str) -> Browser {
         let browser = Browser::new(&self.url);
         browser.open(&format!("/#token={token}"));
-        browser.until("document.querySelector('h1')?.textContent === 'Applications'");
+        browser.wait_until("document.querySelector('h1')?.textContent === 'Applications'");
         browser
     }
 
-    pub fn ask(&self, method: &str, target: &str, headers: &[&str], body: Option<&Value>) -> Answer {
-        wire::ask(self.url.trim_start_matches("http://"), method, target, headers, body)
+    pub fn request(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[&str],
+        body: Option<&Value>,
+    ) -> HttpResponse {
+        http::send_request(self.url.trim_start_matches("http://"), method, target, headers, body)
     }
 
-    /// What the API says to those who may look.
+    /// Returns the API's response to a reader.
     #[track_caller]
     pub fn get(&self, target: &str) -> Value {
-        let ask = || self.ask("GET", target, &[&format!("authorization: Bearer {TESTS}")], None);
+        let ask = || self.request("GET", target, &[&format!("authorization: Bearer {TESTS}")], None);
         let mut answer = ask();
         while answer.status == 429 {
-            let told: Value = serde_json::from_str(&answer.body).unwrap();
-            std::thread::sleep(std::time::Duration::from_secs(told["retryAfterSeconds"].as_u64().unwrap()));
+            let response: Value = serde_json::from_str(&answer.body).unwrap();
+            std::thread::sleep(std::time::Duration::from_secs(
+                response["retryAfterSeconds"].as_u64().unwrap(),
+            ));
             answer = ask();
         }
         assert_eq!(answer.status, 200, "{target}: {}", answer.body);
         serde_json::from_str(&answer.body).unwrap()
     }
 
-    /// Has something done, as the command line has it.
+    /// Sends an action like the command line.
     #[track_caller]
-    pub fn post(&self, target: &str, body: &Value) -> Answer {
-        let answer = self.ask("POST", target, &[&format!("authorization: Bearer {OPERATOR}")], Some(body));
+    pub fn post(&self, target: &str, body: &Value) -> HttpResponse {
+        let answer =
+            self.request("POST", target, &[&format!("authorization: Bearer {OPERATOR}")], Some(body));
         assert_eq!(answer.status, 202, "{target}: {}", answer.body);
         answer
     }
 
-    /// Asks until something stands as it should.
+    /// Polls until a resource satisfies a predicate.
     #[track_caller]
-    pub fn until(&self, target: &str, is_met: impl Fn(&Value) -> bool) -> Value {
+    pub fn wait_until(&self, target: &str, is_met: impl Fn(&Value) -> bool) -> Value {
         let limit = std::time::Instant::now() + std::time::Duration::from_secs(300);
         loop {
             let found = self.get(target);
@@ -139,38 +148,40 @@ impl Service {
     }
 
     /// Waits until these Applications are Synced and Healthy.
-    pub fn wait(&self, names: &[&str]) {
+    pub fn wait_until_synced(&self, names: &[&str]) {
         self.bench.run(&[&["app", "wait", "--timeout", "10m"], names].concat()).expect_code(0);
     }
 
-    /// How many comparisons there have been.
+    /// Returns the number of comparisons so far.
     pub fn comparisons(&self) -> u64 {
-        let told = self.ask("GET", "/metrics", &[&format!("authorization: Bearer {TESTS}")], None).body;
-        let counts = told.lines().filter(|line| line.starts_with("argocd_app_reconcile_count{"));
+        let response =
+            self.request("GET", "/metrics", &[&format!("authorization: Bearer {TESTS}")], None).body;
+        let counts = response.lines().filter(|line| line.starts_with("argocd_app_reconcile_count{"));
         counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 
-    /// The id of the newest operation of an Application.
-    pub fn newest(&self, application: &str) -> String {
-        let found = self.until(&format!("/api/v1/operations?application={application}&limit=1"), |found| {
-            !found["items"].as_array().unwrap().is_empty()
-        });
+    /// Returns the id of the newest operation of an Application.
+    pub fn newest_operation(&self, application: &str) -> String {
+        let found = self
+            .wait_until(&format!("/api/v1/operations?application={application}&limit=1"), |found| {
+                !found["items"].as_array().unwrap().is_empty()
+            });
         found["items"][0]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Ends what serves, in order.
-    pub fn end(mut self) {
-        if let Some(serving) = self.serving.take() {
-            serving.signal("TERM");
-            serving.finish().expect_code(0);
+    /// Ends the service cleanly.
+    pub fn stop(mut self) {
+        if let Some(service) = self.service.take() {
+            service.signal("TERM");
+            service.finish().expect_code(0);
         }
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        if let Some(serving) = self.serving.take() {
-            serving.signal("KILL");
+        if let Some(service) = self.service.take() {
+            service.signal("KILL");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The HTTP API of a service, asked as programs ask it: over real connections, with tokens, and by its own description.
+//! The HTTP API of a service as clients use it: over real connections, with tokens, and by its own OpenAPI
+//! description.
 
 mod canary;
 mod plans;
@@ -18,18 +19,18 @@ const OPERATOR: &str = "operators-may-have-things-done";
 const OTHER: &str = "another-operator-may-do-the-same";
 const READER: &str = "readers-may-look-and-no-more";
 
-/// The fleet, served with an API.
+/// The managed fleet, with an API.
 struct Api {
     address: String,
-    serving: Running,
+    service: Running,
 }
 
-struct Answer {
+struct HttpResponse {
     status: u16,
     body: String,
 }
 
-impl Answer {
+impl HttpResponse {
     #[track_caller]
     fn json(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.body);
@@ -44,17 +45,17 @@ impl Api {
 
     fn serve_with(fleet: &Fleet, options: &[&str]) -> Self {
         let tokens = format!("ann operator {OPERATOR}\nben read-only {READER}\ncleo operator {OTHER}\n");
-        fleet.bench.write_closed("tokens", tokens);
+        fleet.bench.write_private("tokens", tokens);
         let args = ["serve", "--sim", "--apps", "fleet", "--listen", "0", "--tokens", "tokens"];
-        let mut serving = fleet.bench.start(&[&args, options].concat());
-        let address = serving.await_api();
-        serving.await_line("serving 3 applications");
-        Self { address, serving }
+        let mut service = fleet.bench.start(&[&args, options].concat());
+        let address = service.wait_for_api();
+        service.wait_for_line("managing 3 applications");
+        Self { address, service }
     }
 
     fn connect(&self, method: &str, target: &str, headers: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        // Of the older version, so that what is answered comes as it is, and ends with the connection.
+        // HTTP/1.0, so that the response is not chunked and ends with the connection.
         let length = body.len();
         write!(
             stream,
@@ -65,7 +66,7 @@ impl Api {
         stream
     }
 
-    fn ask(&self, method: &str, target: &str, token: &str, body: &str) -> Answer {
+    fn request(&self, method: &str, target: &str, token: &str, body: &str) -> HttpResponse {
         let mut stream = self.connect(method, target, &format!("authorization: Bearer {token}\r\n"), body);
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
@@ -74,23 +75,23 @@ impl Api {
         for secret in [OPERATOR, OTHER, READER] {
             assert!(!text.contains(secret), "{text}");
         }
-        Answer { status, body: body.to_owned() }
+        HttpResponse { status, body: body.to_owned() }
     }
 
     #[track_caller]
     fn get(&self, target: &str) -> Value {
-        // Whoever has asked often waits for their turn.
-        let mut answers = std::iter::repeat_with(|| self.ask("GET", target, READER, "")).take(3000);
+        // Retries when the rate limit is reached.
+        let mut answers = std::iter::repeat_with(|| self.request("GET", target, READER, "")).take(3000);
         answers.find(|answer| answer.status != 429).unwrap().json(200)
     }
 
     #[track_caller]
     fn post(&self, target: &str, body: &Value) -> Value {
-        self.ask("POST", target, OPERATOR, &body.to_string()).json(202)
+        self.request("POST", target, OPERATOR, &body.to_string()).json(202)
     }
 
-    /// Listens to events.
-    fn listen(&self, query: &str, last: Option<&str>) -> Listening {
+    /// Subscribes to events.
+    fn subscribe(&self, query: &str, last: Option<&str>) -> EventSubscriber {
         let last = last.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
         let headers = format!("authorization: Bearer {READER}\r\n{last}");
         let target = format!("/api/v1/events{query}");
@@ -100,28 +101,28 @@ impl Api {
             assert!(lines.read_line(&mut head).unwrap() > 0, "{head}");
         }
         assert!(head.starts_with("HTTP/1.0 200") && head.contains("text/event-stream"), "{head}");
-        Listening { lines, last: String::new(), shown: None }
+        EventSubscriber { lines, last_id: String::new(), latest_state: None }
     }
 }
 
-/// Somebody who listens to events.
-struct Listening {
+/// A subscriber of events.
+struct EventSubscriber {
     lines: BufReader<TcpStream>,
-    /// The last id that came.
-    last: String,
-    /// How an application stood last, since the events of its operation began.
-    shown: Option<Value>,
+    /// Id of the last event.
+    last_id: String,
+    /// Latest state of an application since the events of its operation began.
+    latest_state: Option<Value>,
 }
 
-impl Listening {
-    /// The next event, by its kind.
-    fn next(&mut self) -> (String, Value) {
+impl EventSubscriber {
+    /// Returns the next event with its kind.
+    fn next_event(&mut self) -> (String, Value) {
         let (mut kind, mut data) = (String::new(), None);
         loop {
             let mut line = String::new();
             assert!(self.lines.read_line(&mut line).unwrap() > 0, "the stream ended");
             match line.trim_end().split_once(": ") {
-                Some(("id", id)) => id.clone_into(&mut self.last),
+                Some(("id", id)) => id.clone_into(&mut self.last_id),
                 Some(("event", name)) => name.clone_into(&mut kind),
                 Some(("data", text)) => data = Some(serde_json::from_str::<Value>(text).unwrap()),
                 _ => {
@@ -133,22 +134,22 @@ impl Listening {
         }
     }
 
-    /// The events of operations until one of them has ended: application, operation, number and kind.
-    fn until_finished(&mut self) -> Vec<(String, String, u64, String)> {
-        let mut told = Vec::new();
+    /// Returns the events of operations until one of them has ended: application, operation, number and kind.
+    fn read_until_finished(&mut self) -> Vec<(String, String, u64, String)> {
+        let mut events = Vec::new();
         loop {
-            let (kind, data) = self.next();
+            let (kind, data) = self.next_event();
             if kind != "operation" {
-                if kind == "application" && !told.is_empty() {
-                    self.shown = Some(data);
+                if kind == "application" && !events.is_empty() {
+                    self.latest_state = Some(data);
                 }
                 continue;
             }
             let event = &data["operation"];
             let text = |name: &str| event[name].as_str().unwrap().to_owned();
-            told.push((text("app"), text("operation"), event["sequence"].as_u64().unwrap(), text("kind")));
+            events.push((text("app"), text("operation"), event["sequence"].as_u64().unwrap(), text("kind")));
             if event["kind"] == "finished" {
-                return told;
+                return events;
             }
         }
     }
@@ -157,16 +158,16 @@ impl Listening {
 const BACKEND: &str = "/api/v1/applications/argocd/backend";
 
 #[test]
-fn applications_are_shown_as_the_command_line_shows_them_and_steered_by_operators() {
+fn applications_are_shown_like_on_the_command_line_and_operated() {
     let fleet = Fleet::new();
     let api = Api::serve(&fleet);
-    fleet.wait(&[]);
-    assert_eq!(api.ask("GET", "/readyz", "", "").json(200)["ok"], true);
-    // Pages, one application each.
+    fleet.wait_until_synced(&[]);
+    assert_eq!(api.request("GET", "/readyz", "", "").json(200)["ok"], true);
+    // Pages with one application each.
     let (mut names, mut page) = (Vec::new(), String::new());
     loop {
         let found = api.get(&format!("/api/v1/applications?limit=1{page}"));
-        assert_eq!((&found["matching"], found["items"].as_array().unwrap().len()), (&json!(3), 1));
+        assert_eq!((&found["total"], found["items"].as_array().unwrap().len()), (&json!(3), 1));
         names.push(found["items"][0]["name"].as_str().unwrap().to_owned());
         let Some(next) = found["next"].as_str() else { break };
         page = format!("&page={next}");
@@ -185,10 +186,10 @@ fn applications_are_shown_as_the_command_line_shows_them_and_steered_by_operator
     );
     let line = &api.get("/api/v1/applications?name=backend")["items"][0];
     assert_eq!(
-        (&line["operation"]["phase"], &line["operation"]["by"]),
+        (&line["operation"]["phase"], &line["operation"]["initiatedBy"]),
         (&json!("Succeeded"), &json!("automated"))
     );
-    // What the command line prints, the API answers.
+    // The API returns what the command line prints.
     let (shown, printed) = (api.get(BACKEND), fleet.get("backend"));
     assert_eq!(
         (&shown["spec"], &shown["status"]["history"]),
@@ -202,31 +203,31 @@ fn applications_are_shown_as_the_command_line_shows_them_and_steered_by_operator
     let info = |app: &Value| app["status"]["operationState"]["operation"]["info"].clone();
     let before = info(&fleet.get("frontend"));
     fleet.bench.run(&["sim", "delete", "apps:Deployment:fleet/frontend"]).expect_code(0);
-    // That it is gone is seen a moment later, and healed.
-    fleet.until("frontend", |app| {
+    // The deletion is observed a moment later, and healed.
+    fleet.wait_until("frontend", |app| {
         info(app) != before && app["status"]["operationState"]["phase"] == "Succeeded"
     });
-    fleet.wait(&[]);
+    fleet.wait_until_synced(&[]);
     let operation = line["operation"]["id"].as_str().unwrap();
     let explained = api.get(&format!("/api/v1/operations/{operation}/explain"));
     assert!(explained["summary"].as_str().unwrap().contains("Succeeded"), "{explained}");
     let mut shown = api.get(&format!("/api/v1/operations/{operation}"));
-    assert_eq!(shown["atWork"], false);
+    assert_eq!(shown["isRunning"], false);
     let printed = fleet.bench.json(&["ops", "show", operation, "-o", "json"]);
     assert_eq!(shown, printed);
     shown["waves"].as_array_mut().unwrap().iter().for_each(|wave| assert_eq!(wave["state"], "Passed"));
     let events = api.get(&format!("/api/v1/operations/{operation}/events?after=1"));
     let printed = fleet.bench.json(&["ops", "events", operation, "--after", "1", "-o", "json"]);
     assert_eq!(events["items"], printed);
-    let (mut facts, mut after) = (Vec::new(), 0);
+    let (mut recorded_events, mut after) = (Vec::new(), 0);
     loop {
         let found = api.get(&format!("/api/v1/operations/{operation}/log?limit=7&after={after}"));
-        facts.extend(found["items"].as_array().unwrap().iter().cloned());
+        recorded_events.extend(found["items"].as_array().unwrap().iter().cloned());
         let Some(next) = found["next"].as_u64() else { break };
         after = next;
     }
-    assert_eq!(Value::from(facts), fleet.bench.json(&["ops", "log", operation, "-o", "json"]));
-    // It is given as a file, as the command line writes it.
+    assert_eq!(Value::from(recorded_events), fleet.bench.json(&["ops", "log", operation, "-o", "json"]));
+    // The export is a file that is identical to the command line's export.
     let mut exported = api.get(&format!("/api/v1/operations/{operation}/export"));
     let mut printed = fleet.bench.json(&["ops", "export", operation]);
     for document in [&mut exported, &mut printed] {
@@ -238,39 +239,40 @@ fn applications_are_shown_as_the_command_line_shows_them_and_steered_by_operator
         document["explanation"]["position"] = Value::Null;
     }
     assert_eq!(exported, printed);
-    let page = api.ask("GET", &format!("/api/v1/operations/{operation}/export.html"), READER, "");
+    let page = api.request("GET", &format!("/api/v1/operations/{operation}/export.html"), READER, "");
     assert!(page.status == 200 && page.body.starts_with("<!doctype html>"), "{}", page.body);
-    // Lists are narrowed.
+    // Filters of lists.
     let revision = exported["request"]["revision"].as_str().unwrap();
     let began = exported["operation"]["startedAt"].as_str().unwrap();
     for (query, is_there) in [
         (format!("revision={}", &revision[..7]), true),
-        (format!("since={began}&phase=Succeeded"), true),
-        ("by=nobody".to_owned(), false),
+        (format!("since={began}&outcome=Succeeded"), true),
+        ("initiatedBy=nobody".to_owned(), false),
         (format!("until={began}"), false),
     ] {
         let found = api.get(&format!("/api/v1/operations?application=backend&limit=500&{query}"));
         let ids: Vec<&Value> = found["items"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
         assert_eq!(ids.contains(&&json!(operation)), is_there, "{query}: {found}");
     }
-    // Who may only look is told so, and nothing happens.
-    let before = api.get("/api/v1/operations")["matching"].clone();
+    // A read-only user is refused, and nothing changes.
+    let before = api.get("/api/v1/operations")["total"].clone();
     for what in ["sync", "terminate", "rollback", "refresh"] {
-        let refused = api.ask("POST", &format!("{BACKEND}/{what}"), READER, "{}").json(403);
+        let refused = api.request("POST", &format!("{BACKEND}/{what}"), READER, "{}").json(403);
         assert_eq!(refused["code"], "forbidden", "{refused}");
     }
     let after = api.get("/api/v1/operations");
-    assert_eq!(after["matching"], before, "{after}");
-    // What an operator does is recorded under their name.
+    assert_eq!(after["total"], before, "{after}");
+    // Actions of an operator are recorded under their name.
     api.post(&format!("{BACKEND}/sync"), &json!({"prune": true, "reason": "a hotfix"}));
-    let synced = fleet.until("backend", |app| {
+    let synced = fleet.wait_until("backend", |app| {
         let state = &app["status"]["operationState"];
         state["operation"]["initiatedBy"]["username"] == "ann" && state["phase"] == "Succeeded"
     });
     assert_eq!(synced["status"]["operationState"]["operation"]["sync"]["prune"], true);
-    let newest = api.get("/api/v1/operations?application=backend&by=ann&limit=1")["items"][0].clone();
+    let newest =
+        api.get("/api/v1/operations?application=backend&initiatedBy=ann&limit=1")["items"][0].clone();
     assert_eq!((&newest["initiatedBy"], &newest["reason"]), (&json!("ann"), &json!("a hotfix")));
-    // Each object says by which rule its health is judged.
+    // Each object names the rule of its health.
     let objects = api.get(&format!("{BACKEND}/resources"))["items"].clone();
     let rule = |kind: &str| {
         objects.as_array().unwrap().iter().find(|one| one["kind"] == kind).unwrap()["healthRule"].clone()
@@ -279,25 +281,25 @@ fn applications_are_shown_as_the_command_line_shows_them_and_steered_by_operator
         (rule("Deployment"), rule("ConfigMap")),
         (json!("built-in rule for apps/Deployment"), Value::Null)
     );
-    let refused = api.ask("POST", &format!("{BACKEND}/rollback"), OPERATOR, "{}").json(409);
-    assert_eq!(refused["code"], "refused", "it is synced automatically: {refused}");
-    let refused = api.ask("POST", &format!("{BACKEND}/terminate"), OPERATOR, "").json(409);
+    let refused = api.request("POST", &format!("{BACKEND}/rollback"), OPERATOR, "{}").json(409);
+    assert_eq!(refused["code"], "conflict", "it is synced automatically: {refused}");
+    let refused = api.request("POST", &format!("{BACKEND}/terminate"), OPERATOR, "").json(409);
     assert!(refused["message"].as_str().unwrap().contains("No operation is in progress"), "{refused}");
-    Fleet::end(api.serving);
+    Fleet::stop(api.service);
 }
 
 #[test]
-fn metrics_tell_of_applications_and_of_what_their_operations_wait_for() {
+fn metrics_describe_applications_and_waiting_operations() {
     let fleet = Fleet::new();
     let api = Api::serve(&fleet);
-    fleet.wait(&[]);
+    fleet.wait_until_synced(&[]);
     api.post(&format!("{BACKEND}/sync"), &json!({}));
-    fleet.until("backend", |app| {
+    fleet.wait_until("backend", |app| {
         let state = &app["status"]["operationState"];
         state["operation"]["initiatedBy"]["username"] == "ann" && state["phase"] == "Succeeded"
     });
-    fleet.wait(&[]);
-    let text = api.ask("GET", "/metrics", READER, "").body;
+    fleet.wait_until_synced(&[]);
+    let text = api.request("GET", "/metrics", READER, "").body;
     for name in tidegate_server::metric_names() {
         assert!(text.contains(&format!("# TYPE {name} ")), "{name}");
     }
@@ -329,11 +331,11 @@ fn metrics_tell_of_applications_and_of_what_their_operations_wait_for() {
     let flushes =
         text.lines().find_map(|line| line.strip_prefix("tidegate_log_flush_seconds_count ")).unwrap();
     assert!(flushes.parse::<u32>().unwrap() > 3, "{flushes}");
-    Fleet::end(api.serving);
+    Fleet::stop(api.service);
 }
 
 #[test]
-fn no_series_is_there_twice_however_applications_name_their_cluster() {
+fn no_metric_series_is_duplicated() {
     const SERVER: &str = "https://kubernetes.default.svc";
     let fleet = Fleet::new();
     fleet.replace("frontend.yaml", "name: in-cluster", &format!("server: {SERVER}"));
@@ -345,13 +347,13 @@ fn no_series_is_there_twice_however_applications_name_their_cluster() {
     });
     fleet.bench.write("secrets/home.json", secret.to_string());
     let api = Api::serve_with(&fleet, &["--clusters", "secrets"]);
-    fleet.wait(&[]);
-    let text = api.ask("GET", "/metrics", READER, "").body;
+    fleet.wait_until_synced(&[]);
+    let text = api.request("GET", "/metrics", READER, "").body;
     let samples = || text.lines().filter(|line| !line.starts_with('#'));
     let mut seen = BTreeSet::new();
     for line in samples() {
         let (series, _) = line.rsplit_once(' ').unwrap();
-        assert!(seen.insert(series), "{series} is there twice\n{text}");
+        assert!(seen.insert(series), "{series} appears twice\n{text}");
     }
     let of = |metric: &str| -> Vec<&str> { samples().filter(|line| line.starts_with(metric)).collect() };
     let address = format!("dest_server=\"{SERVER}\"");
@@ -367,15 +369,15 @@ fn no_series_is_there_twice_however_applications_name_their_cluster() {
     }
     assert_eq!(of("argocd_cluster_info{").len(), 2, "by each of its names");
     assert_eq!(of("argocd_cluster_connection_status{").len(), 1);
-    Fleet::end(api.serving);
+    Fleet::stop(api.service);
 }
 
 #[test]
-fn hostile_requests_are_answered_with_problems_and_change_nothing() {
+fn hostile_requests_get_problem_responses_and_change_nothing() {
     let fleet = Fleet::new();
     let api = Api::serve(&fleet);
-    fleet.wait(&[]);
-    let operations = api.get("/api/v1/operations")["matching"].clone();
+    fleet.wait_until_synced(&[]);
+    let operations = api.get("/api/v1/operations")["total"].clone();
     let large = format!("{{\"revision\": \"{}\"}}", "x".repeat(300 << 10));
     let deep = "[".repeat(100_000);
     for (target, body, status, code) in [
@@ -387,13 +389,13 @@ fn hostile_requests_are_answered_with_problems_and_change_nothing() {
         ("sync", "{\"prune\": true, \"prune\": true}", 400, "bad-request"),
         ("sync", "\u{0}", 400, "bad-request"),
         ("sync", deep.as_str(), 400, "bad-request"),
-        ("sync", large.as_str(), 413, "too-large"),
+        ("sync", large.as_str(), 413, "payload-too-large"),
         ("sync?force=true", "{}", 400, "bad-request"),
         ("rollback", "{\"id\": 9e99}", 400, "bad-request"),
         ("refresh", "{\"hard\": 1}", 400, "bad-request"),
         ("delete", "{}", 404, "not-found"),
     ] {
-        let answer = api.ask("POST", &format!("{BACKEND}/{target}"), OPERATOR, body).json(status);
+        let answer = api.request("POST", &format!("{BACKEND}/{target}"), OPERATOR, body).json(status);
         assert_eq!(answer["code"], code, "{target} {body:.40}: {answer}");
     }
     for target in [
@@ -406,7 +408,7 @@ fn hostile_requests_are_answered_with_problems_and_change_nothing() {
         "/api/v1/operations/backend",
         "/api/v1/operations/00000000-0000-0000-0000-000000000000",
     ] {
-        let answer = api.ask("GET", target, READER, "").json(404);
+        let answer = api.request("GET", target, READER, "").json(404);
         assert_eq!(answer["code"], "not-found", "{target}: {answer}");
     }
     for target in [
@@ -421,65 +423,93 @@ fn hostile_requests_are_answered_with_problems_and_change_nothing() {
         "/api/v1/events?operation=x",
         "/api/v1/events?lastEventId=x",
     ] {
-        let answer = api.ask("GET", target, READER, "").json(400);
+        let answer = api.request("GET", target, READER, "").json(400);
         assert_eq!(answer["code"], "bad-request", "{target}: {answer}");
     }
     for token in ["", "x", "operators-may-have-things-don", "operators-may-have-things-done2"] {
-        let answer = api.ask("GET", "/api/v1/applications", token, "").json(401);
+        let answer = api.request("GET", "/api/v1/applications", token, "").json(401);
         assert_eq!(answer["code"], "unauthorized");
     }
-    assert_eq!(api.get("/api/v1/operations")["matching"], operations);
-    Fleet::end(api.serving);
+    assert_eq!(api.get("/api/v1/operations")["total"], operations);
+    Fleet::stop(api.service);
 }
 
 #[test]
-fn events_are_told_as_they_happen_and_what_was_missed_comes_from_the_log() {
+fn events_are_sent_live_and_missed_ones_come_from_the_log() {
     let fleet = Fleet::new();
     let api = Api::serve(&fleet);
-    fleet.wait(&[]);
-    let mut all = api.listen("", None);
-    let mut one = api.listen("?application=argocd/backend", None);
+    fleet.wait_until_synced(&[]);
+    let mut all = api.subscribe("", None);
+    let mut one = api.subscribe("?application=argocd/backend", None);
     api.post(&format!("{BACKEND}/sync"), &json!({}));
-    let told = one.until_finished();
-    assert_eq!(told.first().map(|first| first.3.as_str()), Some("accepted"));
-    assert!(told.iter().any(|one| one.3 == "task-ended") && told.is_sorted_by_key(|one| one.2), "{told:?}");
-    assert_eq!(all.until_finished(), told, "nothing else was at work");
-    // How the application stands comes as well, until nothing is under way.
-    let mut shown = one.shown.take();
+    let response = one.read_until_finished();
+    assert_eq!(response.first().map(|first| first.3.as_str()), Some("accepted"));
+    assert!(
+        response.iter().any(|one| one.3 == "task-ended") && response.is_sorted_by_key(|one| one.2),
+        "{response:?}"
+    );
+    assert_eq!(all.read_until_finished(), response, "nothing else was running");
+    // The stream also has the state of the application, until it is idle.
+    let mut shown = one.latest_state.take();
     while shown.is_none_or(|data| data["application"]["operation"]["phase"] != "Succeeded") {
-        let (kind, data) = one.next();
+        let (kind, data) = one.next_event();
         shown = (kind == "application").then_some(data);
     }
-    // Whoever was away for a while goes on where they were.
-    let (middle, id) = (told[told.len() / 2].2, told[0].1.clone());
-    let seen = all.last.clone();
+    // A client continues after an interruption.
+    let (middle, id) = (response[response.len() / 2].2, response[0].1.clone());
+    let seen = all.last_id.clone();
     api.post("/api/v1/applications/argocd/frontend/sync", &json!({}));
-    let missed = api.listen("", Some(&seen)).until_finished();
+    let missed = api.subscribe("", Some(&seen)).read_until_finished();
     assert!(missed.iter().all(|event| event.0 == "frontend") && missed[0].3 == "accepted", "{missed:?}");
     let rest = api.get(&format!("/api/v1/operations/{id}/events?after={middle}"));
     let rest: Vec<u64> =
         rest["items"].as_array().unwrap().iter().map(|one| one["sequence"].as_u64().unwrap()).collect();
-    assert_eq!(rest, told.iter().map(|one| one.2).filter(|number| *number > middle).collect::<Vec<_>>());
-    // Of another process the numbers mean nothing: the log tells it again.
-    Fleet::end(api.serving);
+    assert_eq!(rest, response.iter().map(|one| one.2).filter(|number| *number > middle).collect::<Vec<_>>());
+    // The numbers of another process are invalid, so the events come from the log again.
+    Fleet::stop(api.service);
     let api = Api::serve(&fleet);
-    let mut again = api.listen("?application=argocd/backend", Some(&seen));
-    let (kind, data) = again.next();
+    let mut again = api.subscribe("?application=argocd/backend", Some(&seen));
+    let (kind, data) = again.next_event();
     assert!(kind == "reset" && data["reset"]["message"].as_str().unwrap().contains("list"), "{data}");
-    let again: BTreeSet<_> = std::iter::repeat_with(|| again.until_finished()).take(2).flatten().collect();
-    assert!(told.iter().all(|event| again.contains(event)), "{again:?}");
-    Fleet::end(api.serving);
+    let again: BTreeSet<_> =
+        std::iter::repeat_with(|| again.read_until_finished()).take(2).flatten().collect();
+    assert!(response.iter().all(|event| again.contains(event)), "{again:?}");
+    Fleet::stop(api.service);
 }
 
 #[test]
-fn every_route_is_described_and_answers_as_it_is_described() {
+fn every_route_responds_as_documented() {
     let fleet = Fleet::new();
     let api = Api::serve(&fleet);
-    fleet.wait(&[]);
-    let description = api.ask("GET", "/openapi.json", "", "").json(200);
+    fleet.wait_until_synced(&[]);
+    let description = api.request("GET", "/openapi.json", "", "").json(200);
     assert_eq!(description["openapi"], "3.1.0");
+    let is_needed = |path: &str| description["paths"][path]["post"]["requestBody"]["required"].clone();
+    for (path, needed) in [
+        ("/api/v1/plans", true),
+        ("/api/v1/session", true),
+        ("/api/webhook", true),
+        ("/api/v1/operations/{id}/skip", true),
+        ("/api/v1/operations/{id}/retry", true),
+        ("/api/v1/applicationsets/{namespace}/{name}/skip", true),
+        ("/api/v1/applicationsets/{namespace}/{name}/retry", false),
+        ("/api/v1/applications/{namespace}/{name}/sync", false),
+    ] {
+        assert_eq!(is_needed(path), needed, "{path}");
+    }
+    let limits = &description["paths"]["/api/v1/operations"]["get"]["parameters"];
+    let limit = limits.as_array().unwrap().iter().find(|one| one["name"] == "limit").unwrap();
+    assert_eq!(
+        (&limit["schema"]["minimum"], &limit["schema"]["maximum"]),
+        (&json!(1), &json!(500)),
+        "{limit}"
+    );
+    let given = json!({"not": {"enum": [null, []]}});
+    let both =
+        json!({"required": ["revision", "revisions"], "properties": {"revision": given, "revisions": given}});
+    assert_eq!(description["components"]["schemas"]["SyncBody"]["not"], both);
     let operation = fleet.bench.newest();
-    let plan = api.ask("POST", "/api/v1/plans", OPERATOR, "{\"application\": \"backend\"}").json(201);
+    let plan = api.request("POST", "/api/v1/plans", OPERATOR, "{\"application\": \"backend\"}").json(201);
     let plan = plan["hash"].as_str().unwrap();
     let schemas = Schemas::of(&description);
     let mut ids = BTreeSet::new();
@@ -494,78 +524,80 @@ fn every_route_is_described_and_answers_as_it_is_described() {
             let is_open = described["security"] == json!([]);
             let content = |status: &str| described["responses"][status]["content"].as_object().cloned();
             if method == "get" && target.ends_with("/events") && !target.contains("operations") {
-                let mut events = api.listen("", None);
+                let mut events = api.subscribe("", None);
                 api.post(&format!("{BACKEND}/sync"), &json!({}));
                 let schema = &described["responses"]["200"]["content"]["text/event-stream"]["x-event-data"];
                 for _ in 0..5 {
-                    schemas.check(schema, &events.next().1, path);
+                    schemas.check(schema, &events.next_event().1, path);
                 }
-                fleet.wait(&[]);
+                fleet.wait_until_synced(&[]);
                 continue;
             }
             if path.starts_with("/api/v1/session") && method == "post" {
-                // Sessions are for the page alone, and are opened and ended in its own tests.
-                assert_eq!(api.ask("POST", &target, "", "{\"token\": \"\"}").status / 100, 4, "{path}");
+                // Sessions are for the web page only, and are tested there.
+                assert_eq!(api.request("POST", &target, "", "{\"token\": \"\"}").status / 100, 4, "{path}");
                 continue;
             }
             if method == "delete" {
-                // What is deleted is shown by nothing below; who may do it is asked all the same.
-                assert_eq!(api.ask("DELETE", &target, "", "").status, 401, "{path}");
-                assert_eq!(api.ask("DELETE", &target, READER, "").status, 403, "{path}");
-                assert_eq!(api.ask("DELETE", &format!("{target}?cascade=all"), OPERATOR, "").status, 400);
+                // Deletion isn't tested below, but its permissions are checked here.
+                assert_eq!(api.request("DELETE", &target, "", "").status, 401, "{path}");
+                assert_eq!(api.request("DELETE", &target, READER, "").status, 403, "{path}");
+                assert_eq!(api.request("DELETE", &format!("{target}?cascade=all"), OPERATOR, "").status, 400);
                 continue;
             }
             let body = if method == "post" { "{}" } else { "" };
-            let answer = api.ask(&method.to_uppercase(), &target, OPERATOR, body);
+            let answer = api.request(&method.to_uppercase(), &target, OPERATOR, body);
             let wanted = answer.status.to_string();
             let (status, content) = match content(&wanted) {
                 Some(content) => (wanted.as_str(), content),
                 None => ("default", content("default").unwrap()),
             };
-            // What cannot be done to an operation that is over is a problem, and so it is described; so is what is not signed, and
-            // to go on without saying whom, and why.
+            // Impossible actions on a finished operation are problems, and described as such; so are unsigned
+            // calls, and skips without a target and a reason.
             let needs_scope =
                 ["/skip", "/mark-done", "operations/{id}/retry"].iter().any(|end| path.ends_with(end));
             let needs_more = path == "/api/webhook" || path == "/api/v1/plans" || needs_scope;
             let is_refused = answer.status == 409 || (answer.status == 400 && needs_more);
-            // There is no ApplicationSet of that name and nothing is recorded of one, and nobody signs in with a provider here.
+            // There is no ApplicationSet of that name, no recorded run, and no login provider here.
             let may_miss = ["/applicationsets/{namespace}", "/runs/{id}", "/session/oidc"]
                 .iter()
                 .any(|part| path.contains(part));
             let is_missing = may_miss && answer.status == 404;
+            // An optional body may be empty.
+            let needs_body = described["requestBody"]["required"] == true;
+            assert!(method != "post" || needs_body || answer.status != 400, "{path}: {}", answer.body);
             let is_problem = (method == "post" && is_refused) || is_missing;
             assert!(status != "default" || is_problem, "{path}: {}", answer.body);
             if let Some(json) = content.get("application/json").filter(|_| target != "/openapi.json") {
                 schemas.check(&json["schema"], &answer.json(answer.status), path);
             }
-            let unknown = api.ask(&method.to_uppercase(), &target, "", body).status;
+            let unknown = api.request(&method.to_uppercase(), &target, "", body).status;
             let is_asked = unknown == 401 || (unknown == 400 && path == "/api/webhook");
             assert_eq!(is_asked, !is_open, "{path}: {unknown}");
-            fleet.wait(&[]);
+            fleet.wait_until_synced(&[]);
         }
     }
     assert!(ids.len() >= 20, "{ids:?}");
-    Fleet::end(api.serving);
+    Fleet::stop(api.service);
 }
 
 #[test]
-fn whose_token_is_taken_back_hears_no_more() {
+fn a_revoked_token_ends_its_event_stream() {
     let fleet = Fleet::new();
     let api = Api::serve(&fleet);
-    fleet.wait(&[]);
-    let mut reader = api.listen("?application=argocd/nobody", None);
+    fleet.wait_until_synced(&[]);
+    let mut reader = api.subscribe("?application=argocd/nobody", None);
     fs::write(fleet.bench.path().join("tokens"), format!("ann operator {OPERATOR}\n")).unwrap();
-    // The stream ends, though nothing happens that would have to be told.
+    // The stream ends although there are no more events.
     let mut rest = String::new();
     reader.lines.read_to_string(&mut rest).unwrap();
     assert!(!rest.contains("still here"), "{rest}");
-    assert_eq!(api.ask("GET", "/api/v1/events", READER, "").status, 401);
-    Fleet::end(api.serving);
+    assert_eq!(api.request("GET", "/api/v1/events", READER, "").status, 401);
+    Fleet::stop(api.service);
 }
 
 #[test]
-fn with_whom_people_sign_in_is_checked_at_the_start_and_a_provider_that_is_away_keeps_nobody_from_being_served()
- {
+fn the_sign_in_provider_is_checked_at_start_and_may_be_unavailable() {
     let fleet = Fleet::new();
     let roles = "roles: {groups: {platform: operator}}\n";
     let serve = |listen: &'static str| {
@@ -575,7 +607,7 @@ fn with_whom_people_sign_in_is_checked_at_the_start_and_a_provider_that_is_away_
         (
             "0",
             format!("issuer: http://id.example.com\nclientId: tidegate\n{roles}"),
-            "oidc.yaml: issuer: it is to begin with https://",
+            "oidc.yaml: issuer: invalid URL: it must start with https://",
         ),
         (
             "0",
@@ -585,27 +617,27 @@ fn with_whom_people_sign_in_is_checked_at_the_start_and_a_provider_that_is_away_
         (
             "0.0.0.0:0",
             format!("issuer: https://id.example.com\nclientId: tidegate\n{roles}"),
-            "oidc.yaml: url: it is missing",
+            "oidc.yaml: url: missing",
         ),
     ] {
         fleet.bench.write("oidc.yaml", text);
         let ran = fleet.bench.run(&serve(listen)).expect_code(2);
         assert!(ran.err.contains(part), "{}", ran.err);
     }
-    // Nobody listens there: ports that small are given to nobody.
+    // A port without a listener: ports this low are never assigned automatically.
     let away = format!("issuer: http://127.0.0.1:1\nname: Example ID\nclientId: tidegate\n{roles}");
     fleet.bench.write("oidc.yaml", away);
-    let mut serving = fleet.bench.start(&serve("0"));
+    let mut service = fleet.bench.start(&serve("0"));
     let mut missing = vec![
-        "for those who sign in with Example ID; the page",
-        "nobody can sign in with Example ID: its configuration cannot be reached",
-        "serving 3 applications",
+        "for users of Example ID; the web page is at",
+        "sign-in with Example ID is not available: its configuration cannot be reached",
+        "managing 3 applications",
     ];
     // In any order.
     while !missing.is_empty() {
-        let line = serving.await_line("");
+        let line = service.wait_for_line("");
         missing.retain(|part| !line.contains(part));
     }
-    serving.signal("TERM");
-    serving.finish().expect_code(0);
+    service.signal("TERM");
+    service.finish().expect_code(0);
 }

@@ -1,4 +1,4 @@
-//! An Application whose manifests are Applications, served from the simulated cluster that they are resources of.
+//! An Application whose manifests are Applications, managed in the simulated cluster that contains them.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::bench::Running;
 use crate::fleet::Fleet;
 
-/// As docs/applications.md has it.
+/// As in docs/guides/app-of-apps.md.
 const HEALTH: &str = "\
 apiVersion: v1
 kind: ConfigMap
@@ -24,7 +24,7 @@ data:
 
 const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: argocd}\n---\n";
 
-/// An Application that syncs by itself what is in the folder of its name.
+/// Returns an automated Application of the folder of its name.
 fn application(name: &str, wave: u8, namespace: &str) -> String {
     format!(
         "apiVersion: argoproj.io/v1alpha1
@@ -44,7 +44,7 @@ spec:
     )
 }
 
-/// A Deployment that gets ready, or never does.
+/// Returns a Deployment that becomes ready, or never does.
 fn deployment(name: &str, is_ready: bool) -> String {
     let annotations = if is_ready { "{}" } else { "{sim.tidegate.dev/outcome: never-ready}" };
     format!(
@@ -63,7 +63,7 @@ spec:
     )
 }
 
-/// A parent with two children in waves 1 and 2, of which the first does not get ready.
+/// A parent with two children in waves 1 and 2. The first child doesn't become ready.
 struct Family {
     fleet: Fleet,
 }
@@ -89,28 +89,28 @@ impl Family {
 
     fn serve(&self, options: &[&str]) -> Running {
         let args = [&["serve", "--sim", "--listen", "off"], options].concat();
-        let mut serving = self.fleet.bench.start(&args);
-        serving.await_line("serving");
-        serving
+        let mut service = self.fleet.bench.start(&args);
+        service.wait_for_line("managing");
+        service
     }
 
-    /// From now on the first child gets ready.
-    fn lets_it(&self) {
+    /// Lets the first child become ready.
+    fn make_first_child_ready(&self) {
         self.fleet.bench.write("fleet/repo/first/all.yaml", deployment("first", true));
         self.fleet.commit();
         self.fleet.bench.run(&["app", "refresh", "first"]).expect_code(0);
     }
 
-    /// Asks until an Application is there, and as it should be.
+    /// Polls until an Application exists and satisfies a predicate.
     #[track_caller]
-    fn until(&self, name: &str, is_met: impl Fn(&Value) -> bool) {
-        let asked = || self.fleet.bench.run(&["app", "get", name, "-o", "json"]);
+    fn wait_until(&self, name: &str, is_met: impl Fn(&Value) -> bool) {
+        let get = || self.fleet.bench.run(&["app", "get", name, "-o", "json"]);
         let is_met = |text: &str| serde_json::from_str(text).is_ok_and(|app| is_met(&app));
-        assert!((0..3000).any(|_| is_met(&asked().out)), "{:?}", asked());
+        assert!((0..3000).any(|_| is_met(&get().out)), "{:?}", get());
     }
 
-    /// The numbers of the writes to an object that the cluster has taken, in order.
-    fn written(&self, kind: &str, name: &str) -> Vec<u64> {
+    /// Returns the numbers of the successful writes to an object, in order.
+    fn write_numbers(&self, kind: &str, name: &str) -> Vec<u64> {
         let writes = self.fleet.bench.writes();
         let of = writes.iter().filter(|one| {
             one["kind"] == kind && one["name"] == name && one["code"].as_u64().is_some_and(|code| code < 300)
@@ -123,7 +123,7 @@ fn health(app: &Value) -> &str {
     app["status"]["health"]["status"].as_str().unwrap_or_default()
 }
 
-fn is_in_order(app: &Value) -> bool {
+fn is_synced_and_healthy(app: &Value) -> bool {
     let status = &app["status"];
     health(app) == "Healthy"
         && status["sync"]["status"] == "Synced"
@@ -131,58 +131,64 @@ fn is_in_order(app: &Value) -> bool {
 }
 
 #[test]
-fn a_child_of_a_later_wave_waits_until_those_before_it_are_healthy() {
+fn a_child_of_a_later_wave_waits_for_healthy_earlier_children() {
     let family = Family::new();
     let fleet = &family.fleet;
-    let mut serving = family.serve(&["--customizations", "health.yaml"]);
-    family.until("parent", |app| {
+    let mut service = family.serve(&["--customizations", "health.yaml"]);
+    family.wait_until("parent", |app| {
         let message = app["status"]["operationState"]["message"].as_str().unwrap_or_default();
         message.contains("waiting for healthy state of argoproj.io/Application/first")
     });
-    family.until("first", |app| {
+    family.wait_until("first", |app| {
         health(app) == "Progressing" && app["status"]["operationState"]["phase"] == "Succeeded"
     });
     let waits = || fleet.bench.run(&["explain", "parent"]).expect_code(0).out;
     let is_named = || waits().contains("for Application argocd/first (Progressing");
     assert!((0..3000).any(|_| is_named()), "{}", waits());
-    // It waits for that after a kill too.
-    serving.signal("KILL");
-    serving.finish();
-    serving = family.serve(&["--customizations", "health.yaml"]);
-    family.until("parent", |app| app["status"]["operationState"]["phase"] == "Running");
-    family.until("first", |app| health(app) == "Progressing");
-    assert_eq!(family.written("Application", "second"), Vec::<u64>::new());
-    family.lets_it();
+    // It keeps waiting after a kill.
+    service.signal("KILL");
+    service.finish();
+    service = family.serve(&["--customizations", "health.yaml"]);
+    family.wait_until("parent", |app| app["status"]["operationState"]["phase"] == "Running");
+    family.wait_until("first", |app| health(app) == "Progressing");
+    assert_eq!(family.write_numbers("Application", "second"), Vec::<u64>::new());
+    family.make_first_child_ready();
     for name in ["first", "second", "parent"] {
-        family.until(name, is_in_order);
+        family.wait_until(name, is_synced_and_healthy);
     }
     let of = |name: &str| fleet.bench.json(&["app", "get", name, "-o", "json"])["status"].take();
     let told =
         |status: Value| (status["summary"]["isAppOfApps"].clone(), status["controllerNamespace"].clone());
     assert_eq!(told(of("parent")), (json!(true), json!("argocd")));
     assert_eq!(told(of("first")), (Value::Null, json!("argocd")));
-    // The Deployment that gets ready, then the health of its Application, then the next Application.
-    let ready = family.written("Deployment", "first")[1];
-    let second = family.written("Application", "second")[0];
-    let told = family.written("Application", "first");
+    // The Deployment becomes ready, then the health of its Application changes, then the next Application is
+    // written.
+    let ready = family.write_numbers("Deployment", "first")[1];
+    let second = family.write_numbers("Application", "second")[0];
+    let told = family.write_numbers("Application", "first");
     assert!(told.iter().any(|number| (ready..second).contains(number)), "{ready} {told:?} {second}");
-    assert_eq!((fleet.made("Application", "first").len(), fleet.made("Application", "second").len()), (1, 1));
-    assert!(second < family.written("Deployment", "second")[0]);
-    // One operation of the parent, whatever happened meanwhile.
+    assert_eq!(
+        (fleet.creations("Application", "first").len(), fleet.creations("Application", "second").len()),
+        (1, 1)
+    );
+    assert!(second < family.write_numbers("Deployment", "second")[0]);
+    // The parent has one operation, regardless of the kill.
     let parents = fleet.bench.json(&["ops", "list", "--app", "parent", "-o", "json"]);
     let [operation] = parents.as_array().unwrap().as_slice() else { panic!("{parents}") };
     assert_eq!(operation["phase"], "Succeeded");
-    Fleet::end(serving);
+    Fleet::stop(service);
 }
 
-/// An Application has no health as an object where nobody gives it one, as in Argo CD.
+/// Without a health script, an Application as an object has no health status, as in Argo CD.
 #[test]
-fn without_a_script_waves_of_applications_only_order_them() {
+fn without_a_health_script_waves_only_order_applications() {
     let family = Family::new();
-    let serving = family.serve(&[]);
-    family.until("second", is_in_order);
-    family.until("parent", |app| app["status"]["operationState"]["phase"] == "Succeeded");
-    family.until("first", |app| health(app) == "Progressing");
-    assert!(family.written("Application", "first")[0] < family.written("Application", "second")[0]);
-    Fleet::end(serving);
+    let service = family.serve(&[]);
+    family.wait_until("second", is_synced_and_healthy);
+    family.wait_until("parent", |app| app["status"]["operationState"]["phase"] == "Succeeded");
+    family.wait_until("first", |app| health(app) == "Progressing");
+    assert!(
+        family.write_numbers("Application", "first")[0] < family.write_numbers("Application", "second")[0]
+    );
+    Fleet::stop(service);
 }

@@ -1,4 +1,4 @@
-//! Applications that are served, when something is lost, in the way, or wrong.
+//! Managed applications with lost, blocked or invalid state.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,27 +7,27 @@ use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
 
-/// The ids of its operations, oldest first.
+/// Returns the ids of its operations, oldest first.
 fn operations(fleet: &Fleet, app: &str) -> Vec<String> {
     let list = fleet.bench.json(&["ops", "list", "--app", app, "-o", "json"]);
     list.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn a_status_that_is_lost_or_damaged_is_made_again_and_nothing_is_synced_twice() {
+fn a_lost_or_damaged_status_is_restored_without_another_sync() {
     let fleet = Fleet::new();
-    let serving = fleet.serve();
-    fleet.wait(&[]);
+    let service = fleet.serve();
+    fleet.wait_until_synced(&[]);
     let names = ["backend", "database", "frontend"];
     let before = names.map(|name| fleet.get(name));
-    Fleet::end(serving);
+    Fleet::stop(service);
     let status = |name: &str| fleet.bench.state().join(format!("applications/argocd_{name}.json"));
     fs::remove_file(status("frontend")).unwrap();
     let whole = fs::read(status("backend")).unwrap();
     fs::write(status("backend"), &whole[..whole.len() / 2]).unwrap();
     fs::copy(status("backend").with_file_name("argocd_database.json"), status("other")).unwrap();
-    let serving = fleet.serve();
-    fleet.wait(&[]);
+    let service = fleet.serve();
+    fleet.wait_until_synced(&[]);
     for (name, before) in names.iter().zip(&before) {
         let now = fleet.get(name);
         assert_eq!(operations(&fleet, name).len(), 1, "{name}");
@@ -46,85 +46,86 @@ fn a_status_that_is_lost_or_damaged_is_made_again_and_nothing_is_synced_twice() 
     assert!(told.contains("damaged") && told.contains("backend.damaged-1"), "{told}");
     assert_eq!(fs::read(status("backend").with_extension("damaged-1")).unwrap(), whole[..whole.len() / 2]);
     assert!(fleet.condition("frontend", "StatusRebuiltWarning").contains("operation log"));
-    // Of an application that is not there either, nothing is lost.
+    // An application without a resource has nothing to lose.
     assert!(status("other").with_extension("damaged-1").exists());
-    // The next commit is synced as ever, and the matter is over.
+    // The next commit is synced as usual, which resolves the condition.
     fleet.replace("repo/backend/backend.yaml", "backend:1.0", "backend:2.0");
     fleet.commit();
     fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
-    let synced = fleet.until("backend", |app| {
+    let synced = fleet.wait_until("backend", |app| {
         app["status"]["history"].as_array().is_some_and(|history| history.len() == 2)
     });
     assert_eq!(synced["status"].get("conditions"), None);
-    let told = Fleet::end(serving).err;
+    let told = Fleet::stop(service).err;
     for part in
-        ["is made again", "operation begun", "operation ended", "sync status changed", "condition is over"]
+        ["status rebuilt", "operation started", "operation ended", "sync status changed", "condition cleared"]
     {
         assert!(told.contains(part), "{part}: {told}");
     }
 }
 
-/// Nobody can write what is known of the backend, until the folder is removed.
-fn in_the_way(fleet: &Fleet) -> PathBuf {
+/// Blocks writes of the backend's state until the folder is removed.
+fn block_state_writes(fleet: &Fleet) -> PathBuf {
     let folder = fleet.bench.state().join("applications/argocd_backend.new");
     fs::create_dir(&folder).unwrap();
     folder
 }
 
 #[test]
-fn a_status_that_cannot_be_written_is_told_and_no_operation_begins_unrecorded() {
+fn without_a_writable_status_no_operation_starts() {
     let fleet = Fleet::new();
-    fleet.migrates_for("100ms");
-    let serving = fleet.serve();
-    fleet.wait(&[]);
-    let folder = in_the_way(&fleet);
+    fleet.set_migration_duration("100ms");
+    let service = fleet.serve();
+    fleet.wait_until_synced(&[]);
+    let folder = block_state_writes(&fleet);
     fleet.replace("repo/backend/backend.yaml", "backend:1.0", "backend:2.0");
     fleet.commit();
     fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
-    let told = fleet.condition("backend", "StatusWriteError");
-    for part in ["cannot be written down", "argocd_backend", "tried again every 5 s"] {
-        assert!(told.contains(part), "{part}: {told}");
+    let condition = fleet.condition("backend", "StatusWriteError");
+    for part in ["cannot store its status", "argocd_backend", "retried every 5 s"] {
+        assert!(condition.contains(part), "{part}: {condition}");
     }
-    fleet.until("backend", |app| app["operation"]["sync"].is_object());
-    assert!(fleet.condition("backend", "StatusWriteError").contains("begins when that is done"));
+    fleet.wait_until("backend", |app| app["operation"]["sync"].is_object());
+    assert!(fleet.condition("backend", "StatusWriteError").contains("starts after that"));
     assert!(fleet.bench.run(&["app", "get", "backend"]).expect_code(0).out.contains("StatusWriteError"));
-    assert_eq!((operations(&fleet, "backend").len(), fleet.made("Job", "migrate").len()), (1, 1));
-    // It is not told of others, and is nowhere when it is over.
+    assert_eq!((operations(&fleet, "backend").len(), fleet.creations("Job", "migrate").len()), (1, 1));
+    // Other applications do not report it, and it disappears once resolved.
     assert!(fleet.get("frontend")["status"].get("conditions").is_none());
     fs::remove_dir(folder).unwrap();
-    let synced = fleet.until("backend", |app| {
+    let synced = fleet.wait_until("backend", |app| {
         app["status"]["history"].as_array().is_some_and(|history| history.len() == 2)
     });
     assert!(synced["status"].get("conditions").is_none(), "{synced}");
-    let kept = fs::read_to_string(fleet.bench.state().join("applications/argocd_backend.json")).unwrap();
-    assert!(!kept.contains("StatusWriteError"), "{kept}");
-    Fleet::end(serving);
+    let stored_text =
+        fs::read_to_string(fleet.bench.state().join("applications/argocd_backend.json")).unwrap();
+    assert!(!stored_text.contains("StatusWriteError"), "{stored_text}");
+    Fleet::stop(service);
 }
 
-/// What is written down with its id goes on after a kill, although nothing more can be written.
+/// An operation whose id is persisted continues after a kill, even if later writes fail.
 #[test]
-fn an_operation_that_is_known_goes_on_while_its_status_cannot_be_written() {
+fn a_recorded_operation_continues_with_an_unwritable_status() {
     let fleet = Fleet::new();
-    fleet.migrates_for("3s");
-    let serving = fleet.serve();
-    fleet.until("backend", |_| !fleet.made("Job", "migrate").is_empty());
-    serving.signal("KILL");
-    serving.finish();
-    let folder = in_the_way(&fleet);
-    let serving = fleet.serve();
-    let ended = fleet.until("backend", |app| app["status"]["operationState"]["phase"] == "Succeeded");
-    assert!(fleet.condition("backend", "StatusWriteError").contains("no operation begins"), "{ended}");
-    assert_eq!((operations(&fleet, "backend").len(), fleet.made("Job", "migrate").len()), (1, 1));
+    fleet.set_migration_duration("3s");
+    let service = fleet.serve();
+    fleet.wait_until("backend", |_| !fleet.creations("Job", "migrate").is_empty());
+    service.signal("KILL");
+    service.finish();
+    let folder = block_state_writes(&fleet);
+    let service = fleet.serve();
+    let ended = fleet.wait_until("backend", |app| app["status"]["operationState"]["phase"] == "Succeeded");
+    assert!(fleet.condition("backend", "StatusWriteError").contains("no operation starts"), "{ended}");
+    assert_eq!((operations(&fleet, "backend").len(), fleet.creations("Job", "migrate").len()), (1, 1));
     fs::remove_dir(folder).unwrap();
-    fleet.until("backend", |app| app["status"].get("conditions").is_none());
-    Fleet::end(serving);
+    fleet.wait_until("backend", |app| app["status"].get("conditions").is_none());
+    Fleet::stop(service);
 }
 
 #[test]
-fn health_is_judged_while_the_manifests_cannot_be_read() {
+fn health_is_assessed_while_manifests_are_unreadable() {
     let fleet = Fleet::new();
-    let serving = fleet.serve();
-    fleet.wait(&["frontend"]);
+    let service = fleet.serve();
+    fleet.wait_until_synced(&["frontend"]);
     fleet.replace("frontend.yaml", "targetRevision: main", "targetRevision: gone");
     fleet.condition("frontend", "ComparisonError");
     fleet.bench.run(&["sim", "delete", "apps:Deployment:fleet/frontend"]).expect_code(0);
@@ -132,49 +133,49 @@ fn health_is_judged_while_the_manifests_cannot_be_read() {
         let all = app["status"]["resources"].as_array().cloned().unwrap_or_default();
         all.into_iter().find(|one| one["kind"] == "Deployment").unwrap_or_default()
     };
-    let found = fleet.until("frontend", |app| deployment(app)["health"]["status"] == "Missing");
+    let found = fleet.wait_until("frontend", |app| deployment(app)["health"]["status"] == "Missing");
     assert_eq!(
         (&found["status"]["sync"]["status"], &deployment(&found)["status"]),
         (&"Unknown".into(), &"Unknown".into())
     );
-    // The same from the beginning: what was known before is watched.
-    Fleet::end(serving);
-    let serving = fleet.serve();
+    // The same from the beginning: earlier applications are watched.
+    Fleet::stop(service);
+    let service = fleet.serve();
     assert_eq!(deployment(&fleet.get("frontend"))["health"]["status"], "Missing");
     fleet.bench.run(&["sim", "delete", ":Service:fleet/frontend"]).expect_code(0);
-    fleet.until("frontend", |app| app["status"]["health"]["status"] == "Missing");
-    Fleet::end(serving);
+    fleet.wait_until("frontend", |app| app["status"]["health"]["status"] == "Missing");
+    Fleet::stop(service);
 }
 
 #[test]
-fn whoever_asks_too_early_or_one_that_was_stopped_is_told() {
+fn commands_wait_for_the_service_and_report_when_it_is_stopped() {
     let fleet = Fleet::new();
-    // Before anybody serves: whoever waits goes on waiting.
+    // The service is not running yet: the command keeps waiting.
     let mut waiting = fleet.bench.start(&["app", "wait", "--timeout", "10m"]);
-    waiting.await_line("is at work");
-    let serving = fleet.serve();
+    waiting.wait_for_line("no `tidegate serve` is running here yet");
+    let service = fleet.serve();
     let waited = waiting.finish().expect_code(0);
     assert!(waited.out.contains("backend"), "{waited:?}");
-    serving.signal("STOP");
+    service.signal("STOP");
     let listed = fleet.bench.run(&["app", "list"]).expect_code(0);
-    assert!(listed.err.contains("does not answer") && listed.out.contains("backend"), "{listed:?}");
+    assert!(listed.err.contains("does not respond") && listed.out.contains("backend"), "{listed:?}");
     let refused = fleet.bench.run(&["app", "sync", "backend"]);
     assert_ne!(refused.code(), 0);
-    assert!(refused.err.contains("does not answer"), "{refused:?}");
+    assert!(refused.err.contains("does not respond"), "{refused:?}");
     let refused = fleet.bench.run(&["app", "refresh", "backend"]);
     assert_ne!(refused.code(), 0);
-    assert!(refused.err.contains("does not answer"), "{refused:?}");
-    serving.signal("CONT");
-    Fleet::end(serving);
+    assert!(refused.err.contains("does not respond"), "{refused:?}");
+    service.signal("CONT");
+    Fleet::stop(service);
 }
 
 #[test]
-fn an_application_that_is_put_back_finds_its_operation_again() {
+fn a_restored_application_finds_its_operation() {
     let fleet = Fleet::new();
-    fleet.migrates_for("20s");
-    let serving = fleet.serve();
-    fleet.until("backend", |app| {
-        app["status"]["operationState"]["phase"] == "Running" && !fleet.made("Job", "migrate").is_empty()
+    fleet.set_migration_duration("20s");
+    let service = fleet.serve();
+    fleet.wait_until("backend", |app| {
+        app["status"]["operationState"]["phase"] == "Running" && !fleet.creations("Job", "migrate").is_empty()
     });
     let file = fs::read(fleet.path("backend.yaml")).unwrap();
     fs::remove_file(fleet.path("backend.yaml")).unwrap();
@@ -188,12 +189,12 @@ fn an_application_that_is_put_back_finds_its_operation_again() {
     assert_eq!(found["operation"]["info"][0]["value"].as_str(), own.first().map(String::as_str));
     fleet.bench.run(&["app", "wait", "backend", "--operation", "--timeout", "10m"]).expect_code(0);
     assert_eq!(fleet.get("backend")["status"]["operationState"]["phase"], "Succeeded");
-    assert_eq!((operations(&fleet, "backend"), fleet.made("Job", "migrate").len()), (own, 1));
-    Fleet::end(serving);
+    assert_eq!((operations(&fleet, "backend"), fleet.creations("Job", "migrate").len()), (own, 1));
+    Fleet::stop(service);
 }
 
 #[test]
-fn what_means_nothing_in_a_specification_is_a_condition_of_that_application() {
+fn an_invalid_specification_is_a_condition_of_its_application() {
     let fleet = Fleet::new();
     for (name, from, to, _) in WRONG {
         let text = fs::read_to_string(fleet.path("frontend.yaml")).unwrap();
@@ -201,22 +202,22 @@ fn what_means_nothing_in_a_specification_is_a_condition_of_that_application() {
         assert!(text.contains(from), "{name}");
         fs::write(fleet.path(&format!("{name}.yaml")), text.replacen(from, to, 1)).unwrap();
     }
-    let serving = fleet.serve();
-    fleet.wait(&["frontend"]);
+    let service = fleet.serve();
+    fleet.wait_until_synced(&["frontend"]);
     for (name, _, _, part) in WRONG {
         let message = fleet.condition(name, "InvalidSpecError");
         assert!(message.contains(part), "{name}: {message}");
         assert_eq!(operations(&fleet, name), Vec::<String>::new(), "{name}");
     }
-    // Whatever is in a field, a line of the output is one thing.
+    // Each field is one line of the output, regardless of its content.
     let got = fleet.bench.run(&["app", "get", "path"]).expect_code(0).out;
     assert!(got.lines().filter(|line| line.starts_with("Health Status:")).count() == 1, "{got}");
     assert!(!fleet.bench.run(&["app", "list"]).expect_code(0).out.contains('\u{1b}'));
-    Fleet::end(serving);
+    Fleet::stop(service);
 }
 
-/// The example, with one application that is synced by hand.
-fn by_hand(name: &str) -> Fleet {
+/// The example with one application that is synced manually.
+fn manual_fleet(name: &str) -> Fleet {
     let fleet = Fleet::new();
     let policy = "    automated:\n      prune: true\n      selfHeal: true\n";
     fleet.replace(&format!("{name}.yaml"), policy, "");
@@ -224,25 +225,37 @@ fn by_hand(name: &str) -> Fleet {
 }
 
 #[test]
-fn an_operation_is_ended_at_once_whatever_it_waits_for() {
+fn an_operation_is_terminated_at_once_whatever_it_waits_for() {
     let fleet = Fleet::new();
-    fleet.migrates_for("10m");
-    let serving = fleet.serve();
-    fleet.until("backend", |app| {
-        app["status"]["operationState"]["phase"] == "Running" && !fleet.made("Job", "migrate").is_empty()
+    fleet.set_migration_duration("10m");
+    let service = fleet.serve();
+    fleet.wait_until("backend", |app| {
+        app["status"]["operationState"]["phase"] == "Running" && !fleet.creations("Job", "migrate").is_empty()
     });
     fleet.bench.run(&["app", "terminate", "backend"]).expect_code(0);
-    let ended = fleet.until("backend", |app| app["status"]["operationState"]["phase"] == "Failed");
+    let ended = fleet.wait_until("backend", |app| app["status"]["operationState"]["phase"] == "Failed");
     assert!(ended["status"]["operationState"]["message"].as_str().unwrap().contains("terminated"), "{ended}");
     let refused = fleet.bench.run(&["app", "terminate", "backend"]).expect_code(4);
     assert!(refused.err.contains("No operation is in progress"), "{}", refused.err);
-    Fleet::end(serving);
+    // A wrong name is bad input for every command.
+    for command in [
+        &["app", "terminate", "nobody"][..],
+        &["app", "refresh", "nobody"],
+        &["app", "sync", "nobody"],
+        &["app", "get", "nobody"],
+        &["app", "rollback", "nobody"],
+        &["app", "delete", "nobody", "--yes"],
+    ] {
+        let unknown = fleet.bench.run(command).expect_code(2);
+        assert!(unknown.err.contains("there is no application nobody"), "{command:?}: {}", unknown.err);
+    }
+    Fleet::stop(service);
 }
 
 #[test]
-fn what_a_sync_would_change_is_shown() {
-    let fleet = by_hand("database");
-    let serving = fleet.serve();
+fn the_changes_of_a_sync_are_shown() {
+    let fleet = manual_fleet("database");
+    let service = fleet.serve();
     let differs = fleet.bench.run(&["app", "diff", "database"]).expect_code(1);
     assert!(differs.out.contains("+++ wanted/apps.v1.StatefulSet.fleet.database"), "{}", differs.out);
     fleet.bench.run(&["app", "sync", "database"]).expect_code(0);
@@ -250,8 +263,8 @@ fn what_a_sync_would_change_is_shown() {
     fleet.bench.run(&["app", "diff", "nobody"]).expect_code(2);
     let wrong = fleet.bench.run(&["app", "diff", "database", "--revision", "none"]).expect_code(2);
     assert!(wrong.err.contains("no branch, tag or commit"), "{}", wrong.err);
-    assert!(wrong.err.contains("and none of its tags matches that as a version constraint"), "{}", wrong.err);
-    // What is not there is named, with what is.
+    assert!(wrong.err.contains("and no tag matches it as a version constraint"), "{}", wrong.err);
+    // The error names what is missing, and what exists.
     let refused =
         fleet.bench.run(&["app", "sync", "database", "--resource", "apps:StatefulSet:fleet/databse"]);
     let refused = refused.expect_code(1);
@@ -260,16 +273,16 @@ fn what_a_sync_would_change_is_shown() {
         .bench
         .run(&["app", "sync", "database", "--resource", "apps:StatefulSet:fleet/database"])
         .expect_code(0);
-    Fleet::end(serving);
+    Fleet::stop(service);
 }
 
 #[test]
-fn an_earlier_sync_is_gone_back_to() {
-    let fleet = by_hand("frontend");
-    let serving = fleet.serve();
+fn a_rollback_restores_an_earlier_sync() {
+    let fleet = manual_fleet("frontend");
+    let service = fleet.serve();
     fleet.bench.run(&["app", "sync", "frontend"]).expect_code(0);
     let none = fleet.bench.run(&["app", "rollback", "frontend"]).expect_code(4);
-    assert!(none.err.contains("no sync before"), "{}", none.err);
+    assert!(none.err.contains("no earlier sync"), "{}", none.err);
     let first = fleet.get("frontend")["status"]["sync"]["revision"].clone();
     fleet.replace("repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
     fleet.commit();
@@ -277,10 +290,10 @@ fn an_earlier_sync_is_gone_back_to() {
     fleet.bench.run(&["app", "rollback", "frontend", "7"]).expect_code(4);
     let why = "it greets\nnobody";
     fleet.bench.run(&["app", "rollback", "frontend", "--reason", why]).expect_code(0);
-    // Who has done it, and why, is in the log and in the Application, as Argo CD has it.
+    // The requester and the reason are in the log and in the Application, as in Argo CD.
     let listed = fleet.bench.json(&["ops", "list", "--app", "frontend", "-o", "json"]);
     assert_eq!(listed.as_array().unwrap().last().unwrap()["reason"], "it greets nobody");
-    assert_eq!(listed[0]["reason"], Value::Null, "nobody said why");
+    assert_eq!(listed[0]["reason"], Value::Null, "there is no reason");
     let found = fleet.get("frontend");
     let info = &found["status"]["operationState"]["operation"]["info"];
     assert!(
@@ -290,35 +303,39 @@ fn an_earlier_sync_is_gone_back_to() {
     let history = found["status"]["history"].as_array().unwrap().clone();
     assert_eq!((history.len(), &history[2]["revision"]), (3, &first));
     assert_eq!(found["status"]["sync"]["status"], "OutOfSync");
-    assert_eq!(found["status"]["summary"]["images"][0], "example.com/fleet/frontend:1.0", "of what is there");
+    assert_eq!(
+        found["status"]["summary"]["images"][0], "example.com/fleet/frontend:1.0",
+        "of the existing objects"
+    );
     let refused = fleet.bench.run(&["app", "rollback", "backend"]).expect_code(4);
     assert!(refused.err.contains("auto-sync"), "{}", refused.err);
-    // What would be undone at once is not done either, unless it is only tried, or is what it is synced to anyway.
+    // A rollback that would be reverted immediately is refused, except as a dry run or to the current target
+    // revision.
     let first = first.as_str().unwrap();
     let refused = fleet.bench.run(&["app", "sync", "backend", "--revision", first]).expect_code(4);
-    let words = format!("Cannot sync to {first}: auto-sync currently set to main");
-    assert!(refused.err.contains(&words), "{}", refused.err);
+    let text = format!("Cannot sync to {first}: auto-sync currently set to main");
+    assert!(refused.err.contains(&text), "{}", refused.err);
     for options in [&["--revision", first, "--dry-run"][..], &["--revision", "main"]] {
         fleet.bench.run(&[&["app", "sync", "backend"], options].concat()).expect_code(0);
     }
-    Fleet::end(serving);
+    Fleet::stop(service);
 }
 
-/// However short the wait is to be.
+/// Even a very short wait succeeds.
 #[test]
-fn what_is_there_already_is_not_waited_for() {
+fn waiting_for_a_state_already_reached_succeeds_at_once() {
     let fleet = Fleet::new();
-    let serving = fleet.serve();
-    fleet.wait(&[]);
+    let service = fleet.serve();
+    fleet.wait_until_synced(&[]);
     let waited = fleet.bench.run(&["app", "wait", "backend", "--timeout", "0s"]).expect_code(0);
     assert!(waited.out.contains("backend"), "{}", waited.out);
-    Fleet::end(serving);
+    Fleet::stop(service);
 }
 
 #[test]
-fn what_goes_goes_in_reverse_and_both_waves_are_shown() {
-    let fleet = by_hand("database");
-    let serving = fleet.serve();
+fn deletion_runs_in_reverse_and_shows_its_waves() {
+    let fleet = manual_fleet("database");
+    let service = fleet.serve();
     fleet.bench.run(&["app", "sync", "database"]).expect_code(0);
     let waves = |app: &Value, field: &str| {
         let all = app["status"]["resources"].as_array().unwrap().clone();
@@ -330,26 +347,32 @@ fn what_goes_goes_in_reverse_and_both_waves_are_shown() {
     }
     fleet.commit();
     fleet.bench.run(&["app", "refresh", "database"]).expect_code(0);
-    let found = fleet.until("database", |app| {
+    let found = fleet.wait_until("database", |app| {
         let all = app["status"]["resources"].as_array().cloned().unwrap_or_default();
         !all.is_empty() && all.iter().all(|one| one["requiresPruning"] == true)
     });
-    assert_eq!(waves(&found, "syncWave"), before, "each has its own");
+    assert_eq!(waves(&found, "syncWave"), before, "each has a separate one");
     let mut pruned: Vec<(i64, i64)> = before.into_iter().zip(waves(&found, "pruneWave")).collect();
     pruned.sort_unstable();
     assert!(pruned.is_sorted_by(|a, b| a.1 >= b.1) && pruned[0].1 > pruned[pruned.len() - 1].1, "{pruned:?}");
     let got = fleet.bench.run(&["app", "get", "database"]).expect_code(0).out;
     assert!(got.contains("(pruned in "), "{got}");
-    Fleet::end(serving);
+    Fleet::stop(service);
 }
 
-const WRONG: [(&str, &str, &str, &str); 6] = [
-    ("option", "- CreateNamespace=true", "- CreateNamespace=true\n      - PruneLasst=true", "known are"),
+const WRONG: [(&str, &str, &str, &str); 7] = [
+    ("option", "- CreateNamespace=true", "- CreateNamespace=true\n      - PruneLasst=true", "use one of"),
     (
         "backoff",
         "syncPolicy:",
         "syncPolicy:\n    retry: {limit: 2, backoff: {duration: soon}}",
-        "\"soon\" is no duration",
+        "invalid retry.backoff.duration \"soon\"",
+    ),
+    (
+        "both",
+        "    name: in-cluster",
+        "    name: in-cluster\n    server: https://kubernetes.default.svc",
+        "both a name and a server",
     ),
     ("factor", "syncPolicy:", "syncPolicy:\n    retry: {limit: 2, backoff: {factor: 0}}", "factor 0"),
     (
@@ -368,11 +391,11 @@ const WRONG: [(&str, &str, &str, &str); 6] = [
 ];
 
 #[test]
-fn a_password_in_an_address_is_nowhere_to_be_seen() {
+fn a_password_in_an_address_appears_nowhere() {
     let fleet = Fleet::new();
     fleet.replace("frontend.yaml", "./repo", "https://me:s3cret@127.0.0.1:1/a.git");
     fleet.replace("backend.yaml", "./repo", "ssh://me:s3cret@127.0.0.1:1/a.git");
-    let serving = fleet.serve();
+    let service = fleet.serve();
     fleet.condition("frontend", "ComparisonError");
     fleet.condition("backend", "ComparisonError");
     for args in [
@@ -387,8 +410,8 @@ fn a_password_in_an_address_is_nowhere_to_be_seen() {
         assert!(!format!("{}{}", ran.out, ran.err).contains("s3cret"), "{args:?}: {ran:?}");
     }
     assert!(fleet.bench.run(&["app", "get", "backend"]).out.contains("me:******@127.0.0.1"));
-    let told = Fleet::end(serving).err;
-    assert!(told.contains("frontend") && !told.contains("s3cret"), "{told}");
+    let output = Fleet::stop(service).err;
+    assert!(output.contains("frontend") && !output.contains("s3cret"), "{output}");
     for entry in fs::read_dir(fleet.bench.state().join("applications")).unwrap() {
         let path = entry.unwrap().path();
         assert!(!fs::read_to_string(&path).unwrap().contains("s3cret"), "{}", path.display());
@@ -408,13 +431,13 @@ fn the_reasons_are_named() {
     fleet.replace("repo/frontend/frontend.yaml", "ready-after: 500ms", "outcome: fail");
     fleet.replace("backend.yaml", "syncPolicy:", "syncPolicy:\n    retry: {limit: 0}");
     fleet.commit();
-    let serving = fleet.serve();
-    fleet.until("backend", |app| app["status"]["operationState"]["phase"] == "Failed");
+    let service = fleet.serve();
+    fleet.wait_until("backend", |app| app["status"]["operationState"]["phase"] == "Failed");
     let got = fleet.bench.run(&["app", "get", "backend"]).expect_code(0).out;
     let line =
         got.lines().find(|line| line.starts_with("Job fleet/migrate")).unwrap_or_else(|| panic!("{got}"));
     assert!(line.contains("PreSync hook Failed"), "{got}");
-    fleet.until("frontend", |app| app["status"]["health"]["status"] == "Degraded");
+    fleet.wait_until("frontend", |app| app["status"]["health"]["status"] == "Degraded");
     let got = fleet.bench.run(&["app", "get", "frontend"]).expect_code(0).out;
     let line = got
         .lines()
@@ -424,18 +447,19 @@ fn the_reasons_are_named() {
         line.contains("Degraded") && line.len() > "Deployment fleet/frontend  Degraded".len() + 3,
         "{got}"
     );
-    Fleet::end(serving);
+    Fleet::stop(service);
 }
 
-/// An object that another application has too is a warning of the comparison, so that the sync begins and says why it fails.
+/// With the option to fail, an object that another application also has is only a warning in the comparison. The sync
+/// therefore starts, and reports the reason for its failure.
 #[test]
-fn a_sync_of_what_another_application_has_fails_where_that_is_wanted() {
+fn a_sync_of_a_shared_object_fails_if_requested() {
     let fleet = Fleet::new();
     let frontend = fs::read_to_string(fleet.path("frontend.yaml")).unwrap();
     let options = "- CreateNamespace=true\n      - FailOnSharedResource=true";
     let twin = frontend.replace("name: frontend", "name: twin").replace("- CreateNamespace=true", options);
-    let serving = fleet.serve();
-    fleet.wait(&[]);
+    let service = fleet.serve();
+    fleet.wait_until_synced(&[]);
     let write = |name: &str, content: String| {
         fs::write(fleet.path(&format!("{name}.yaml")), content).unwrap();
         assert!((0..3000).any(|_| fleet.bench.run(&["app", "get", name]).code() == 0), "{name}");
@@ -443,29 +467,29 @@ fn a_sync_of_what_another_application_has_fails_where_that_is_wanted() {
     write("twin", twin);
     let why = "Shared resource found: Deployment/frontend is part of applications twin and frontend";
     let fails = |app: &Value| app["status"]["operationState"]["message"].to_string().contains(why);
-    let twin = fleet.until("twin", fails);
+    let twin = fleet.wait_until("twin", fails);
     assert!(fleet.condition("twin", "SharedResourceWarning").contains("twin and frontend"));
     assert_eq!(twin["status"]["sync"]["status"], "OutOfSync", "{twin}");
-    // By whichever name it is meant.
+    // By either name.
     for name in ["frontend", "argocd/frontend"] {
         assert_eq!(operations(&fleet, name).len(), 1, "{name}");
         fleet.bench.run(&["explain", name]).expect_code(0);
     }
-    // Of one whose revision is not known nothing is said of that.
+    // An unknown revision is not reported.
     let lost = frontend.replace("name: frontend", "name: lost").replace("./repo", "./nowhere");
     write("lost", lost);
-    fleet.until("lost", |app| app["status"]["conditions"].to_string().contains("nowhere"));
+    fleet.wait_until("lost", |app| app["status"]["conditions"].to_string().contains("nowhere"));
     let shown = fleet.bench.run(&["app", "get", "lost"]).expect_code(0).out;
     assert!(shown.contains("Unknown with main\n"), "{shown}");
-    Fleet::end(serving);
+    Fleet::stop(service);
 }
 
 #[test]
-fn those_are_listed_that_are_asked_for() {
+fn the_list_contains_only_the_requested_applications() {
     let fleet = Fleet::new();
     fleet.replace("backend.yaml", "fleet: demo", "fleet: demo\n    tier: back");
     fleet.replace("frontend.yaml", "repoURL: ./repo", "repoURL: https://Example.com:443/org/shop.git");
-    let serving = fleet.serve();
+    let service = fleet.serve();
     let listed = |options: &[&str]| {
         let list = fleet.bench.json(&[&["app", "list", "-o", "json"], options].concat());
         let names = list["items"].as_array().unwrap().iter().map(|one| one["metadata"]["name"].clone());
@@ -486,8 +510,8 @@ fn those_are_listed_that_are_asked_for() {
         assert_eq!(listed(options), names, "{options:?}");
     }
     let none = fleet.bench.run(&["app", "list", "-p", "other"]).expect_code(0);
-    assert!(none.out.is_empty() && none.err.contains("is such"), "{none:?}");
+    assert!(none.out.is_empty() && none.err.contains("matches the filters"), "{none:?}");
     let refused = fleet.bench.run(&["app", "list", "-l", "tier in (back)"]).expect_code(2);
-    assert!(refused.err.contains("write KEY, !KEY, KEY=VALUE or KEY!=VALUE"), "{}", refused.err);
-    Fleet::end(serving);
+    assert!(refused.err.contains("use KEY, !KEY, KEY=VALUE or KEY!=VALUE"), "{}", refused.err);
+    Fleet::stop(service);
 }

@@ -1,4 +1,4 @@
-//! Bad input: exit code 2, file, line and cause on standard error, nothing written.
+//! Bad input: exit code 2; file, line and cause on standard error; no writes.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use crate::bench::{Bench, redact};
 use crate::manifests::CONFIG;
 
-/// Text of a file, and what the error must say.
+/// Content of a file, and expected parts of the error.
 fn cases() -> Vec<(&'static str, String, Vec<&'static str>)> {
     let map = |metadata: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  {metadata}\n");
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
@@ -33,11 +33,11 @@ fn cases() -> Vec<(&'static str, String, Vec<&'static str>)> {
             format!("a: {}{}", "[".repeat(10_000), "]".repeat(10_000)),
             vec!["deep.yaml:1", "deep"],
         ),
-        ("twice.yaml", map("name: a\n  name: b"), vec!["twice.yaml:5", "given twice"]),
+        ("twice.yaml", map("name: a\n  name: b"), vec!["twice.yaml:5", "duplicate key"]),
         (
             "wave.yaml",
             map("name: a\n  annotations: {argocd.argoproj.io/sync-wave: \"9223372036854775808\"}"),
-            vec!["wave.yaml:", "ConfigMap a", "beyond 64 bits"],
+            vec!["wave.yaml:", "ConfigMap a", "64 bits"],
         ),
         ("name.yaml", map("name: Not_A_Name"), vec!["name.yaml:4", "Not_A_Name"]),
         ("control.yaml", map(r#"name: "a\u001b[31mb""#), vec!["control.yaml:4", r"\u{1b}"]),
@@ -47,7 +47,7 @@ fn cases() -> Vec<(&'static str, String, Vec<&'static str>)> {
 }
 
 #[test]
-fn each_kind_of_bad_input_is_named_with_its_place() {
+fn each_bad_input_is_reported_with_its_location() {
     for (name, text, parts) in cases() {
         let bench = Bench::new();
         bench.write(name, text);
@@ -65,7 +65,7 @@ fn each_kind_of_bad_input_is_named_with_its_place() {
 }
 
 #[test]
-fn all_errors_of_all_files_come_together() {
+fn all_errors_of_all_files_are_reported_together() {
     let bench = Bench::new();
     bench.write("app/good.yaml", CONFIG);
     for (name, text, _) in cases() {
@@ -81,7 +81,7 @@ fn all_errors_of_all_files_come_together() {
 fn a_huge_file_is_refused_before_it_is_read() {
     let bench = Bench::new();
     let path = bench.write("huge.yaml", "");
-    // Sparse: it takes no room on the disk.
+    // A sparse file takes no space on the disk.
     File::options().write(true).open(path).unwrap().set_len(100 << 20).unwrap();
     let ran = bench.run(&["sync", "huge.yaml", "--app", "a", "--sim"]).expect_code(2);
     assert!(ran.err.contains("huge.yaml:1") && ran.err.contains("104857600 bytes"), "{}", ran.err);
@@ -89,7 +89,7 @@ fn a_huge_file_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn folders_that_hold_nothing_usable_are_named() {
+fn folders_without_usable_content_are_named() {
     let bench = Bench::new();
     fs::create_dir(bench.path().join("empty")).unwrap();
     bench.write("text/README.md", "# only words");
@@ -100,8 +100,8 @@ fn folders_that_hold_nothing_usable_are_named() {
     for (path, part) in [
         ("empty", "no manifests in this folder"),
         ("missing.yaml", "no such file or folder"),
-        ("text", "cannot be read"),
-        ("loop", "leads back to a folder it is in"),
+        ("text", "cannot read the file"),
+        ("loop", "points to a folder that contains it"),
     ] {
         let ran = bench.run(&["sync", path, "--app", "a", "--sim"]).expect_code(2);
         assert!(ran.err.contains(path) && ran.err.contains(part), "{path}: {}", ran.err);
@@ -118,7 +118,7 @@ fn unreadable_files_are_named() {
         return; // The superuser reads everything.
     }
     let ran = bench.run(&["sync", "secret.yaml", "--app", "a", "--sim"]).expect_code(2);
-    assert!(ran.err.contains("secret.yaml: the file cannot be read"), "{}", ran.err);
+    assert!(ran.err.contains("secret.yaml: cannot read the file"), "{}", ran.err);
 }
 
 #[test]

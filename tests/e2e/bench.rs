@@ -12,10 +12,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// No command of the tests takes this long unless it hangs, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Time limit of a command: only a hang exceeds it, however busy the machine is.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A folder with a state directory in it.
+/// A folder that contains a state directory.
 pub struct Bench {
     dir: TempDir,
     variables: Vec<(&'static str, PathBuf)>,
@@ -26,9 +26,9 @@ impl Bench {
         Self { dir: TempDir::with_prefix("tidegate-e2e-").unwrap(), variables: Vec::new() }
     }
 
-    /// Sets an environment variable for all commands from now on.
-    #[allow(dead_code, reason = "for the tests on a control plane")]
-    pub fn set(&mut self, name: &'static str, value: impl Into<PathBuf>) {
+    /// Sets an environment variable for all later commands.
+    #[allow(dead_code, reason = "used by the tests on a control plane")]
+    pub fn set_variable(&mut self, name: &'static str, value: impl Into<PathBuf>) {
         self.variables.push((name, value.into()));
     }
 
@@ -40,7 +40,7 @@ impl Bench {
         self.path().join("state")
     }
 
-    /// Writes a file, and the folders it is in.
+    /// Writes a file and creates its folders.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -48,9 +48,9 @@ impl Bench {
         path
     }
 
-    /// As [`Self::write`], closed to others.
-    #[allow(dead_code, reason = "not for the tests on a control plane")]
-    pub fn write_closed(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    /// Does the same as [`Self::write`] with a private file.
+    #[allow(dead_code, reason = "unused by the tests on a control plane")]
+    pub fn write_private(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.write(name, content);
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         path
@@ -58,12 +58,18 @@ impl Bench {
 
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        for name in
-            ["NO_COLOR", "TERM", "COLUMNS", "ARGOCD_SYNC_WAVE_DELAY", "TIDEGATE_LOG", "XDG_STATE_HOME"]
-        {
+        for name in [
+            "NO_COLOR",
+            "TERM",
+            "COLUMNS",
+            "ARGOCD_SYNC_WAVE_DELAY",
+            "TIDEGATE_LOG",
+            "XDG_STATE_HOME",
+            "TIDEGATE_CONTROL_NAMESPACE",
+        ] {
             command.env_remove(name);
         }
-        // The clusters of whoever runs the tests are none of our business.
+        // Clusters of the user who runs the tests must not be used.
         for name in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
             command.env_remove(name);
         }
@@ -80,44 +86,44 @@ impl Bench {
         command
     }
 
-    /// Runs the command to its end.
-    pub fn run(&self, args: &[&str]) -> Ran {
+    /// Runs the command to completion.
+    pub fn run(&self, args: &[&str]) -> CommandOutput {
         Running::start(self.command(args)).finish()
     }
 
-    /// Runs the command with something on its standard input.
-    pub fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
+    /// Runs the command with standard input.
+    pub fn run_with_input(&self, args: &[&str], input: &str) -> CommandOutput {
         let mut command = self.command(args);
         command.stdin(Stdio::piped());
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
-        Ran {
+        CommandOutput {
             status: output.status,
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
         }
     }
 
-    /// Begins the command.
+    /// Starts the command.
     pub fn start(&self, args: &[&str]) -> Running {
         Running::start(self.command(args))
     }
 
-    /// Runs the command, which must succeed, and reads the JSON it prints.
+    /// Runs the command, which must succeed, and parses its JSON output.
     pub fn json(&self, args: &[&str]) -> Value {
         let ran = self.run(args);
         assert_eq!(ran.code(), 0, "{args:?}: {ran:?}");
         serde_json::from_str(&ran.out).unwrap()
     }
 
-    /// What the simulated cluster was asked to write for good.
+    /// Returns the writes to the simulated cluster, without dry runs.
     pub fn writes(&self) -> Vec<Value> {
         let audit = self.json(&["sim", "audit", "-o", "json"]);
         audit.as_array().unwrap().iter().filter(|entry| entry["dryRun"] == false).cloned().collect()
     }
 
-    /// How often an object was created.
+    /// Returns the number of creations of an object.
     pub fn creations(&self, kind: &str, name: &str) -> usize {
         self.writes()
             .iter()
@@ -125,30 +131,30 @@ impl Bench {
             .count()
     }
 
-    /// The id of the newest operation.
+    /// Returns the id of the newest operation.
     pub fn newest(&self) -> String {
         let list = self.json(&["ops", "list", "-o", "json"]);
         list.as_array().unwrap().last().unwrap()["id"].as_str().unwrap().to_owned()
     }
 
-    /// The id of the newest operation of an application.
-    #[allow(dead_code, reason = "not for the tests on a control plane")]
+    /// Returns the id of the newest operation of an application.
+    #[allow(dead_code, reason = "unused by the tests on a control plane")]
     pub fn newest_of(&self, app: &str) -> String {
         let list = self.json(&["ops", "list", "--app", app, "-o", "json"]);
         list.as_array().unwrap().last().unwrap()["id"].as_str().unwrap().to_owned()
     }
 }
 
-/// How a command ended, and what it said.
+/// Exit status and output of a command.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandOutput {
     pub status: ExitStatus,
     pub out: String,
     pub err: String,
 }
 
-impl Ran {
-    /// The exit code; a signal is none.
+impl CommandOutput {
+    /// Returns the exit code; fails for a signal.
     #[track_caller]
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| panic!("ended by a signal: {self:?}"))
@@ -161,11 +167,11 @@ impl Ran {
     }
 }
 
-/// A command at work.
+/// A running command.
 pub struct Running {
     pub pid: u32,
     lines: Receiver<String>,
-    seen: Vec<String>,
+    lines_read: Vec<String>,
     out: thread::JoinHandle<String>,
     ended: Receiver<ExitStatus>,
 }
@@ -174,18 +180,18 @@ impl Running {
     pub fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let stderr = child.stderr.take().unwrap();
-        Self::attend(child, stderr)
+        Self::watch_child(child, stderr)
     }
 
-    /// The same for a command whose standard error goes elsewhere.
-    pub fn start_unheard(mut command: Command) -> Self {
+    /// Starts a command whose standard error goes elsewhere.
+    pub fn start_without_stderr(mut command: Command) -> Self {
         let child = command.spawn().unwrap();
-        // The command is the only one that writes there.
+        // The command is the only writer.
         drop(command);
-        Self::attend(child, std::io::empty())
+        Self::watch_child(child, std::io::empty())
     }
 
-    fn attend(mut child: Child, stderr: impl Read + Send + 'static) -> Self {
+    fn watch_child(mut child: Child, stderr: impl Read + Send + 'static) -> Self {
         let pid = child.id();
         let mut stdout = child.stdout.take().unwrap();
         let out = thread::spawn(move || {
@@ -203,55 +209,55 @@ impl Running {
         });
         let (send_end, ended) = mpsc::channel();
         thread::spawn(move || send_end.send(child.wait().unwrap()));
-        Self { pid, lines, seen: Vec::new(), out, ended }
+        Self { pid, lines, lines_read: Vec::new(), out, ended }
     }
 
     /// Waits for a line on standard error.
     #[track_caller]
-    pub fn await_line(&mut self, part: &str) -> String {
+    pub fn wait_for_line(&mut self, part: &str) -> String {
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
+            match self.lines.recv_timeout(TIMEOUT) {
                 Ok(line) => {
-                    self.seen.push(line.clone());
+                    self.lines_read.push(line.clone());
                     if line.contains(part) {
                         return line;
                     }
                 }
-                Err(_) => panic!("no line with {part:?} in:\n{}", self.seen.join("\n")),
+                Err(_) => panic!("no line with {part:?} in:\n{}", self.lines_read.join("\n")),
             }
         }
     }
 
-    /// Waits until its API is there: host and port.
+    /// Waits for its API, and returns host and port.
     #[track_caller]
-    #[allow(dead_code, reason = "not for the tests on a control plane")]
-    pub fn await_api(&mut self) -> String {
-        let line = self.await_line("the API is at");
+    #[allow(dead_code, reason = "unused by the tests on a control plane")]
+    pub fn wait_for_api(&mut self) -> String {
+        let line = self.wait_for_line("the API is at");
         line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned()
     }
 
     /// Sends a signal, such as `TERM` or `KILL`.
     pub fn signal(&self, name: &str) {
-        // A process that is over already is none of our business.
+        // The process may have ended already.
         let kill = format!("kill -s {name} {} 2>/dev/null || true", self.pid);
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
-    /// Whether it is over within some time.
-    pub fn is_over_within(&mut self, time: Duration) -> Option<ExitStatus> {
+    /// Returns the exit status if the process ends within some time.
+    pub fn wait_for_exit(&mut self, time: Duration) -> Option<ExitStatus> {
         match self.ended.recv_timeout(time) {
             Ok(status) => Some(status),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => panic!("nobody waits for the command"),
+            Err(RecvTimeoutError::Disconnected) => panic!("no process waits for the command"),
         }
     }
 
-    /// Kills it some time after its beginning; it must not have ended by itself.
-    #[allow(dead_code, reason = "not for all who share this")]
+    /// Kills the process some time after its start. It must not have ended before.
+    #[allow(dead_code, reason = "not all users of this module need it")]
     #[track_caller]
     pub fn kill_after(mut self, time: Duration, story: &str) {
-        if let Some(status) = self.is_over_within(time) {
-            panic!("{story}: it has ended by itself: {:?}", self.finish_with(status));
+        if let Some(status) = self.wait_for_exit(time) {
+            panic!("{story}: it ended unexpectedly: {:?}", self.finish_with(status));
         }
         self.signal("KILL");
         self.finish();
@@ -259,33 +265,33 @@ impl Running {
 
     /// Waits for the end.
     #[track_caller]
-    pub fn finish(mut self) -> Ran {
-        let Some(status) = self.is_over_within(PATIENCE) else {
+    pub fn finish(mut self) -> CommandOutput {
+        let Some(status) = self.wait_for_exit(TIMEOUT) else {
             self.signal("KILL");
-            panic!("still at work after {PATIENCE:?}:\n{}", self.rest());
+            panic!("still running after {TIMEOUT:?}:\n{}", self.remaining_lines());
         };
         self.finish_with(status)
     }
 
-    /// As [`Running::finish`], when it is known to be over.
-    pub fn finish_with(mut self, status: ExitStatus) -> Ran {
-        let err = self.rest();
-        Ran { status, out: self.out.join().unwrap(), err }
+    /// Does the same as [`Running::finish`] for a process that has ended.
+    pub fn finish_with(mut self, status: ExitStatus) -> CommandOutput {
+        let err = self.remaining_lines();
+        CommandOutput { status, out: self.out.join().unwrap(), err }
     }
 
-    fn rest(&mut self) -> String {
-        self.seen.extend(self.lines.iter());
-        self.seen.iter().map(|line| format!("{line}\n")).collect()
+    fn remaining_lines(&mut self) -> String {
+        self.lines_read.extend(self.lines.iter());
+        self.lines_read.iter().map(|line| format!("{line}\n")).collect()
     }
 }
 
-/// A folder of the repository's examples.
+/// Returns a folder of the repository's examples.
 pub fn example(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().unwrap();
     root.join(name).to_str().unwrap().to_owned()
 }
 
-/// The rows of a table in order of their text: objects of one wave are recorded in the order of the answers.
+/// Sorts the rows of a table: objects of one wave are recorded in the order of the responses.
 pub fn sorted(table: &str) -> String {
     let mut blocks: Vec<String> = Vec::new();
     for block in table.split("\n\n") {
@@ -298,8 +304,8 @@ pub fn sorted(table: &str) -> String {
     blocks.join("\n\n")
 }
 
-/// Output without what differs from run to run, and with every change of a health rule: ids, times, durations, the folder,
-/// digests of rules.
+/// Replaces parts of the output that differ between runs or with changes of health rules: ids, times,
+/// durations, the folder, digests of rules.
 pub fn redact(text: &str, bench: &Bench) -> String {
     let mut text = text.replace(bench.path().to_str().unwrap(), "DIR");
     text = text.replace(&example(""), "EXAMPLES/");
@@ -308,31 +314,31 @@ pub fn redact(text: &str, bench: &Bench) -> String {
 }
 
 fn redact_line(line: &str) -> String {
-    let mut words = Vec::new();
+    let mut text = Vec::new();
     let mut pieces = line.split(' ').peekable();
     while let Some(word) = pieces.next() {
         let core = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
         let is_id = core.len() == 36 && core.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
         let is_hex = core.chars().all(|c| c.is_ascii_hexdigit());
-        let is_of_rules = words.last().is_some_and(|before: &String| before.trim_end_matches(':') == "rules");
+        let is_of_rules = text.last().is_some_and(|before: &String| before.trim_end_matches(':') == "rules");
         let is_digest = is_hex && (core.len() == 64 || core.len() == 12 && is_of_rules);
         let is_time = core.len() >= 20 && core.contains('T') && core.ends_with('Z');
         let is_number = !core.is_empty() && core.chars().all(|c| c.is_ascii_digit() || c == '.');
         let unit = pieces.peek().map(|next| next.trim_end_matches([',', ';', ':', ')', ']']));
         if is_id {
-            words.push(word.replace(core, "ID"));
+            text.push(word.replace(core, "ID"));
         } else if is_digest {
-            words.push(word.replace(core, "DIGEST"));
+            text.push(word.replace(core, "DIGEST"));
         } else if is_time {
-            words.push(word.replace(core, "TIME"));
+            text.push(word.replace(core, "TIME"));
         } else if is_number && matches!(unit, Some("ms" | "s" | "min")) {
-            // `1 s` and `900 ms` are the same to a test.
-            words.push(word.replace(core, "N"));
+            // `1 s` and `900 ms` are equal for a test.
+            text.push(word.replace(core, "N"));
             let unit = pieces.next().unwrap();
-            words.push(unit.replace("ms", "s"));
+            text.push(unit.replace("ms", "s"));
         } else {
-            words.push(word.to_owned());
+            text.push(word.to_owned());
         }
     }
-    words.join(" ")
+    text.join(" ")
 }

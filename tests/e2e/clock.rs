@@ -1,15 +1,15 @@
-//! The machine's clock is set while operations are open: by a library that is put before the system's.
+//! Changes of the machine's clock during operations, by a library that is loaded before the system's.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::bench::{Bench, Ran, Running};
+use crate::bench::{Bench, CommandOutput, Running};
 use crate::manifests::{CONFIG, STUCK};
 
 const HOUR: i64 = 3600;
 
-/// Shows the time of day later by the seconds in the file that `CLOCK_SKEW` names. Time that passes is left alone.
+/// Adds the seconds in the file of `CLOCK_SKEW` to the time of day. Elapsed time is not affected.
 const LIBRARY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,13 +32,13 @@ int clock_gettime(clockid_t id, struct timespec *at) {
 }
 "#;
 
-/// A bench on a machine whose clock can be set.
-struct Skewed {
+/// A bench on a machine with an adjustable clock.
+struct SkewedClock {
     bench: Bench,
     skew: PathBuf,
 }
 
-impl Skewed {
+impl SkewedClock {
     fn new() -> Self {
         let mut bench = Bench::new();
         let (source, library) = (bench.write("clock.c", LIBRARY), bench.path().join("clock.so"));
@@ -51,46 +51,46 @@ impl Skewed {
             .stdin(Stdio::null())
             .status();
         assert!(built.unwrap().success());
-        bench.set("LD_PRELOAD", library);
-        bench.set("CLOCK_SKEW", &skew);
+        bench.set_variable("LD_PRELOAD", library);
+        bench.set_variable("CLOCK_SKEW", &skew);
         bench.write("config.yaml", CONFIG);
         bench.write("stuck.yaml", STUCK);
         Self { bench, skew }
     }
 
-    /// Sets the machine's clock; whole at every moment.
-    fn set(&self, seconds: i64) {
+    /// Sets the machine's clock atomically.
+    fn set_clock(&self, seconds: i64) {
         let new = self.skew.with_extension("new");
         fs::write(&new, seconds.to_string()).unwrap();
         fs::rename(new, &self.skew).unwrap();
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
+    fn run(&self, args: &[&str]) -> CommandOutput {
         self.bench.run(args)
     }
 
-    fn begin(&self) -> Running {
+    fn start(&self) -> Running {
         let args = ["sync", "stuck.yaml", "--app", "a", "--sim"];
         let mut sync = self.bench.start(&args);
-        sync.await_line("waiting for Deployment default/server");
+        sync.wait_for_line("waiting for Deployment default/server");
         sync
     }
 
-    /// Seconds left until the deadline of the wave, which is ten minutes and has not passed.
-    fn left(&self) -> u64 {
+    /// Returns the seconds until the deadline of the wave, which is ten minutes and has not passed.
+    fn seconds_left(&self) -> u64 {
         let explained = self.bench.json(&["explain", "a", "-o", "json"]);
-        assert!(explained["deadlinePassedSeconds"].is_null(), "{explained}");
-        explained["deadlineInSeconds"].as_u64().unwrap()
+        assert!(explained["secondsSinceDeadline"].is_null(), "{explained}");
+        explained["secondsUntilDeadline"].as_u64().unwrap()
     }
 }
 
 #[test]
-fn a_step_of_the_clock_while_a_process_runs_changes_no_deadline() {
-    let skewed = Skewed::new();
-    let sync = skewed.begin();
+fn a_clock_step_during_a_process_changes_no_deadline() {
+    let skewed = SkewedClock::new();
+    let sync = skewed.start();
     for seconds in [HOUR, -HOUR] {
-        skewed.set(seconds);
-        let left = skewed.left();
+        skewed.set_clock(seconds);
+        let left = skewed.seconds_left();
         assert!((300..=600).contains(&left), "{left} s are left after a step by {seconds} s");
     }
     sync.signal("TERM");
@@ -98,32 +98,32 @@ fn a_step_of_the_clock_while_a_process_runs_changes_no_deadline() {
 }
 
 #[test]
-fn a_step_of_the_clock_between_two_processes_is_reported_and_changes_no_deadline() {
-    let skewed = Skewed::new();
-    let sync = skewed.begin();
+fn a_clock_step_between_processes_is_reported_and_changes_no_deadline() {
+    let skewed = SkewedClock::new();
+    let sync = skewed.start();
     sync.signal("KILL");
     sync.finish();
-    for (seconds, words) in [(HOUR, "ahead of"), (-HOUR, "behind")] {
-        skewed.set(seconds);
-        let left = skewed.left();
+    for (seconds, text) in [(HOUR, "ahead of"), (-HOUR, "behind")] {
+        skewed.set_clock(seconds);
+        let left = skewed.seconds_left();
         assert!((300..=600).contains(&left), "{left} s are left after a step by {seconds} s");
         let ran = skewed.run(&["resume", "a", "--sim", "--timeout", "300ms"]).expect_code(3);
-        assert!(ran.err.contains("the clock of this machine is ") && ran.err.contains(words), "{}", ran.err);
+        assert!(ran.err.contains("the clock of this machine is ") && ran.err.contains(text), "{}", ran.err);
     }
-    // Nothing depends on the old clock any more.
-    skewed.set(HOUR);
+    // The old clock no longer matters.
+    skewed.set_clock(HOUR);
     skewed.run(&["ops", "terminate", "a"]).expect_code(0);
     let ran = skewed.run(&["ops", "list"]).expect_code(0);
     assert!(!ran.err.contains("the clock"), "{}", ran.err);
 }
 
-/// Neither by its start nor by its id is an operation the newest because a clock was wrong once.
+/// An operation must not become the newest by its start time or id because of a clock that was wrong once.
 #[test]
-fn the_open_operation_comes_first_and_then_the_order_of_the_log() {
-    let skewed = Skewed::new();
-    skewed.set(48 * HOUR);
+fn the_open_operation_is_listed_first_and_the_others_in_log_order() {
+    let skewed = SkewedClock::new();
+    skewed.set_clock(48 * HOUR);
     skewed.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
-    skewed.set(0);
+    skewed.set_clock(0);
     let ids = || {
         let listed = skewed.bench.json(&["ops", "list", "-o", "json"]);
         let ids = listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned());
@@ -131,8 +131,8 @@ fn the_open_operation_comes_first_and_then_the_order_of_the_log() {
     };
     let shown = || skewed.bench.json(&["ops", "show", "a", "-o", "json"])["id"].as_str().unwrap().to_owned();
     let early = ids();
-    let sync = skewed.begin();
-    assert_eq!(shown(), ids()[1], "while its process is at work");
+    let sync = skewed.start();
+    assert_eq!(shown(), ids()[1], "while its process runs");
     sync.signal("KILL");
     sync.finish();
     assert_eq!((ids()[0].clone(), ids().len()), (early[0].clone(), 2), "in the order of the log");
@@ -140,7 +140,7 @@ fn the_open_operation_comes_first_and_then_the_order_of_the_log() {
     let explained = skewed.run(&["explain", "a"]).expect_code(0);
     assert!(explained.out.contains("Deployment default/server"), "{}", explained.out);
     skewed.run(&["ops", "terminate", "a"]).expect_code(0);
-    assert_eq!(shown(), ids()[1], "the newest of those that are over");
+    assert_eq!(shown(), ids()[1], "the newest finished one");
     skewed.run(&["sync", "config.yaml", "--app", "a", "--sim", "--history", "1"]).expect_code(0);
     assert_eq!(shown(), ids()[2]);
     skewed.run(&["ops", "log", &ids()[2]]).expect_code(0);

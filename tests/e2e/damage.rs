@@ -1,4 +1,4 @@
-//! State directories that are not what they were: by accident, at random, or on purpose.
+//! Damaged state directories: by accident, at random, or on purpose.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -7,45 +7,45 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, Running};
+use crate::bench::{Bench, CommandOutput, Running};
 use crate::manifests::{CONFIG, SLOW};
 
-/// Commands are slow to start; many more trials are made of the log itself, by its own tests.
+/// Commands are slow to start; the tests of the log itself run many more trials.
 const TRIALS: u64 = 40;
 
-fn copy(from: &Path, to: &Path) {
+fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let to = to.join(entry.file_name());
         match entry.file_type().unwrap() {
-            kind if kind.is_dir() => copy(&entry.path(), &to),
+            kind if kind.is_dir() => copy_folder(&entry.path(), &to),
             kind if kind.is_file() => drop(fs::copy(entry.path(), to).unwrap()),
             _ => {}
         }
     }
 }
 
-/// A bench with an operation that is over and one that is not.
+/// A bench with a finished and an unfinished operation.
 fn bench() -> Bench {
     let bench = Bench::new();
     bench.write("config.yaml", CONFIG);
     bench.write("slow.yaml", SLOW);
     bench.run(&["sync", "config.yaml", "--app", "done", "--sim"]).expect_code(0);
     let mut sync = bench.start(&["sync", "slow.yaml", "--app", "slow", "--sim"]);
-    sync.await_line("waiting for hook Job default/slow");
+    sync.wait_for_line("waiting for hook Job default/slow");
     sync.signal("KILL");
     sync.finish();
     bench
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
+fn a_pipe_instead_of_a_file_is_refused_at_once() {
     let bench = bench();
     let whole = bench.path().join("whole");
-    copy(&bench.state(), &whole);
+    copy_folder(&bench.state(), &whole);
     for name in ["holder", "witness", "key", "key-id", "log/db", "log/conf", "cluster/journal-0", "clock"] {
         fs::remove_dir_all(bench.state()).unwrap();
-        copy(&whole, &bench.state());
+        copy_folder(&whole, &bench.state());
         let path = bench.state().join(name);
         fs::remove_file(&path).unwrap();
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -54,9 +54,9 @@ fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
     }
 }
 
-/// It is no reason to stop: the clock on the wall counts then, and the file is written anew.
+/// An invalid clock file is not fatal: the system clock is used, and the file is written again.
 #[test]
-fn a_clock_file_that_is_none_is_reported_once() {
+fn an_invalid_clock_file_is_reported_once() {
     let bench = bench();
     for damage in ["noon\n", ""] {
         fs::write(bench.state().join("clock"), damage).unwrap();
@@ -76,7 +76,11 @@ fn a_file_that_is_too_large_is_refused_by_its_size() {
     let open = |name: &str| OpenOptions::new().write(true).open(bench.state().join(name)).unwrap();
     open("cluster/journal-0").set_len(8 << 30).unwrap();
     let ran = bench.run(&["sim", "audit"]).expect_code(1);
-    assert!(ran.err.contains("journal-0") && ran.err.contains("larger than"), "{}", ran.err);
+    assert!(
+        ran.err.contains("cluster/journal-0 is damaged in line 1: it exceeds the maximum size"),
+        "{}",
+        ran.err
+    );
     open("log/db").set_len(8 << 30).unwrap();
     for args in [&["ops", "list"][..], &["sync", "config.yaml", "--app", "a", "--sim"]] {
         let ran = bench.run(args).expect_code(1);
@@ -85,7 +89,7 @@ fn a_file_that_is_too_large_is_refused_by_its_size() {
 }
 
 #[test]
-fn a_limit_for_files_is_an_error_with_a_name() {
+fn a_reached_file_limit_is_a_named_error() {
     let bench = bench();
     let limited = |limit: &str| {
         let inner = bench.command(&["resume", "--all", "--sim"]);
@@ -110,10 +114,10 @@ fn a_limit_for_files_is_an_error_with_a_name() {
 }
 
 #[test]
-fn suggested_commands_find_the_state_directory_and_are_words_for_a_shell() {
+fn suggested_commands_are_shell_safe_and_name_the_state_directory() {
     let bench = bench();
     let state = bench.path().join("state of mind");
-    copy(&bench.state(), &state);
+    copy_folder(&bench.state(), &state);
     let at = ["--state-dir", state.to_str().unwrap()];
     let hint = format!("--state-dir '{}'", state.display());
     let cases: [(&[&str], i32); 4] = [
@@ -124,17 +128,19 @@ fn suggested_commands_find_the_state_directory_and_are_words_for_a_shell() {
     ];
     for (args, code) in cases {
         let ran = bench.run(&[args, &at].concat()).expect_code(code);
-        let suggested: Vec<&str> = ran.err.split('`').skip(1).step_by(2).collect();
-        assert!(suggested.iter().all(|command| command.contains(&hint)), "{args:?}: {}", ran.err);
-        assert!(!suggested.is_empty() || args[0] == "ops", "{args:?}: {}", ran.err);
+        // An explanation ends with the next action.
+        let text = format!("{}{}", ran.err, ran.out);
+        let suggested: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+        assert!(suggested.iter().all(|command| command.contains(&hint)), "{args:?}: {text}");
+        assert!(!suggested.is_empty() || args[0] == "ops", "{args:?}: {text}");
     }
 }
 
-/// The same numbers for the same seed.
+/// Pseudo-random numbers from a seed.
 struct Dice(u64);
 
 impl Dice {
-    fn below(&mut self, limit: usize) -> usize {
+    fn random_below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((self.0 >> 33) % u64::try_from(limit.max(1)).unwrap()).unwrap()
     }
@@ -149,33 +155,33 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Damages one file; says which and how.
+/// Damages one file; returns its name and the damage.
 fn damage(state: &Path, dice: &mut Dice) -> String {
     let mut all = Vec::new();
     files(state, &mut all);
-    let path = &all[dice.below(all.len())];
+    let path = &all[dice.random_below(all.len())];
     let mut content = fs::read(path).unwrap();
-    let what = match dice.below(5) {
+    let what = match dice.random_below(5) {
         0 => {
             fs::remove_file(path).unwrap();
             return format!("{} removed", path.display());
         }
         1 => {
-            content.truncate(dice.below(content.len()));
+            content.truncate(dice.random_below(content.len()));
             "cut"
         }
         2 => {
-            content = (0..content.len()).map(|_| u8::try_from(dice.below(256)).unwrap()).collect();
+            content = (0..content.len()).map(|_| u8::try_from(dice.random_below(256)).unwrap()).collect();
             "garbage"
         }
         3 => {
-            let at = dice.below(content.len());
+            let at = dice.random_below(content.len());
             content.iter_mut().skip(at).take(512).for_each(|byte| *byte = 0);
             "a page of zeros"
         }
         _ => {
-            let at = dice.below(content.len());
-            content.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << dice.below(8));
+            let at = dice.random_below(content.len());
+            content.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << dice.random_below(8));
             "a bit flipped"
         }
     };
@@ -183,7 +189,7 @@ fn damage(state: &Path, dice: &mut Dice) -> String {
     format!("{}: {what}", path.display())
 }
 
-/// `TIDEGATE_DAMAGE_SEED=N` runs one trial again.
+/// `TIDEGATE_DAMAGE_SEED=N` repeats one trial.
 #[test]
 fn commands_in_damaged_state_directories_end_and_report() {
     let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
@@ -194,13 +200,13 @@ fn commands_in_damaged_state_directories_end_and_report() {
     let bench = bench();
     let id = bench.newest();
     let whole = bench.path().join("whole");
-    copy(&bench.state(), &whole);
+    copy_folder(&bench.state(), &whole);
     for seed in seeds {
         fs::remove_dir_all(bench.state()).unwrap();
-        copy(&whole, &bench.state());
+        copy_folder(&whole, &bench.state());
         let what = damage(&bench.state(), &mut Dice(seed));
         let what = format!("TIDEGATE_DAMAGE_SEED={seed} ({what})");
-        let run = |args: &[&str]| -> Ran {
+        let run = |args: &[&str]| -> CommandOutput {
             let ran = bench.run(args);
             assert!(!ran.err.contains("panicked"), "{what}: {}", ran.err);
             assert!((0..=4).contains(&ran.code()), "{what}: {}", ran.err);

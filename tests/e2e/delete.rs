@@ -1,4 +1,4 @@
-//! What `delete` takes away, in which order, and what it leaves.
+//! Deletions by `delete`: scope, order, and remaining objects.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ spec:
     )
 }
 
-/// Four waves, and hooks before and after they are deleted.
+/// Four waves, and hooks before and after their deletion.
 fn manifests(ready_after: &str) -> String {
     let keep = "argocd.argoproj.io/sync-options: Delete=false";
     [
@@ -47,7 +47,7 @@ fn manifests(ready_after: &str) -> String {
 
 const FINALIZER: &str = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: held, finalizers: [example.com/guard], annotations: {argocd.argoproj.io/sync-wave: \"1\"}}\n";
 
-/// What was created and deleted after the first writes of so many, in order.
+/// Returns the creations and deletions after skipping a number of writes, in order.
 fn writes(bench: &Bench, skip: usize) -> Vec<String> {
     let word = |entry: &Value| {
         let what = match (entry["verb"].as_str().unwrap(), entry["code"].as_i64().unwrap()) {
@@ -60,7 +60,8 @@ fn writes(bench: &Bench, skip: usize) -> Vec<String> {
     bench.writes().iter().skip(skip).filter_map(word).collect()
 }
 
-/// What is there, and not on its way out: a hook that was deleted by its policy is not awaited to be gone.
+/// Returns the existing objects that are not being deleted: the removal of hooks by their policy is not
+/// awaited.
 fn names(bench: &Bench) -> Vec<String> {
     let objects = bench.json(&["sim", "objects", "-o", "json"]);
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
@@ -71,7 +72,7 @@ fn names(bench: &Bench) -> Vec<String> {
     objects.as_array().unwrap().iter().filter(known).map(name).collect()
 }
 
-const IN_ORDER: [&str; 7] = [
+const DELETION_ORDER: [&str; 7] = [
     "create drain",
     "delete fourth",
     "delete third",
@@ -81,55 +82,56 @@ const IN_ORDER: [&str; 7] = [
     "delete drain",
 ];
 
-fn synced(manifests: &str) -> (Bench, usize) {
+fn synced_bench(manifests: &str) -> (Bench, usize) {
     let bench = Bench::new();
     bench.write("app.yaml", manifests);
     bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
-    assert!(!names(&bench).contains(&"drain".to_owned()), "a sync runs no hook of the deletion");
+    assert!(!names(&bench).contains(&"drain".to_owned()), "a sync runs no deletion hooks");
     let before = bench.writes().len();
     (bench, before)
 }
 
-/// Neither files nor a namespace are named: the log has them.
+/// The command names neither files nor a namespace: both are in the log.
 #[test]
-fn an_application_goes_in_the_reverse_of_its_sync() {
-    let (bench, before) = synced(&manifests("10ms"));
+fn an_application_is_deleted_in_reverse_sync_order() {
+    let (bench, before) = synced_bench(&manifests("10ms"));
     let shown = bench.run(&["delete", "--app", "a", "--sim"]).expect_code(2);
-    assert!(shown.err.contains("nothing was done: 4 objects go; say --yes"), "{}", shown.err);
+    assert!(
+        shown.err.contains("nothing was deleted: 4 objects would be deleted; use --yes"),
+        "{}",
+        shown.err
+    );
     for line in ["PreDelete", "PostDelete", "ConfigMap default/fourth", "ignored (no delete)"] {
         assert!(shown.out.contains(line), "no {line} in {}", shown.out);
     }
     let plan = bench.run(&["delete", "--app", "a", "--sim", "-o", "json"]).expect_code(2);
     let plan: Value = serde_json::from_str(&plan.out).unwrap();
     assert_eq!(plan["waves"][0]["phase"], "PreDelete");
-    // Whatever is shown names a wave by the annotation of its objects, in the order in which they go.
+    // All outputs name a wave by the annotation of its objects, in the order of the deletion.
     let of_objects = |document: &Value| -> Vec<i64> {
         let waves = document["waves"].as_array().unwrap().iter().filter(|wave| wave["phase"] == "Sync");
         waves.map(|wave| wave["wave"].as_i64().unwrap()).collect()
     };
     assert_eq!(of_objects(&plan), [2, 1, 0, -1]);
     let tree: String = shown.out.chars().filter(|c| !"├└─│ ".contains(*c)).collect();
-    let place = |words: &str| tree.find(words).unwrap_or_else(|| panic!("{words}: {}", shown.out));
+    let place = |text: &str| tree.find(text).unwrap_or_else(|| panic!("{text}: {}", shown.out));
     assert!(place("wave2\nConfigMapdefault/fourth") < place("wave-1\nConfigMapdefault/first"));
     bench.run(&["delete", "--app", "a", "--sim", "--dry-run"]).expect_code(0);
     assert_eq!(bench.writes().len(), before, "nothing was written yet");
     let ran = bench.run(&["delete", "--app", "a", "--sim", "--yes"]).expect_code(0);
     assert!(ran.out.contains("successfully deleted"), "{}", ran.out);
-    assert_eq!(writes(&bench, before), IN_ORDER);
+    assert_eq!(writes(&bench, before), DELETION_ORDER);
     assert_eq!(names(&bench), ["kept", "report"]);
-    // Afterwards it is told which of them went when.
+    // Afterwards the output contains their deletion times.
     let shown = bench.run(&["ops", "show", "a"]).expect_code(0).out;
-    assert!(
-        shown.contains("foreground; what was made in wave 2 goes first, what was made in wave -1 last"),
-        "{shown}"
-    );
+    assert!(shown.contains("foreground; objects of wave 2 first, of wave -1 last"), "{shown}");
     let rows = |phase: &str| -> Vec<Vec<String>> {
         let rows = shown.lines().filter(|line| line.starts_with(phase) && line.contains("Passed"));
         rows.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
     };
-    let told: Vec<String> = rows("Sync").iter().map(|row| row[1..3].join(" ")).collect();
-    // Below the waves are the objects, each with its own.
-    assert_eq!(told, ["2 objects", "1 objects", "0 objects", "-1 objects"], "{shown}");
+    let listed: Vec<String> = rows("Sync").iter().map(|row| row[1..3].join(" ")).collect();
+    // Each wave lists its objects.
+    assert_eq!(listed, ["2 objects", "1 objects", "0 objects", "-1 objects"], "{shown}");
     assert_eq!(rows("PreDelete")[0][2], "hooks", "{shown}");
     let operation = bench.json(&["ops", "show", "a", "-o", "json"]);
     assert_eq!(of_objects(&operation), [2, 1, 0, -1]);
@@ -138,36 +140,42 @@ fn an_application_goes_in_the_reverse_of_its_sync() {
     let gone: Vec<(&str, i64)> =
         gone.map(|one| (one["name"].as_str().unwrap(), one["wave"].as_i64().unwrap())).collect();
     assert_eq!(gone, [("fourth", 2), ("third", 1), ("second", 0), ("first", -1)]);
-    let facts = bench.json(&["ops", "log", "a", "-o", "json"]);
-    let details = || facts.as_array().unwrap().iter().map(|fact| (&fact["kind"], &fact["details"]));
+    let events = bench.json(&["ops", "log", "a", "-o", "json"]);
+    let details = || {
+        events
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|recorded_event| (&recorded_event["kind"], &recorded_event["details"]))
+    };
     let planned = details().find(|(kind, _)| *kind == "planned").unwrap().1;
     assert_eq!(of_objects(planned), [2, 1, 0, -1]);
     let mut moved: Vec<i64> = details()
-        .filter(|(kind, details)| *kind == "moved" && details["phase"] == "Sync")
+        .filter(|(kind, details)| *kind == "stage-changed" && details["phase"] == "Sync")
         .map(|(_, details)| details["wave"].as_i64().unwrap())
         .collect();
     moved.dedup();
     assert_eq!(moved, [2, 1, 0, -1]);
-    let told = bench.json(&["ops", "events", "a", "-o", "json"]);
-    let told = told.as_array().unwrap().iter().filter(|event| event["details"]["phase"] == "Sync");
-    let mut told: Vec<i64> = told.filter_map(|event| event["details"]["wave"].as_i64()).collect();
-    told.dedup();
-    assert_eq!(told, [2, 1, 0, -1]);
+    let listed = bench.json(&["ops", "events", "a", "-o", "json"]);
+    let listed = listed.as_array().unwrap().iter().filter(|event| event["details"]["phase"] == "Sync");
+    let mut listed: Vec<i64> = listed.filter_map(|event| event["details"]["wave"].as_i64()).collect();
+    listed.dedup();
+    assert_eq!(listed, [2, 1, 0, -1]);
     let exported = bench.json(&["ops", "export", "a"]);
     assert_eq!(of_objects(&exported["plan"]), [2, 1, 0, -1]);
     assert_eq!((&operation["phase"], &operation["deletion"]), (&"Succeeded".into(), &"foreground".into()));
     let log = bench.run(&["ops", "log", "a"]).expect_code(0).out;
     assert!(log.contains("accepted: deletion of a by tester"), "{log}");
-    // What is gone stays gone, and what is left is deleted with the next one.
+    // Deleted objects stay deleted, and the next deletion removes the remaining ones.
     let before = bench.writes().len();
     let again = bench.run(&["delete", "--app", "a", "--sim", "--yes"]).expect_code(0);
-    assert!(again.err.contains("the hooks of that do not run again"), "{}", again.err);
+    assert!(again.err.contains("its deletion hooks do not run again"), "{}", again.err);
     assert_eq!(writes(&bench, before), ["delete report"]);
     assert_eq!(names(&bench), ["kept"]);
 }
 
 #[test]
-fn what_was_deleted_is_known_no_more() {
+fn a_deleted_application_is_forgotten() {
     let bench = Bench::new();
     bench.write("app.yaml", config("first", &wave(0)) + &hook("drain", "PreDelete", "10ms"));
     let delete = ["delete", "--app", "a", "--sim", "--yes"];
@@ -175,17 +183,17 @@ fn what_was_deleted_is_known_no_more() {
     bench.run(&["delete", "--app", "a", "--sim", "--yes", "--cascade", "orphan"]).expect_code(0);
     let before = bench.writes().len();
     bench.run(&delete).expect_code(0);
-    assert!(writes(&bench, before).contains(&"create drain".to_owned()), "its objects had stayed");
-    // What goes by itself, such as the Pods of its hook, may still be there for a moment.
+    assert!(writes(&bench, before).contains(&"create drain".to_owned()), "its objects were kept");
+    // Garbage-collected objects, such as the Pods of its hook, may exist for a moment.
     let mut before = 0;
-    let asked = std::iter::repeat_with(|| {
+    let writes_before = std::iter::repeat_with(|| {
         before = bench.writes().len();
         bench.run(&delete)
     });
-    let again = asked.take(100).find(|ran| ran.code() == 2).unwrap();
+    let again = writes_before.take(100).find(|ran| ran.code() == 2).unwrap();
     assert!(again.err.contains("has deleted it"), "{}", again.err);
     assert_eq!(bench.writes().len(), before);
-    // Made anew, it has its hooks again.
+    // When synced again, it has its hooks again.
     bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
     let before = bench.writes().len();
     bench.run(&delete).expect_code(0);
@@ -193,47 +201,54 @@ fn what_was_deleted_is_known_no_more() {
 }
 
 #[test]
-fn objects_stay_where_that_is_asked_for() {
-    let (bench, before) = synced(&manifests("10ms"));
+fn objects_stay_if_requested() {
+    let (bench, before) = synced_bench(&manifests("10ms"));
     let ran = bench.run(&["delete", "--app", "a", "--sim", "--cascade", "orphan", "--yes"]).expect_code(0);
-    assert!(ran.out.contains("successfully deleted (its objects stay)"), "{}", ran.out);
-    assert_eq!(writes(&bench, before), ["create drain", "create report"]);
-    assert_eq!(names(&bench).len(), 7, "{:?}", names(&bench));
+    assert!(ran.out.contains("successfully deleted (its objects remain)"), "{}", ran.out);
+    assert_eq!(writes(&bench, before), [""; 0], "no hook runs");
+    assert!(
+        ran.err.contains("2 hooks of the deletion will not run")
+            || ran.out.contains("2 hooks of the deletion will not run"),
+        "{} {}",
+        ran.out,
+        ran.err
+    );
+    assert_eq!(names(&bench).len(), 5, "{:?}", names(&bench));
 }
 
 #[test]
-fn what_nobody_knows_is_not_deleted() {
-    let (bench, before) = synced(&manifests("10ms"));
+fn unknown_names_delete_nothing() {
+    let (bench, before) = synced_bench(&manifests("10ms"));
     let ran = bench.run(&["delete", "--app", "typo", "--sim", "--yes"]).expect_code(2);
-    assert!(ran.err.contains("application typo is not known here"), "{}", ran.err);
+    assert!(ran.err.contains("unknown application typo"), "{}", ran.err);
     assert_eq!(bench.writes().len(), before);
 }
 
-/// Killed before, while and after its objects go; each time it goes on where it was.
+/// The deletion must continue after a kill before, during and after the removal of its objects.
 #[test]
 fn a_killed_deletion_is_resumed_and_each_hook_runs_once() {
     for line in ["waiting for hook Job default/drain", "wave 2 of", "waiting for hook Job default/report"] {
         let slow = manifests("400ms").replace("ready-after: 10ms", "ready-after: 400ms");
-        let (bench, before) = synced(&slow);
+        let (bench, before) = synced_bench(&slow);
         let mut delete = bench.start(&["delete", "--app", "a", "--sim", "--yes"]);
-        delete.await_line(line);
+        delete.wait_for_line(line);
         delete.signal("KILL");
         delete.finish();
         bench.run(&["resume", "--all", "--sim"]).expect_code(0);
-        assert_eq!(writes(&bench, before), IN_ORDER, "killed at {line}");
+        assert_eq!(writes(&bench, before), DELETION_ORDER, "killed at {line}");
     }
 }
 
-/// What holds an object is named, by `explain` and in the result.
+/// `explain` and the result must name the finalizer that blocks an object.
 #[test]
-fn a_finalizer_that_holds_an_object_is_named() {
-    let (bench, before) = synced(&(manifests("10ms") + FINALIZER));
+fn a_finalizer_that_blocks_an_object_is_named() {
+    let (bench, before) = synced_bench(&(manifests("10ms") + FINALIZER));
     let mut delete = bench.start(&["delete", "--app", "a", "--sim", "--yes", "--timeout", "1h"]);
-    delete.await_line("example.com/guard");
-    let why = bench.run(&["explain", "a"]).expect_code(0).out;
+    delete.wait_for_line("example.com/guard");
+    let reason = bench.run(&["explain", "a"]).expect_code(0).out;
     assert!(
-        why.contains("ConfigMap default/held") && why.contains("waits for finalizer example.com/guard"),
-        "{why}"
+        reason.contains("ConfigMap default/held") && reason.contains("waits for finalizer example.com/guard"),
+        "{reason}"
     );
     delete.signal("TERM");
     delete.finish().expect_code(3);
@@ -245,13 +260,13 @@ fn a_finalizer_that_holds_an_object_is_named() {
 }
 
 #[test]
-fn a_hook_that_fails_keeps_everything() {
+fn a_failing_hook_stops_the_deletion() {
     let fails = hook("drain", "PreDelete", "10ms").replace("ready-after: 10ms", "outcome: fail");
-    let (bench, before) = synced(&(config("first", &wave(0)) + &fails));
+    let (bench, before) = synced_bench(&(config("first", &wave(0)) + &fails));
     let ran = bench.run(&["delete", "--app", "a", "--sim", "--yes"]).expect_code(1);
     assert!(ran.out.contains("PreDelete hook(s) failed: default/drain"), "{}", ran.out);
     assert_eq!(writes(&bench, before), ["create drain"]);
-    // A better one is given on the command line.
+    // The command line replaces the hook.
     bench.write("better.yaml", hook("drain", "PreDelete", "10ms"));
     bench.run(&["delete", "better.yaml", "--app", "a", "--sim", "--yes"]).expect_code(0);
     assert_eq!(names(&bench), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! What `deploy/` has to install the service with: read by the command itself, and by the tools it is for where they are.
+//! Installation files in `deploy/`: read by the command itself, and by their tools if installed.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -10,33 +10,33 @@ use serde_json::Value;
 
 use crate::bench::Bench;
 
-fn deploy(name: &str) -> PathBuf {
+fn deploy_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(name)
 }
 
-fn read(name: &str) -> String {
-    fs::read_to_string(deploy(name)).unwrap()
+fn read_file(name: &str) -> String {
+    fs::read_to_string(deploy_path(name)).unwrap()
 }
 
-/// A tool of somebody else's, in a folder of `TIDEGATE_TOOLS` or on the `PATH`.
+/// Returns an external tool in a folder of `TIDEGATE_TOOLS` or on the `PATH`.
 fn tool(name: &str) -> Option<PathBuf> {
     let folders = ["TIDEGATE_TOOLS", "PATH"].map(|variable| env::var_os(variable).unwrap_or_default());
     let mut paths = folders.iter().flat_map(env::split_paths).map(|folder| folder.join(name));
     let found = paths.find(|path| path.is_file());
     if found.is_none() {
-        eprintln!("skipped: there is no {name} here; TIDEGATE_TOOLS names a folder with it");
+        eprintln!("skipped: {name} is missing; set TIDEGATE_TOOLS to its folder");
     }
     found
 }
 
-fn output(program: &Path, args: &[&str]) -> String {
+fn run_program(program: &Path, args: &[&str]) -> String {
     let ran = Command::new(program).args(args).output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{args:?}: {said}{}", String::from_utf8_lossy(&ran.stdout));
+    let text = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{args:?}: {text}{}", String::from_utf8_lossy(&ran.stdout));
     String::from_utf8(ran.stdout).unwrap()
 }
 
-/// The objects of some manifests, as the command reads them.
+/// Returns the objects of some manifests, as read by the command.
 fn objects(bench: &Bench, manifests: &str) -> BTreeSet<String> {
     let args = ["plan", "-", "--app", "tidegate", "-n", "tidegate", "--offline", "-o", "json"];
     let plan: Value =
@@ -51,48 +51,51 @@ fn objects(bench: &Bench, manifests: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_plain_manifests_are_those_of_the_base() {
+fn the_plain_manifests_match_the_base() {
     let bench = Bench::new();
     let base: Vec<String> = ["namespace", "rbac", "service", "statefulset"]
         .iter()
-        .map(|name| read(&format!("base/{name}.yaml")))
+        .map(|name| read_file(&format!("base/{name}.yaml")))
         .collect();
-    let install = read("install.yaml");
-    assert_eq!(install, format!("# The same as base/, in one file.\n{}", base.join("---\n")));
+    let install = read_file("install.yaml");
+    assert_eq!(install, format!("# All resources of base/ in one file.\n{}", base.join("---\n")));
     let objects = objects(&bench, &install);
-    assert_eq!(objects.len(), 9, "{objects:?}");
+    assert_eq!(objects.len(), 11, "{objects:?}");
     let definitions = bench.run(&["crds"]).expect_code(0).out;
-    let is_new = read("chart/crds/crds.yaml") == definitions;
-    assert!(is_new, "write them anew: cargo run -- crds > deploy/chart/crds/crds.yaml");
-    assert_eq!(read("chart/alerts.yaml"), read("monitoring/alerts.yaml"));
+    let is_new = read_file("chart/crds/crds.yaml") == definitions;
+    assert!(is_new, "stale CRDs: run cargo run -- crds > deploy/chart/crds/crds.yaml");
+    assert_eq!(read_file("chart/alerts.yaml"), read_file("monitoring/alerts.yaml"));
     let arguments = install.lines().filter_map(|line| line.trim().strip_prefix("- --")).collect::<Vec<_>>();
     let help = bench.run(&["serve", "--help"]).expect_code(0).out;
     for argument in &arguments {
         let name = argument.split('=').next().unwrap();
-        assert!(help.contains(&format!("--{name} ")), "{name} is no option of serve");
+        assert!(help.contains(&format!("--{name} ")), "serve has no option {name}");
     }
-    assert!(arguments.len() >= 3);
+    assert!(arguments.len() >= 2);
+    assert!(install.contains("- name: TIDEGATE_CONTROL_NAMESPACE\n              value: argocd\n"));
+    assert!(help.contains("TIDEGATE_CONTROL_NAMESPACE"), "{help}");
 }
 
 #[test]
-fn kustomize_makes_the_same() {
+fn kustomize_renders_the_same() {
     let Some(kubectl) = tool("kubectl") else { return };
     let bench = Bench::new();
-    let made = output(&kubectl, &["kustomize", deploy("base").to_str().unwrap()]);
-    assert_eq!(objects(&bench, &made), objects(&bench, &read("install.yaml")));
+    let made = run_program(&kubectl, &["kustomize", deploy_path("base").to_str().unwrap()]);
+    assert_eq!(objects(&bench, &made), objects(&bench, &read_file("install.yaml")));
 }
 
 #[test]
-fn the_chart_is_one_and_makes_what_the_base_has() {
+fn the_chart_is_valid_and_renders_the_base() {
     let Some(helm) = tool("helm") else { return };
     let bench = Bench::new();
-    let chart = deploy("chart");
+    let chart = deploy_path("chart");
     let chart = chart.to_str().unwrap();
-    output(&helm, &["lint", "--strict", chart]);
-    let template =
-        |more: &[&str]| output(&helm, &[&["template", "tidegate", chart, "-n", "tidegate"], more].concat());
+    run_program(&helm, &["lint", "--strict", chart]);
+    let template = |more: &[&str]| {
+        run_program(&helm, &[&["template", "tidegate", chart, "-n", "tidegate"], more].concat())
+    };
     let plain = objects(&bench, &template(&[]));
-    let mut base = objects(&bench, &read("install.yaml"));
+    let mut base = objects(&bench, &read_file("install.yaml"));
     base.retain(|object| !object.starts_with("Namespace "));
     assert_eq!(plain, base);
     let all = template(&[
@@ -147,6 +150,13 @@ fn the_chart_is_one_and_makes_what_the_base_has() {
     ] {
         assert!(all.contains(part), "{part}");
     }
+    let elsewhere = template(&["--set=controlNamespace=openshift-gitops"]);
+    assert!(
+        elsewhere.contains("- name: TIDEGATE_CONTROL_NAMESPACE\n              value: \"openshift-gitops\"\n")
+    );
+    let made = objects(&bench, &elsewhere);
+    assert!(made.contains("Role openshift-gitops/tidegate-secrets"), "{made:?}");
+    assert!(made.iter().all(|object| !object.contains(" argocd/")), "{made:?}");
     let none = objects(&bench, &template(&["--set=secretsNamespace="]));
     assert!(!none.iter().any(|object| object.contains("tidegate-secrets")), "{none:?}");
     // Without tokens it would not start.

@@ -1,4 +1,4 @@
-//! `tidegate diff`, ignored differences, and syncs of what is out of sync only.
+//! `tidegate diff`, ignored differences, and syncs of out-of-sync objects only.
 
 use serde_json::{Value, json};
 
@@ -56,8 +56,8 @@ metadata: {name: hook, annotations: {argocd.argoproj.io/hook: PreSync}}
 spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}
 ";
 
-/// A cluster as `BEFORE` has it, and manifests as in `AFTER`.
-fn changed() -> Bench {
+/// Returns a cluster with `BEFORE`, and manifests with `AFTER`.
+fn changed_bench() -> Bench {
     let bench = Bench::new();
     bench.write("app/all.yaml", BEFORE);
     bench.run(&["sync", "app", "--app", "shop", "--sim"]).expect_code(0);
@@ -72,7 +72,7 @@ fn statuses(document: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_shop_is_added_and_then_the_same() {
+fn the_shop_is_added_and_then_unchanged() {
     let bench = Bench::new();
     let args = ["diff", &example("shop"), "--app", "shop", "--sim"];
     let ran = bench.run(&args).expect_code(1);
@@ -88,8 +88,8 @@ fn the_shop_is_added_and_then_the_same() {
 }
 
 #[test]
-fn differences_as_text() {
-    let bench = changed();
+fn differences_are_printed_as_text() {
+    let bench = changed_bench();
     let ran = bench.run(&["diff", "app", "--app", "shop", "--sim"]).expect_code(1);
     insta::assert_snapshot!(redact(&ran.out, &bench));
     assert_eq!(ran.err, "");
@@ -97,8 +97,8 @@ fn differences_as_text() {
 }
 
 #[test]
-fn differences_as_a_document() {
-    let bench = changed();
+fn differences_are_printed_as_a_document() {
+    let bench = changed_bench();
     let ran = bench.run(&["diff", "app", "--app", "shop", "--sim", "-o", "json"]).expect_code(1);
     let document: Value = serde_json::from_str(&ran.out).unwrap();
     assert!(!ran.out.contains("c4n4ry"));
@@ -128,8 +128,8 @@ fn differences_as_a_document() {
 }
 
 #[test]
-fn what_is_ignored_is_no_difference() {
-    let bench = changed();
+fn ignored_fields_are_not_compared() {
+    let bench = changed_bench();
     let ignore = |content: &str| bench.write("ignore.yaml", content);
     ignore(
         "- {kind: Secret, jsonPointers: [/data]}\n\
@@ -138,13 +138,13 @@ fn what_is_ignored_is_no_difference() {
     bench.write("app/all.yaml", AFTER.replace("name: added", "name: leftover").replace("{k: v}", "{x: z}"));
     let args = ["diff", "app", "--app", "shop", "--sim", "--ignore-differences", "ignore.yaml"];
     let ran = bench.run(&args).expect_code(0);
-    assert_eq!(ran.out, "", "kept asks to be ignored, the rest is");
+    assert_eq!(ran.out, "", "other differences are ignored");
     ignore("- {kind: Secret, jsonPointers: [/data]}\n");
     let ran = bench.run(&args).expect_code(1);
     assert!(ran.out.contains("ConfigMap.default.settings") && !ran.out.contains("Secret"), "{}", ran.out);
     for (content, message) in [
-        ("- {kind: Secret, jqPathExpressions: ['now']}\n", "now/0 cannot be used to name fields"),
-        ("- {kind: Secret, jsonPointers: [data]}\n", "is not a JSON pointer"),
+        ("- {kind: Secret, jqPathExpressions: ['now']}\n", "now/0 cannot select fields"),
+        ("- {kind: Secret, jsonPointers: [data]}\n", "invalid JSON pointer"),
         ("- {kind: Secret, pointers: [/data]}\n", "unknown field"),
         ("kind: Secret\n", "not a list of entries"),
     ] {
@@ -159,8 +159,8 @@ fn what_is_ignored_is_no_difference() {
 }
 
 #[test]
-fn ignored_fields_are_kept_when_asked_for() {
-    let bench = changed();
+fn ignored_fields_are_kept_if_requested() {
+    let bench = changed_bench();
     bench.write("ignore.yaml", "- {kind: ConfigMap, jsonPointers: [/data/b, /data/c]}\n");
     let mut args = vec!["sync", "app", "--app", "shop", "--sim", "--ignore-differences", "ignore.yaml"];
     args.extend(["--sync-option", "RespectIgnoreDifferences=true"]);
@@ -171,19 +171,27 @@ fn ignored_fields_are_kept_when_asked_for() {
 }
 
 #[test]
-fn errors_are_no_differences() {
-    let bench = changed();
+fn errors_are_not_differences() {
+    let bench = changed_bench();
     bench.run(&["diff", "nowhere", "--app", "shop", "--sim"]).expect_code(2);
     bench.run(&["diff", "app", "--app", "shop", "--sim", "--prune"]).expect_code(2);
-    bench.write("app/all.yaml", AFTER.replace("settings}", "settings, labels: {a: ' not a label '}}"));
+    bench.write(
+        "app/all.yaml",
+        AFTER.replace("settings}", "settings, annotations: {sim.tidegate.dev/outcome: 'not an outcome'}}"),
+    );
     let ran = bench.run(&["diff", "app", "--app", "shop", "--sim"]).expect_code(2);
-    assert!(ran.err.contains("refuses") && ran.err.contains("estimate"), "{}", ran.err);
+    assert!(
+        ran.err.contains("the cluster rejects ConfigMap default/settings: ")
+            && ran.err.contains("its differences are an estimate"),
+        "{}",
+        ran.err
+    );
     assert!(ran.out.contains("+  b: changed"), "{}", ran.out);
 }
 
 #[test]
-fn a_second_sync_of_what_is_out_of_sync_writes_nothing() {
-    let bench = changed();
+fn a_second_sync_of_out_of_sync_objects_writes_nothing() {
+    let bench = changed_bench();
     let args =
         ["sync", "app", "--app", "shop", "--sim", "--prune", "--sync-option", "ApplyOutOfSyncOnly=true"];
     bench.write("app/all.yaml", AFTER.replace("argocd.argoproj.io/hook: PreSync", "a: b"));
@@ -203,9 +211,9 @@ fn a_second_sync_of_what_is_out_of_sync_writes_nothing() {
     assert_eq!(requests(&bench) - seen, 2, "one dry run and one write for the changed object");
 }
 
-/// What is deleted and made again cannot be tried: the difference says that it is an estimate.
+/// A recreation has no dry run, so its difference must be marked as an estimate.
 #[test]
-fn the_difference_of_an_object_that_is_made_anew_says_that_it_is_an_estimate() {
+fn the_difference_of_a_recreated_object_is_marked_as_an_estimate() {
     let bench = Bench::new();
     let manifest = |replicas: u32, options: &str| {
         format!(
@@ -226,7 +234,7 @@ fn the_difference_of_an_object_that_is_made_anew_says_that_it_is_an_estimate() {
     }
 }
 
-/// What `sync` would do to the namespace that it keeps in shape, `diff` shows.
+/// `diff` must include the changes of the managed namespace by `sync`.
 #[test]
 fn the_metadata_of_the_namespace_is_compared() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! `ops events`: what happened, by number, from the process at work and from the log.
+//! `ops events`: numbered events, from the running process and from the log.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ fn lines(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_events_of_an_ended_operation_are_told_after_a_number() {
+fn events_of_a_finished_operation_are_printed_after_a_number() {
     let bench = Bench::new();
     bench.write("fast.yaml", FAST);
     bench.run(&["sync", "fast.yaml", "--app", "fast", "--sim"]).expect_code(0);
@@ -37,21 +37,21 @@ fn the_events_of_an_ended_operation_are_told_after_a_number() {
     let after = numbers[3].to_string();
     assert_eq!(events(&bench, &["fast", "--after", &after]), all[4..]);
     let followed = bench.run(&["ops", "events", "fast", "--follow", "-o", "json"]).expect_code(0);
-    assert_eq!(lines(&followed.out), all, "one per line, and no longer than the operation");
+    assert_eq!(lines(&followed.out), all, "one document per line, until the operation ends");
     let text = bench.run(&["ops", "events", "fast", "--after", &after]).expect_code(0);
     assert_eq!(text.out.lines().count(), all.len() - 4);
     assert!(text.out.contains("Succeeded: "), "{}", text.out);
-    // There are not so many.
+    // The number is beyond the last event.
     let ahead = bench.run(&["ops", "events", "fast", "--after", "10000"]).expect_code(0);
-    assert!(ahead.err.contains("number 10000 was seen"), "{}", ahead.err);
+    assert!(ahead.err.contains("records, but number 10000 was requested"), "{}", ahead.err);
 }
 
 #[test]
-fn events_are_followed_while_they_happen() {
+fn events_are_followed_live() {
     let bench = Bench::new();
     bench.write("slow.yaml", SLOW);
     let mut sync = bench.start(&["sync", "slow.yaml", "--app", "slow", "--sim"]);
-    sync.await_line("waiting for hook");
+    sync.wait_for_line("waiting for hook");
     let follower = bench.start(&["ops", "events", "slow", "--follow", "-o", "json"]);
     let followed = follower.finish().expect_code(0);
     sync.finish().expect_code(0);
@@ -59,40 +59,41 @@ fn events_are_followed_while_they_happen() {
 }
 
 #[test]
-fn after_a_kill_the_rest_is_told_by_whoever_goes_on() {
+fn after_a_kill_the_next_process_emits_the_remaining_events() {
     let bench = Bench::new();
     bench.write("stuck.yaml", STUCK);
     let mut sync = bench.start(&["sync", "stuck.yaml", "--app", "stuck", "--sim"]);
-    sync.await_line("waiting for Deployment default/server");
+    sync.wait_for_line("waiting for Deployment default/server");
     sync.signal("KILL");
     sync.finish();
     let left = bench.run(&["ops", "events", "stuck", "--follow", "-o", "json"]).expect_code(3);
-    assert!(left.err.contains("no process is at work on it"), "{}", left.err);
+    assert!(left.err.contains("no process is running the operation"), "{}", left.err);
     assert!(left.err.contains("tidegate resume"), "{}", left.err);
     let before = lines(&left.out);
     let seen = numbers(&before).last().unwrap().to_string();
     bench.run(&["ops", "terminate", "stuck"]).expect_code(0);
     let rest = events(&bench, &["stuck", "--after", &seen]);
-    assert_eq!(rest[0]["kind"], "terminate-requested");
+    assert_eq!(rest[0]["kind"], "termination-requested");
     assert_eq!(rest.last().unwrap()["kind"], "finished");
-    assert_eq!([before, rest].concat(), events(&bench, &["stuck"]), "each of them once");
+    assert_eq!([before, rest].concat(), events(&bench, &["stuck"]), "each once");
 }
 
 #[test]
-fn what_was_compacted_is_named() {
+fn compacted_events_are_reported() {
     let bench = Bench::new();
     bench.write("fast.yaml", FAST);
     bench.run(&["sync", "fast.yaml", "--app", "fast", "--sim"]).expect_code(0);
     let old = bench.newest();
     bench.run(&["sync", "fast.yaml", "--app", "fast", "--sim", "--history", "1"]).expect_code(0);
-    let told = bench.run(&["ops", "events", &old, "--follow"]).expect_code(0);
-    assert!(told.out.is_empty(), "{}", told.out);
-    assert!(told.err.contains("is not kept any more"), "{}", told.err);
+    let output = bench.run(&["ops", "events", &old, "--follow"]).expect_code(0);
+    assert!(output.out.is_empty(), "{}", output.out);
+    assert!(output.err.contains("no longer stored"), "{}", output.err);
 }
 
-/// What a wave waits for is told after it was begun, and of several operations the times go on.
+/// The events of awaited objects must follow the start of their wave, and times of several operations must
+/// increase.
 #[test]
-fn what_is_awaited_is_told_in_order() {
+fn awaited_objects_are_reported_in_order() {
     let bench = Bench::new();
     bench.write("slow.yaml", SLOW);
     let ran = bench.run(&["sync", "slow.yaml", "--app", "slow", "--sim"]).expect_code(0);

@@ -1,4 +1,4 @@
-//! Each exit code, by the command that gives it.
+//! Each exit code, with a command that returns it.
 
 use crate::bench::{Bench, example};
 use crate::manifests::{CONFIG, STUCK};
@@ -14,7 +14,7 @@ fn zero_for_success() {
 fn one_for_failure() {
     let bench = Bench::new();
     bench.run(&["sync", &example("failing"), "--app", "failing", "--sim"]).expect_code(1);
-    // A deadline's outcome is failure too.
+    // A deadline counts as a failure.
     bench.write("stuck.yaml", STUCK);
     let args = ["sync", "stuck.yaml", "--app", "stuck", "--sim", "--deadline", "300ms"];
     let ran = bench.run(&args).expect_code(1);
@@ -35,14 +35,15 @@ fn two_for_bad_input() {
 fn three_for_not_finished() {
     let bench = Bench::new();
     bench.write("stuck.yaml", STUCK);
-    // It is begun, however long that takes: only one that waits for another operation may not be.
+    // The operation starts regardless of the timeout, which only prevents a start while waiting for another
+    // operation.
     let ran = bench.run(&["sync", "stuck.yaml", "--app", "a", "--sim", "--timeout", "1ms"]).expect_code(3);
     let id = bench.newest();
-    assert!(ran.err.contains("not finished after 1 ms"), "{}", ran.err);
+    assert!(ran.err.contains("timed out after 1 ms"), "{}", ran.err);
     assert!(ran.err.contains(&format!("`tidegate resume {id}`")), "{}", ran.err);
     let ran = bench.run(&["resume", &id, "--sim", "--timeout", "100ms"]).expect_code(3);
     assert!(ran.err.contains("tidegate resume"), "{}", ran.err);
-    // Programs are told how it stands.
+    // The JSON output contains the current state.
     let ran = bench.run(&["resume", &id, "--timeout", "100ms", "-o", "json"]).expect_code(3);
     let operation: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(operation["phase"], "Running");
@@ -54,28 +55,28 @@ fn four_for_refused() {
     bench.write("stuck.yaml", STUCK);
     bench.write("config.yaml", CONFIG);
     let mut first = bench.start(&["sync", "stuck.yaml", "--app", "a", "--sim"]);
-    first.await_line("waiting for Deployment default/server");
-    // The state directory is in use, whatever the application.
+    first.wait_for_line("waiting for Deployment default/server");
+    // The state directory is in use, by any application.
     let ran = bench.run(&["sync", "config.yaml", "--app", "b", "--sim"]).expect_code(4);
     assert!(ran.err.contains(&format!("pid {}", first.pid)), "{}", ran.err);
     bench.run(&["resume", "--all", "--sim"]).expect_code(4);
     first.signal("KILL");
     first.finish();
-    // The application has an operation that is not over.
+    // The application has an unfinished operation.
     let ran = bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(4);
     assert!(ran.err.contains("tidegate resume"), "{}", ran.err);
-    // What is over cannot be steered.
+    // A finished operation cannot be controlled.
     bench.run(&["ops", "terminate", "a"]).expect_code(0);
     for verb in ["terminate", "pause", "unpause", "confirm"] {
         let ran = bench.run(&["ops", verb, "a"]).expect_code(4);
-        assert!(ran.err.contains("is over"), "{verb}: {}", ran.err);
+        assert!(ran.err.contains("has ended"), "{verb}: {}", ran.err);
     }
     bench.run(&["resume", "a", "--sim"]).expect_code(4);
 }
 
-/// What lies open in the state directory is finished or ended by the process that begins the next operation.
+/// The process that starts the next operation must first finish or end the open ones of the state directory.
 #[test]
-fn an_open_operation_makes_way_for_those_that_wait_or_supersede() {
+fn an_open_operation_yields_to_waiting_or_superseding_requests() {
     let bench = Bench::new();
     bench.write("stuck.yaml", STUCK);
     bench.write("config.yaml", CONFIG);
@@ -84,11 +85,11 @@ fn an_open_operation_makes_way_for_those_that_wait_or_supersede() {
     let waits = ["sync", "config.yaml", "--app", "a", "--sim", "--queue", "--timeout", "300ms"];
     let ran = bench.run(&waits).expect_code(4);
     assert!(
-        ran.err.contains(&format!("operation {open} of a is not over: it is finished first")),
+        ran.err.contains(&format!("operation {open} of a is unfinished: it is finished first")),
         "{}",
         ran.err
     );
-    assert!(ran.err.contains("nothing of this one was begun"), "{}", ran.err);
+    assert!(ran.err.contains("this operation was not started"), "{}", ran.err);
     assert_eq!(bench.newest(), open);
     let ran = bench.run(&["sync", "config.yaml", "--app", "a", "--sim", "--supersede"]).expect_code(0);
     assert!(ran.err.contains("it is ended first"), "{}", ran.err);
@@ -99,10 +100,10 @@ fn an_open_operation_makes_way_for_those_that_wait_or_supersede() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let bench = Bench::new();
     bench.write("config.yaml", CONFIG);
-    // Shells give a reader that goes away at once.
+    // Shells provide a reader that exits immediately.
     let line = format!(
         "{{ '{}' sync config.yaml --app a --sim; echo \"exit $?\" >&2; }} | true",
         env!("CARGO_BIN_EXE_tidegate")

@@ -1,13 +1,13 @@
-//! The example with three applications, served.
+//! The example with three applications, managed by a service.
 
 use std::fs;
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, Running};
+use crate::bench::{Bench, CommandOutput, Running};
 
-/// The example, written by the command itself, and what serves it.
+/// The example as written by the command itself, and its service.
 pub struct Fleet {
     pub bench: Bench,
 }
@@ -15,10 +15,10 @@ pub struct Fleet {
 impl Fleet {
     pub fn new() -> Self {
         let mut bench = Bench::new();
-        // Nothing but the command: there is no git program, nor any other.
-        bench.set("PATH", "");
+        // Neither git nor any other program is available.
+        bench.set_variable("PATH", "");
         bench.run(&["example", "fleet"]).expect_code(0);
-        // Its ApplicationSet has tests of its own.
+        // Its ApplicationSet has separate tests.
         fs::remove_file(bench.path().join("fleet/shops.yaml")).unwrap();
         Self { bench }
     }
@@ -28,9 +28,9 @@ impl Fleet {
     }
 
     pub fn serve_with(&self, options: &[&str]) -> Running {
-        let mut serving = self.bench.start(&[&["serve", "--sim", "--apps", "fleet"], options].concat());
-        serving.await_line("serving");
-        serving
+        let mut service = self.bench.start(&[&["serve", "--sim", "--apps", "fleet"], options].concat());
+        service.wait_for_line("managing");
+        service
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -47,20 +47,21 @@ impl Fleet {
         self.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
     }
 
-    /// How long the migration takes.
-    pub fn migrates_for(&self, time: &str) {
+    /// Sets the duration of the migration.
+    pub fn set_migration_duration(&self, time: &str) {
         self.replace("repo/backend/migrate.yaml", "ready-after: 3s", &format!("ready-after: {time}"));
         self.commit();
     }
 
-    /// What the migration writes while it runs, with `\n` between lines. It takes so long that whoever asks comes in time.
-    pub fn migration_writes(&self, text: &str) {
+    /// Sets the output of the migration, with `\n` between lines. It runs long enough for a client to
+    /// connect.
+    pub fn set_migration_output(&self, text: &str) {
         let with = format!("sim.tidegate.dev/ready-after: 20s\n    sim.tidegate.dev/logs: \"{text}\"");
         self.replace("repo/backend/migrate.yaml", "sim.tidegate.dev/ready-after: 3s", &with);
         self.commit();
     }
 
-    pub fn wait(&self, names: &[&str]) {
+    pub fn wait_until_synced(&self, names: &[&str]) {
         self.bench.run(&[&["app", "wait", "--timeout", "10m"], names].concat()).expect_code(0);
     }
 
@@ -68,9 +69,9 @@ impl Fleet {
         self.bench.json(&["app", "get", name, "-o", "json"])
     }
 
-    /// Asks until the application is as it should be.
+    /// Polls until the application satisfies a predicate.
     #[track_caller]
-    pub fn until(&self, name: &str, is_met: impl Fn(&Value) -> bool) -> Value {
+    pub fn wait_until(&self, name: &str, is_met: impl Fn(&Value) -> bool) -> Value {
         let found = std::iter::repeat_with(|| self.get(name)).take(3000).find(is_met);
         found.unwrap_or_else(|| panic!("{}", self.get(name)))
     }
@@ -81,19 +82,19 @@ impl Fleet {
             let found = conditions.into_iter().find(|condition| condition["type"] == kind);
             found.map(|condition| condition["message"].as_str().unwrap().to_owned())
         };
-        of(&self.until(name, |app| of(app).is_some())).unwrap()
+        of(&self.wait_until(name, |app| of(app).is_some())).unwrap()
     }
 
-    /// The numbers of the writes that made objects, in order.
-    pub fn made(&self, kind: &str, name: &str) -> Vec<u64> {
+    /// Returns the numbers of the writes that created objects, in order.
+    pub fn creations(&self, kind: &str, name: &str) -> Vec<u64> {
         let writes = self.bench.writes();
         let of = writes.iter().filter(|one| one["kind"] == kind && one["name"] == name && one["code"] == 201);
         of.map(|one| one["sequence"].as_u64().unwrap()).collect()
     }
 
-    /// Ends it in order; what it has said.
-    pub fn end(serving: Running) -> Ran {
-        serving.signal("TERM");
-        serving.finish().expect_code(0)
+    /// Ends the service cleanly and returns its output.
+    pub fn stop(service: Running) -> CommandOutput {
+        service.signal("TERM");
+        service.finish().expect_code(0)
     }
 }

@@ -1,4 +1,4 @@
-//! Waves that wait: for a person, for the time.
+//! Gates of waves: approvals and times.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -30,23 +30,23 @@ fn bench() -> Bench {
     bench
 }
 
-/// The approvals that were recorded: number of the wave, who, and why.
+/// Returns the recorded approvals: number of the wave, approver, and reason.
 fn approvals(bench: &Bench) -> Vec<String> {
-    let facts = bench.json(&["ops", "log", "gated", "-o", "json"]);
-    let facts = facts.as_array().unwrap().iter().filter(|fact| fact["kind"] == "approved");
-    let words = |fact: &serde_json::Value| {
-        let details = &fact["details"];
+    let events = bench.json(&["ops", "log", "gated", "-o", "json"]);
+    let events = events.as_array().unwrap().iter().filter(|event| event["kind"] == "approved");
+    let words = |event: &serde_json::Value| {
+        let details = &event["details"];
         let text = |field: &str| details[field].as_str().unwrap_or("-").to_owned();
         format!("{} {}: {}", details["number"], text("by"), text("reason"))
     };
-    facts.map(words).collect()
+    events.map(words).collect()
 }
 
 #[test]
 fn a_wave_is_approved_from_another_process() {
     let bench = bench();
     let mut sync = bench.start(&SYNC);
-    sync.await_line("gate approval");
+    sync.wait_for_line("gate approval");
     let explained = bench.run(&["explain", "gated"]).expect_code(0).out;
     assert!(explained.contains("wave 2 of 2") && explained.contains("for gate approval"), "{explained}");
     assert!(explained.contains("tidegate ops approve"), "{explained}");
@@ -60,7 +60,7 @@ fn a_wave_is_approved_from_another_process() {
     assert_eq!(bench.creations("ConfigMap", "second"), 1);
 }
 
-/// Approved and killed, or killed and approved: nobody is asked again.
+/// An approval before or during a kill must not be required again.
 #[test]
 fn an_approval_survives_a_kill() {
     for beforehand in [true, false] {
@@ -68,7 +68,7 @@ fn an_approval_survives_a_kill() {
         let soaked = GATED.replace("gate: approval", "gate: \"approval,soak:3s\"");
         bench.write("gated.yaml", soaked);
         let mut sync = bench.start(&SYNC);
-        sync.await_line("gate approval");
+        sync.wait_for_line("gate approval");
         let approve = || bench.run(&["ops", "approve", "gated", "--wave", "2"]).expect_code(0);
         if beforehand {
             approve();
@@ -77,7 +77,11 @@ fn an_approval_survives_a_kill() {
         sync.finish();
         if !beforehand {
             let approved = approve();
-            assert!(approved.out.contains("is approved; go on with `tidegate resume"), "{}", approved.out);
+            assert!(
+                approved.out.contains("is approved; continue it with `tidegate resume"),
+                "{}",
+                approved.out
+            );
         }
         let resumed = bench.run(&["resume", "gated"]).expect_code(0);
         assert!(!resumed.err.contains("gate approval"), "{}", resumed.err);
@@ -87,25 +91,29 @@ fn an_approval_survives_a_kill() {
 }
 
 #[test]
-fn a_gate_can_be_asked_for_in_every_wave() {
+fn a_gate_can_apply_to_every_wave() {
     let bench = bench();
     let gated = [&SYNC[..], &["--gate", "soak:1s"]].concat();
     let mut sync = bench.start(&gated);
-    sync.await_line("gate approval");
+    sync.wait_for_line("gate approval");
     let plan = bench.run(&["plan", "gated.yaml", "--offline", "--gate", "soak:1s"]).expect_code(0).out;
-    assert!(plan.contains("behind soak:1s") && plan.contains("behind approval, soak:1s"), "{plan}");
+    assert!(plan.contains("gated by soak:1s") && plan.contains("gated by approval, soak:1s"), "{plan}");
     bench.run(&["ops", "approve", "gated"]).expect_code(0);
     assert_eq!(sync.finish().status.code(), Some(0));
     bench.run(&[&SYNC[..], &["--gate", "a b"]].concat()).expect_code(2);
     let refused = bench.run(&["plan", "gated.yaml", "--offline", "--gate", "soak:10min"]).expect_code(2);
-    assert!(refused.err.contains("\"10min\" is not a duration; write for example 90s"), "{}", refused.err);
-    // In a manifest it is a finding, and why the wave waits.
+    assert!(
+        refused.err.contains("invalid duration \"10min\": use a number and a unit, such as 90s"),
+        "{}",
+        refused.err
+    );
+    // In a manifest it is a finding, and the reason of the wait.
     bench.write("gated.yaml", GATED.replace("gate: approval", "gate: soak:10min"));
     let plan = bench.run(&["plan", "gated.yaml", "--offline"]).expect_code(0);
-    let said = format!("{}{}", plan.out, plan.err);
-    assert!(said.contains("names \"soak:10min\": \"10min\" is not a duration; write"), "{said}");
+    let text = format!("{}{}", plan.out, plan.err);
+    assert!(text.contains("names \"soak:10min\": invalid duration \"10min\": use"), "{text}");
     let mut sync = bench.start(&SYNC);
-    sync.await_line("gate soak:10min (\"10min\" is not a duration");
+    sync.wait_for_line("gate soak:10min (invalid duration \"10min\"");
     bench.run(&["ops", "terminate", "gated"]).expect_code(0);
     sync.finish();
 }
@@ -118,14 +126,14 @@ windows:
   - {kind: allow, schedule: \"* * * * *\", duration: 2m}
 ";
 
-/// What a sync window is, is kept with the operation.
+/// The definition of a sync window must be persisted with the operation.
 #[test]
-fn a_sync_window_holds_a_wave_over_a_kill() {
+fn a_sync_window_holds_a_wave_despite_a_kill() {
     let bench = Bench::new();
     bench.write("gates.yaml", WINDOWS);
     bench.write("gated.yaml", GATED.replace("gate: approval", "gate: \"window:always,window:never\""));
     let mut sync = bench.start(&[&SYNC[..], &["--gates", "gates.yaml"]].concat());
-    sync.await_line("sync window never denies it");
+    sync.wait_for_line("sync window never denies it");
     sync.signal("KILL");
     sync.finish();
     bench.run(&["resume", "gated", "--timeout", "300ms"]).expect_code(3);
@@ -137,30 +145,30 @@ fn a_sync_window_holds_a_wave_over_a_kill() {
 }
 
 #[test]
-fn a_file_of_gates_is_checked_when_it_is_read() {
+fn a_gate_file_is_validated_when_it_is_read() {
     let bench = bench();
     for (text, wrong) in [
         ("windows: {w: []}", "gate window:w: it has no windows"),
         (
             "windows:\n  w:\n  - {kind: allow, schedule: \"0 9 * *\", duration: 8h}\n",
-            "window 1: schedule \"0 9 * *\" has 4 fields",
+            "window 1: invalid schedule \"0 9 * *\": it has 4 fields",
         ),
         ("windows:\n  w:\n  - {kind: maybe, schedule: \"0 9 * * *\", duration: 8h}\n", "maybe"),
         ("widows: {}", "widows"),
-        ("concurrency: {db: {limit: 0}}", "gate concurrency:db: limit: with 0 nobody ever gets in"),
+        ("concurrency: {db: {limit: 0}}", "gate concurrency:db: limit: 0 would block all operations"),
         ("concurrency: {db: {limit: 1, width: 2}}", "width"),
-        ("http: {f: {url: ftp://f}}", "gate http:f: url: it is neither http nor https"),
+        ("http: {f: {url: ftp://f}}", "gate http:f: url: its scheme is neither http nor https"),
         ("http: {f: {url: http://f, retries: 3}}", "retries"),
         ("cel: {c: {apiVersion: v1, kind: Job, name: j, expression: \"1 +\"}}", "gate cel:c: expression: "),
         (
             "cel: {c: {apiVersion: v1, kind: Job, name: j, expression: \"objct.data.startswith('x') && foo(bar)\"}}",
-            "gate cel:c: expression: nothing is called objct, there is no function startswith, nothing is called bar",
+            "gate cel:c: expression: unknown name objct, unknown function startswith, unknown name bar",
         ),
         (
             "cel: {c: {apiVersion: v1, kind: Job, expression: \"true\"}}",
-            "gate cel:c: name: write the name of an object",
+            "gate cel:c: name: set the name of an object",
         ),
-        ("concurrency: {\"a b\": {limit: 1}}", "gate concurrency:a b: write a name without spaces"),
+        ("concurrency: {\"a b\": {limit: 1}}", "gate concurrency:a b: use a name without spaces"),
     ] {
         bench.write("gates.yaml", text);
         let ran = bench.run(&["plan", "gated.yaml", "--offline", "--gates", "gates.yaml"]).expect_code(2);
@@ -169,12 +177,15 @@ fn a_file_of_gates_is_checked_when_it_is_read() {
     bench.write("gates.yaml", WINDOWS);
     bench.write("gated.yaml", GATED.replace("gate: approval", "gate: \"window:always,window:other\""));
     let ran = bench.run(&["plan", "gated.yaml", "--offline", "--gates", "gates.yaml"]).expect_code(0);
-    let said = format!("{}{}", ran.out, ran.err);
-    assert!(said.contains("\"window:other\", which") && !said.contains("\"window:always\", which"), "{said}");
+    let output = format!("{}{}", ran.out, ran.err);
+    assert!(
+        output.contains("\"window:other\", which") && !output.contains("\"window:always\", which"),
+        "{output}"
+    );
 }
 
-/// A job that takes a while, in a group, and what comes after it.
-fn grouped(name: &str, takes: &str) -> String {
+/// Returns a slow job in a concurrency group, and an object after it.
+fn grouped_manifests(name: &str, takes: &str) -> String {
     format!(
         "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}-job\n  annotations: {{argocd.argoproj.io/hook: PreSync, \
          tidegate.dev/gate: \"concurrency:db\", sim.tidegate.dev/ready-after: {takes}}}\nspec: {{backoffLimit: 0, template: \
@@ -183,25 +194,26 @@ fn grouped(name: &str, takes: &str) -> String {
     )
 }
 
-/// An operation that was in the group when it was killed is in it until it is over, and others say that they wait for it.
+/// An operation that was in the group when it was killed must stay in the group until its end, and other operations
+/// must report that they are waiting for it.
 #[test]
-fn a_place_in_a_group_outlives_a_kill() {
+fn a_place_in_a_group_survives_a_kill() {
     let bench = Bench::new();
     bench.write("gates.yaml", "concurrency: {db: {limit: 1}}\n");
-    bench.write("one.yaml", grouped("one", "4s"));
-    bench.write("two.yaml", grouped("two", "1s"));
+    bench.write("one.yaml", grouped_manifests("one", "4s"));
+    bench.write("two.yaml", grouped_manifests("two", "1s"));
     let sync = |name: &'static str| ["sync", name, "--app", &name[..3], "--sim", "--gates", "gates.yaml"];
     let mut one = bench.start(&sync("one.yaml"));
-    one.await_line("one-job");
+    one.wait_for_line("one-job");
     one.signal("KILL");
     one.finish();
     let first = bench.newest();
     let mut two = bench.start(&sync("two.yaml"));
-    two.await_line("1 operation of the group is at work, of 1 at most");
+    two.wait_for_line("1 operation of the group is running (maximum: 1)");
     let explained = bench.run(&["explain", "two"]).expect_code(0).out;
-    let why =
-        format!("for gate concurrency:db (1 operation of the group is at work, of 1 at most: one ({first}, ");
-    assert!(explained.contains(&why), "{explained}");
+    let reason =
+        format!("for gate concurrency:db (1 operation of the group is running (maximum: 1): one ({first}, ");
+    assert!(explained.contains(&reason), "{explained}");
     two.signal("KILL");
     two.finish();
     bench.run(&["resume", "--all"]).expect_code(0);
@@ -211,23 +223,25 @@ fn a_place_in_a_group_outlives_a_kill() {
     };
     assert!(made("Job", "two-job").unwrap() > made("ConfigMap", "one").unwrap(), "{writes:?}");
     let plan = bench.run(&["plan", "one.yaml", "--offline"]).expect_code(0);
-    assert!(format!("{}{}", plan.out, plan.err).contains("\"concurrency:db\", which nobody has defined"));
+    assert!(format!("{}{}", plan.out, plan.err).contains("\"concurrency:db\", which is not defined"));
 }
 
-/// An endpoint that answers every question with what is said now, and keeps the questions.
+/// An endpoint with a configurable response, which records its requests.
 struct Endpoint {
     address: String,
-    says: Arc<Mutex<String>>,
-    asked: Arc<Mutex<Vec<String>>>,
+    response: Arc<Mutex<String>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Endpoint {
     fn new(says: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let (says, asked) = (Arc::new(Mutex::new(says.to_owned())), Arc::new(Mutex::new(Vec::new())));
-        let endpoint = Self { address, says: Arc::clone(&says), asked: Arc::clone(&asked) };
-        // It ends with the tests.
+        let (says, received_requests) =
+            (Arc::new(Mutex::new(says.to_owned())), Arc::new(Mutex::new(Vec::new())));
+        let endpoint =
+            Self { address, response: Arc::clone(&says), requests: Arc::clone(&received_requests) };
+        // The thread ends with the tests.
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let mut reader = BufReader::new(stream);
@@ -241,7 +255,7 @@ impl Endpoint {
                 let mut body = vec![0; length];
                 reader.read_exact(&mut body).unwrap();
                 request.push_str(&String::from_utf8(body).unwrap());
-                asked.lock().unwrap().push(request);
+                received_requests.lock().unwrap().push(request);
                 let answer = says.lock().unwrap().clone();
                 let head = format!(
                     "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
@@ -253,12 +267,12 @@ impl Endpoint {
         endpoint
     }
 
-    fn says(&self, answer: &str) {
-        answer.clone_into(&mut self.says.lock().unwrap());
+    fn set_response(&self, answer: &str) {
+        answer.clone_into(&mut self.response.lock().unwrap());
     }
 }
 
-/// An endpoint says why not, and then yes; what it is told to know us by shows nowhere.
+/// The endpoint first refuses with a reason, then accepts; its credentials must not appear anywhere.
 #[test]
 fn an_endpoint_opens_a_wave() {
     let endpoint = Endpoint::new("{\"allowed\": false, \"message\": \"frozen, says tok3n\"}");
@@ -273,16 +287,16 @@ fn an_endpoint_opens_a_wave() {
     bench.write("gates.yaml", gates);
     bench.write("gated.yaml", GATED.replace("gate: approval", "gate: \"http:freeze\""));
     let mut sync = bench.start(&[&SYNC[..], &["--gates", "gates.yaml"]].concat());
-    sync.await_line("frozen, says ***");
+    sync.wait_for_line("frozen, says ***");
     let explained = bench.run(&["explain", "gated"]).expect_code(0).out;
     assert!(explained.contains("for gate http:freeze (frozen, says ***)"), "{explained}");
-    endpoint.says("oh no");
-    sync.await_line("answered 200 OK, but not with a JSON object");
-    endpoint.says("{\"allowed\": true}");
+    endpoint.set_response("oh no");
+    sync.wait_for_line("answered 200 OK, but not with a JSON object");
+    endpoint.set_response("{\"allowed\": true}");
     let ended = sync.finish();
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
-    let asked = endpoint.asked.lock().unwrap();
-    let first = asked.first().unwrap();
+    let requests = endpoint.requests.lock().unwrap();
+    let first = requests.first().unwrap();
     assert!(first.starts_with("POST /allowed?phase=Sync HTTP/1.1\r\n"), "{first}");
     assert!(
         first.contains("authorization: Bearer tok3n\r\n") && first.contains("\"application\":\"gated\""),
@@ -302,7 +316,7 @@ cel:
     expression: object.data.deploys == 'on'
 ";
 
-/// Another operation writes the object that a wave waits for.
+/// Another operation writes the object that a wave is waiting for.
 #[test]
 fn an_object_of_the_cluster_opens_a_wave() {
     let bench = Bench::new();
@@ -311,7 +325,7 @@ fn an_object_of_the_cluster_opens_a_wave() {
     let switch = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: switch}\ndata: {deploys: 'on'}\n";
     bench.write("switch.yaml", switch);
     let mut sync = bench.start(&[&SYNC[..], &["--gates", "gates.yaml"]].concat());
-    sync.await_line("there is no ConfigMap switch in default");
+    sync.wait_for_line("there is no ConfigMap switch in default");
     let explained = bench.run(&["explain", "gated"]).expect_code(0).out;
     assert!(
         explained.contains("for gate cel:switch (there is no ConfigMap switch in default)"),
@@ -328,9 +342,10 @@ fn an_object_of_the_cluster_opens_a_wave() {
     assert_eq!(bench.creations("ConfigMap", "second"), 1);
 }
 
-/// Of two Applications one is in the stretch at a time, and a gate that nobody has defined is named before anything begins.
+/// Only one of two Applications may be in the section at a time, and an undefined gate must be reported before the
+/// operation starts.
 #[test]
-fn applications_that_are_served_pass_gates_that_are_defined() {
+fn managed_applications_pass_their_defined_gates() {
     let fleet = Fleet::new();
     let policy = "    automated:\n      prune: true\n      selfHeal: true\n";
     for (app, ready) in [("frontend", "500ms"), ("database", "1s")] {
@@ -347,24 +362,24 @@ fn applications_that_are_served_pass_gates_that_are_defined() {
         fleet.bench.run(&["serve", "--sim", "--apps", "fleet", "--gates", "gates.yaml"]).expect_code(2);
     assert!(missing.err.contains("gates.yaml: there is no such file"), "{}", missing.err);
     fleet.bench.write("gates.yaml", "concurrency: {other: {limit: 1}}");
-    let serving = fleet.serve_with(&["--gates", "gates.yaml"]);
+    let service = fleet.serve_with(&["--gates", "gates.yaml"]);
     let condition = fleet.condition("frontend", "UndefinedGateWarning");
-    assert!(condition.contains("frontend names \"concurrency:db\", which nobody has defined"), "{condition}");
-    // The file counts as it is when an operation begins.
+    assert!(condition.contains("frontend names \"concurrency:db\", which is not defined"), "{condition}");
+    // The file is read at the start of an operation.
     fleet.bench.write("gates.yaml", "concurrency: {db: {limit: 1}}");
     let first = fleet.bench.start(&["app", "sync", "frontend"]);
-    fleet.until("frontend", |_| !fleet.made("Deployment", "frontend").is_empty());
+    fleet.wait_until("frontend", |_| !fleet.creations("Deployment", "frontend").is_empty());
     let second = fleet.bench.start(&["app", "sync", "database"]);
     let says = |app: &Value, part: &str| {
         app["status"]["operationState"]["message"].as_str().is_some_and(|message| message.contains(part))
     };
-    fleet.until("database", |app| {
-        says(app, "gate concurrency:db is closed: 1 operation of the group is at work, of 1 at most")
+    fleet.wait_until("database", |app| {
+        says(app, "gate concurrency:db is closed: 1 operation of the group is running (maximum: 1)")
     });
-    assert!(fleet.made("StatefulSet", "database").is_empty(), "one at a time");
+    assert!(fleet.creations("StatefulSet", "database").is_empty(), "one at a time");
     fleet.bench.run(&["app", "terminate", "frontend"]).expect_code(0);
     assert_ne!(first.finish().code(), 0);
     second.finish().expect_code(0);
-    fleet.until("database", |app| app["status"].get("conditions").is_none());
-    Fleet::end(serving);
+    fleet.wait_until("database", |app| app["status"].get("conditions").is_none());
+    Fleet::stop(service);
 }

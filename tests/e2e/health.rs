@@ -1,4 +1,4 @@
-//! `tidegate health`, and syncs whose health is judged by scripts.
+//! `tidegate health`, and syncs with health scripts.
 
 use serde_json::json;
 
@@ -33,9 +33,9 @@ metadata: {name: second, annotations: {argocd.argoproj.io/sync-wave: '1'}}
 ";
 const WAITING: &str = "return { status = 'Progressing', message = 'waiting for a script' }";
 
-/// Fixtures and templates have no names, and some no metadata.
+/// Fixtures and templates have no names, and some have no metadata.
 #[test]
-fn objects_without_a_name_are_judged() {
+fn objects_without_a_name_are_assessed() {
     let bench = Bench::new();
     let text = "apiVersion: apps/v1\nkind: Deployment\nspec: {paused: true}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {labels: {a: b}}\n";
     bench.write("fixture.yaml", text);
@@ -48,6 +48,41 @@ fn objects_without_a_name_are_judged() {
     );
     assert_eq!(judged[1]["status"], json!(null));
     bench.run(&["sync", "fixture.yaml", "--app", "a", "--sim"]).expect_code(2);
+}
+
+/// A transient failure counts as progressing for a while (https://github.com/argoproj/argo-cd/issues/28522).
+#[test]
+fn missing_metrics_of_a_new_autoscaler_are_progressing() {
+    let bench = Bench::new();
+    let scaled = |name: &str, status: &str, reason: &str| {
+        format!(
+            "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {{name: {name}, generation: 1}}\n\
+             status: {{conditions: [{{type: Ready, status: '{status}', reason: {reason}, message: m}}]}}\n---\n"
+        )
+    };
+    let scaler = |name: &str, metadata: &str, reason: &str| {
+        format!(
+            "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {{name: {name}{metadata}}}\nstatus:\n  \
+             conditions:\n  - {{type: AbleToScale, status: 'True', reason: SucceededGetScale, message: ok}}\n  \
+             - {{type: ScalingActive, status: 'False', reason: {reason}, message: m}}\n---\n"
+        )
+    };
+    let old = ", creationTimestamp: '2026-01-01T00:00:00Z'";
+    let patient = &format!("{old}, annotations: {{tidegate.dev/health-grace: 1000000h}}");
+    let cases = [
+        (scaled("transient", "False", "HPAMetricsUnavailable"), "Progressing"),
+        (scaled("wrong", "False", "ScaledObjectCheckFailed"), "Degraded"),
+        (scaled("good", "True", "ScaledObjectReady"), "Healthy"),
+        (scaler("fresh", "", "FailedGetResourceMetric"), "Progressing"),
+        (scaler("old", old, "FailedGetResourceMetric"), "Degraded"),
+        (scaler("patient", patient, "FailedGetResourceMetric"), "Progressing"),
+        (scaler("invalid", "", "InvalidSelector"), "Degraded"),
+    ];
+    bench.write("so.yaml", cases.iter().map(|(text, _)| text.as_str()).collect::<String>());
+    let judged = bench.json(&["health", "-f", "so.yaml", "-o", "json"]);
+    for (one, (_, expected)) in judged.as_array().unwrap().iter().zip(&cases) {
+        assert_eq!(one["status"], *expected, "{one}");
+    }
 }
 
 #[test]
@@ -107,7 +142,7 @@ fn a_script_that_fails_ends_a_hook_in_error() {
 }
 
 #[test]
-fn a_config_map_holds_scripts_in_the_new_form_and_the_old() {
+fn a_config_map_provides_scripts_in_both_formats() {
     let bench = Bench::new();
     bench.write("widget.yaml", WIDGET);
     let indented = |spaces: &str| SCRIPT.lines().map(|line| format!("{spaces}{line}\n")).collect::<String>();
@@ -129,7 +164,7 @@ fn a_config_map_holds_scripts_in_the_new_form_and_the_old() {
 }
 
 #[test]
-fn what_is_wrong_with_scripts_is_said_with_file_and_line() {
+fn script_errors_name_the_file_and_line() {
     let bench = Bench::new();
     bench.write("widget.yaml", WIDGET);
     bench.write("bad/health.lua", "return {}");
@@ -139,9 +174,9 @@ fn what_is_wrong_with_scripts_is_said_with_file_and_line() {
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {resource.customizations: '['}\n",
     );
     for (scripts, parts) in [
-        ("bad", &["bad/health.lua: it is not clear which kind"][..]),
-        ("empty", &["empty: no health scripts"]),
-        ("widget.yaml", &["widget.yaml: no health scripts"]),
+        ("bad", &["bad/health.lua: the path does not name a kind"][..]),
+        ("empty", &["empty: no health rules"]),
+        ("widget.yaml", &["widget.yaml: no health rules"]),
         ("map.yaml", &["map.yaml: m resource.customizations: not a map"]),
         ("missing", &["there is no such file or folder"]),
     ] {
@@ -162,7 +197,7 @@ fn what_is_wrong_with_scripts_is_said_with_file_and_line() {
 }
 
 #[test]
-fn a_script_that_does_not_load_costs_its_own_kind_and_a_warning() {
+fn a_script_that_does_not_load_affects_only_its_kind() {
     let bench = Bench::new();
     let gadget = WIDGET.replace("Widget", "Gadget").replace("one", "two");
     bench.write("all.yaml", format!("{WIDGET}---\n{gadget}"));
@@ -176,12 +211,12 @@ fn a_script_that_does_not_load_costs_its_own_kind_and_a_warning() {
     let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&found[0]["status"], &found[1]["status"]), (&json!("Unknown"), &json!("Healthy")));
     let message = found[0]["message"].as_str().unwrap();
-    assert!(message.starts_with("the health script for this kind does not load: "), "{message}");
+    assert!(message.starts_with("failed to load the health script for this kind: "), "{message}");
 }
 
-/// One file that cannot be used costs its own kind, and each is named.
+/// An unusable file must affect only its own kind, and each must be named.
 #[test]
-fn a_file_that_cannot_be_used_costs_its_own_kind() {
+fn an_unusable_file_affects_only_its_kind() {
     let bench = Bench::new();
     let kinds = ["Gadget", "Gizmo", "Widget", "Pipe"];
     bench.write("all.yaml", kinds.map(|kind| WIDGET.replace("Widget", kind)).join("---\n"));
@@ -196,9 +231,9 @@ fn a_file_that_cannot_be_used_costs_its_own_kind() {
     let ran =
         bench.run(&["health", "-f", "all.yaml", "--customizations", "scripts", "-o", "json"]).expect_code(0);
     for part in [
-        "scripts/health.lua: it is not clear which kind",
-        "Gizmo/health.lua: it is not UTF-8 text",
-        "Widget/health.yaml: there is a health rule for example.org/Widget already, in scripts/example.org/Widget/health.lua",
+        "scripts/health.lua: the path does not name a kind",
+        "Gizmo/health.lua: it is not valid UTF-8; invalid bytes are read as U+FFFD",
+        "Widget/health.yaml: duplicate health rule for example.org/Widget, already defined in scripts/example.org/Widget/health.lua",
         "Pipe/health.lua: it cannot be read: it is not a regular file",
     ] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
@@ -207,7 +242,7 @@ fn a_file_that_cannot_be_used_costs_its_own_kind() {
     let statuses: Vec<_> =
         found.as_array().unwrap().iter().map(|one| one["status"].as_str().unwrap()).collect();
     assert_eq!(statuses, ["Healthy", "Healthy", "Unknown", "Unknown"]);
-    // What is unknown stays so when the operation goes on.
+    // Unknown health stays unknown when the operation continues.
     bench.write("app.yaml", TWO_WAVES);
     let pipe = bench.path().join("rules/ConfigMap/health.lua");
     std::fs::create_dir_all(pipe.parent().unwrap()).unwrap();
@@ -219,7 +254,7 @@ fn a_file_that_cannot_be_used_costs_its_own_kind() {
 }
 
 #[test]
-fn a_key_of_a_config_map_that_cannot_be_read_costs_its_own_kinds() {
+fn an_unreadable_key_of_a_config_map_affects_only_its_kinds() {
     let bench = Bench::new();
     bench.write("widget.yaml", format!("{WIDGET}---\n{}", WIDGET.replace("Widget", "Gadget")));
     let script: String = SCRIPT.lines().map(|line| format!("    {line}\n")).collect();
@@ -239,7 +274,7 @@ fn a_key_of_a_config_map_that_cannot_be_read_costs_its_own_kinds() {
         ("map.yaml", "map.yaml: m resource.customizations: not a map", json!(null)),
         (
             "old.yaml",
-            "resource.customizations example.org/Gadget: health.lua is not a text",
+            "resource.customizations example.org/Gadget: health.lua is not a string",
             json!("Unknown"),
         ),
     ] {
@@ -251,9 +286,9 @@ fn a_key_of_a_config_map_that_cannot_be_read_costs_its_own_kinds() {
     }
 }
 
-/// What an object says of how its health is judged is looked at when it is planned: otherwise its wave waits for ever.
+/// The plan must validate the health annotations of an object. Otherwise its wave would wait forever.
 #[test]
-fn annotations_about_health_are_checked_in_the_plan() {
+fn health_annotations_are_validated_in_the_plan() {
     let bench = Bench::new();
     for (annotation, value, code) in [
         ("health-current", "status.ready ==", "invalid-health-expression"),
@@ -261,6 +296,7 @@ fn annotations_about_health_are_checked_in_the_plan() {
         ("health-current", "foo(status.ready)", "doubtful-health-expression"),
         ("health-convention", "false", "invalid-health-convention"),
         ("health-convention", "Off", "invalid-health-convention"),
+        ("health-grace", "soon", "invalid-health-grace"),
     ] {
         let annotations = format!("{{tidegate.dev/{annotation}: '{value}'}}");
         bench.write(
@@ -287,31 +323,31 @@ fn annotations_about_health_are_checked_in_the_plan() {
 }
 
 #[test]
-fn an_operation_goes_on_with_the_scripts_it_began_with() {
+fn an_operation_keeps_its_original_scripts() {
     let bench = Bench::new();
     bench.write("app.yaml", TWO_WAVES);
     bench.write("scripts/ConfigMap/health.lua", WAITING);
     let begin = ["sync", "app.yaml", "--app", "a", "--sim", "--customizations", "scripts", "--timeout", "2s"];
     bench.run(&begin).expect_code(3);
     assert_eq!(bench.creations("ConfigMap", "second"), 0);
-    let why = bench.run(&["explain", "a"]).expect_code(0).out;
-    assert!(why.contains("waiting for a script"), "{why}");
-    // Without the option: those it began with. Nobody may pass the gate only because an option was forgotten.
+    let reason = bench.run(&["explain", "a"]).expect_code(0).out;
+    assert!(reason.contains("waiting for a script"), "{reason}");
+    // Without the option the original rules stay in use, so a forgotten option opens no gate.
     bench.run(&["resume", "a", "--sim", "--timeout", "2s"]).expect_code(3);
     assert_eq!(bench.creations("ConfigMap", "second"), 0);
-    // A sync that is refused does not change them.
+    // A refused sync does not change the rules.
     bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(4);
     bench.run(&["resume", "a", "--sim", "--timeout", "2s"]).expect_code(3);
-    // With it: others.
+    // With the option: the new rules.
     bench.write("scripts/ConfigMap/health.lua", "return { status = 'Healthy' }");
     bench.run(&["resume", "a", "--sim", "--customizations", "scripts"]).expect_code(0);
     assert_eq!(bench.creations("ConfigMap", "second"), 1);
-    // The next operation begins without.
+    // The next operation starts without them.
     bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
 }
 
 #[test]
-fn operations_with_different_scripts_are_resumed_one_after_the_other() {
+fn operations_with_different_scripts_are_resumed_in_turn() {
     let bench = Bench::new();
     for app in ["a", "b"] {
         let text = TWO_WAVES.replace("first", app).replace("second", &format!("second-{app}"));
@@ -322,8 +358,8 @@ fn operations_with_different_scripts_are_resumed_one_after_the_other() {
         bench.run(&begin).expect_code(3);
     }
     let ran = bench.run(&["resume", "--all", "--sim", "--timeout", "1s"]).expect_code(3);
-    assert!(ran.err.contains("go on one after the other: a, then b"), "{}", ran.err);
-    assert_eq!(ran.err.matches("was left as it is").count(), 2, "{}", ran.err);
+    assert!(ran.err.contains("run one after the other: a, then b"), "{}", ran.err);
+    assert_eq!(ran.err.matches("is unfinished").count(), 2, "{}", ran.err);
     // The same for all.
     bench.write("scripts/ConfigMap/health.lua", "return { status = 'Healthy' }");
     let ran = bench.run(&["resume", "--all", "--sim", "--customizations", "scripts"]).expect_code(0);
@@ -331,7 +367,7 @@ fn operations_with_different_scripts_are_resumed_one_after_the_other() {
     assert_eq!(["second-a", "second-b"].map(|name| bench.creations("ConfigMap", name)), [1, 1]);
 }
 
-/// One began without the convention, the other with it. There are no scripts.
+/// One operation started without the convention, the other with it. There are no scripts.
 #[test]
 fn operations_with_and_without_the_convention_are_resumed_together() {
     let bench = Bench::new();
@@ -358,7 +394,7 @@ fn operations_with_and_without_the_convention_are_resumed_together() {
 }
 
 #[test]
-fn expressions_judge_as_scripts_do() {
+fn expressions_assess_like_scripts() {
     let bench = Bench::new();
     bench.write("widget.yaml", WIDGET);
     bench.write(
@@ -385,15 +421,15 @@ fn expressions_judge_as_scripts_do() {
     bench.write("rules/example.org/Gadget/health.yaml", "current: status.phase ==");
     let ran = bench.run(&["health", "-f", "widget.yaml", "--customizations", "rules"]).expect_code(0);
     assert!(
-        ran.err.contains("rules/example.org/Gadget/health.yaml: current: a value is expected"),
+        ran.err.contains("rules/example.org/Gadget/health.yaml: current: expected a value at the end"),
         "{}",
         ran.err
     );
 }
 
-/// A kind that says that it is not ready, which only the convention would wait for.
+/// An object that isn't ready. Only the convention makes a wave wait for it.
 #[test]
-fn an_operation_goes_on_without_the_convention_if_it_began_without() {
+fn an_operation_that_started_without_the_convention_stays_without_it() {
     let hook = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: slow\n  annotations: {argocd.argoproj.io/hook: PreSync, \
                 sim.tidegate.dev/ready-after: 4s}\nspec: {backoffLimit: 0, template: {spec: {restartPolicy: Never, \
                 containers: [{name: main, image: busybox}]}}}\n";
@@ -412,7 +448,7 @@ fn an_operation_goes_on_without_the_convention_if_it_began_without() {
         begin.extend(off.then_some("--health-convention=off"));
         bench.run(&begin).expect_code(3);
         assert_eq!(bench.creations("Gadget", "g"), 0);
-        // The next process is not told.
+        // The next process has no such option.
         let (code, created) = if off { (0, 1) } else { (3, 0) };
         bench.run(&["resume", "a", "--sim", "--timeout", if off { "10m" } else { "15s" }]).expect_code(code);
         assert_eq!(bench.creations("ConfigMap", "after"), created, "off: {off}");
@@ -420,7 +456,7 @@ fn an_operation_goes_on_without_the_convention_if_it_began_without() {
 }
 
 #[test]
-fn the_plan_says_who_judges_and_the_convention_can_be_switched_off() {
+fn the_plan_names_the_assessing_rule_and_the_convention_is_optional() {
     let bench = Bench::new();
     let certificate = "apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata: {name: c}\n";
     let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n";
@@ -440,7 +476,7 @@ fn the_plan_says_who_judges_and_the_convention_can_be_switched_off() {
     let off: Vec<_> = plan.into_iter().chain(["--health-convention=off"]).collect();
     assert_eq!(judges(&off), "Certificate built-in; ConfigMap null; Gadget null; Widget user");
     let tree = bench.run(&plan[..7]).expect_code(0).out;
-    assert!(tree.contains("health by convention") && tree.contains("health by user"), "{tree}");
+    assert!(tree.contains("health rule: convention") && tree.contains("health rule: user"), "{tree}");
     bench
         .write("ready.yaml", format!("{gadget}status: {{conditions: [{{type: Ready, status: 'False'}}]}}\n"));
     let health = ["health", "-f", "ready.yaml", "-o", "json", "--health-convention", "off"];
@@ -448,23 +484,23 @@ fn the_plan_says_who_judges_and_the_convention_can_be_switched_off() {
     assert_eq!(bench.json(&health)["status"], json!(null));
 }
 
-/// It has no `--allow-empty`, so that is no advice.
+/// The command has no `--allow-empty`, so the error must not suggest it.
 #[test]
-fn input_without_objects_is_refused_in_words_for_this_command() {
+fn the_error_for_empty_input_suggests_no_unavailable_flag() {
     let bench = Bench::new();
     std::fs::create_dir(bench.path().join("folder")).unwrap();
-    for (input, words) in [("-", "the input holds no objects"), ("folder", "no manifests in this folder")] {
+    for (input, text) in [("-", "the input contains no objects"), ("folder", "no manifests in this folder")] {
         let ran = bench.run_with_input(&["health", "-f", input], "").expect_code(2);
-        assert!(ran.err.contains(words) && !ran.err.contains("allow-empty"), "{}", ran.err);
+        assert!(ran.err.contains(text) && !ran.err.contains("allow-empty"), "{}", ran.err);
     }
 }
 
-/// The documented script has the waves of an app of apps wait, and without it nothing judges an Application.
+/// With the documented script, the waves of an app of apps wait. Without it, an Application has no health status.
 #[test]
-fn an_application_is_judged_by_the_documented_script() {
+fn an_application_is_assessed_by_the_documented_script() {
     let bench = Bench::new();
-    let text = include_str!("../../docs/applications.md");
-    let (_, section) = text.split_once("### An app of apps").unwrap();
+    let text = include_str!("../../docs/guides/app-of-apps.md");
+    let (_, section) = text.split_once("## An app of apps").unwrap();
     let script = section.split_once("```yaml\n").unwrap().1.split_once("```").unwrap().0;
     bench.write("health.yaml", script);
     let application = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: child}\n";

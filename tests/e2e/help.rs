@@ -3,7 +3,7 @@
 use crate::bench::{Bench, redact};
 
 #[test]
-fn every_command_explains_itself() {
+fn every_command_has_help() {
     let bench = Bench::new();
     let commands: [&[&str]; 35] = [
         &[],
@@ -57,7 +57,7 @@ fn the_version_is_the_package_version() {
 }
 
 #[test]
-fn a_mistake_in_the_arguments_is_explained() {
+fn invalid_arguments_are_explained() {
     let bench = Bench::new();
     let cases: [(&[&str], &str); 20] = [
         (&["frobnicate"], "unrecognized subcommand"),
@@ -66,11 +66,14 @@ fn a_mistake_in_the_arguments_is_explained() {
         (&["plan", ".", "--sim", "--offline"], "cannot be used with"),
         (&["plan", ".", "--offline", "--kubeconfig", "f"], "cannot be used with"),
         (&["sync", ".", "--app", "a", "--sim", "--context", "b"], "cannot be used with"),
-        (&["sync", ".", "--app", "a b", "--sim"], "white space"),
-        (&["sync", ".", "--app", "a", "-n", "Not_A_Name", "--sim"], "lower-case letters"),
-        (&["sync", ".", "--app", "a", "--sim", "--timeout", "soon"], "is not a duration"),
+        (&["sync", ".", "--app", "a b", "--sim"], "without whitespace"),
+        (&["sync", ".", "--app", "a", "-n", "Not_A_Name", "--sim"], "lowercase letters"),
+        (&["sync", ".", "--app", "a", "--sim", "--timeout", "soon"], "invalid duration"),
         (&["sync", ".", "--app", "a", "--sim", "--resource", "Deployment"], "GROUP:KIND:NAMESPACE/NAME"),
-        (&["sync", ".", "--app", "a", "--sim", "--sync-option", "PruneLast"], "Name=value"),
+        (
+            &["sync", ".", "--app", "a", "--sim", "--sync-option", "PruneLast"],
+            "use NAME=VALUE, such as PruneLast=true",
+        ),
         (&["sync", ".", "--app", "a", "--sim", "--dry-run", "--no-dry-run"], "cannot be used with"),
         (&["sync", ".", "--app", "a", "--sim", "--namespace-label", "team"], "KEY=VALUE"),
         (&["sync", ".", "--app", "a", "--as-group", "ops"], "--as <USER>"),
@@ -96,8 +99,8 @@ fn help_that_cannot_be_written_is_an_error() {
         let mut command = bench.command(args);
         command.stdout(std::fs::File::create("/dev/full").unwrap());
         let ran = command.output().unwrap();
-        let said = String::from_utf8(ran.stderr).unwrap();
-        assert_eq!(ran.status.code(), Some(1), "{args:?}: {said}");
-        assert!(said.contains("cannot write the result"), "{said}");
+        let text = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(1), "{args:?}: {text}");
+        assert!(text.contains("cannot write the result"), "{text}");
     }
 }

@@ -1,17 +1,17 @@
-//! Processes that end before their operation does.
+//! Processes that end before their operation.
 
 use crate::bench::{Bench, example};
 use crate::manifests::{FAST, SLOW, STUCK};
-use crate::tracking::forget;
+use crate::tracking::delete_state;
 
 #[test]
 fn a_killed_sync_is_resumed_and_each_hook_runs_once() {
     let bench = Bench::new();
     let mut sync = bench.start(&["sync", &example("shop"), "--app", "shop", "--sim"]);
-    sync.await_line("waiting for hook Job shop/migrate");
+    sync.wait_for_line("waiting for hook Job shop/migrate");
     sync.signal("KILL");
     assert_eq!(sync.finish().status.code(), None);
-    // Explained as it lies there.
+    // `explain` works on the interrupted operation.
     let explained = bench.run(&["explain", "shop"]).expect_code(0);
     assert!(explained.out.contains("wave 4 of 7 (Sync, wave 2)"), "{}", explained.out);
     assert!(explained.out.contains("hook Job shop/migrate"), "{}", explained.out);
@@ -25,33 +25,34 @@ fn a_killed_sync_is_resumed_and_each_hook_runs_once() {
     assert!(again.err.contains("nothing to resume"), "{}", again.err);
 }
 
-/// What was told about a wait is on the disk by then, however short the process lives after that.
+/// The reason of a wait must be on disk once reported, however short the process lives afterwards.
 #[test]
-fn the_reason_of_a_wait_survives_a_kill_right_after_it_was_told() {
+fn a_wait_reason_survives_a_kill_right_after_it_was_reported() {
     for _ in 0..3 {
         let bench = Bench::new();
         bench.write("stuck.yaml", STUCK.replace("never-ready", "crashloop"));
         let mut sync = bench.start(&["sync", "stuck.yaml", "--app", "stuck", "--sim"]);
-        sync.await_line("waiting for Deployment default/server");
+        sync.wait_for_line("waiting for Deployment default/server");
         let why = || {
             let explained = bench.json(&["explain", "stuck", "-o", "json"]);
             (
-                explained["atWork"].clone(),
-                explained["awaited"][0]["why"].as_str().unwrap_or_default().to_owned(),
+                explained["isRunning"].clone(),
+                explained["awaited"][0]["reason"].as_str().unwrap_or_default().to_owned(),
             )
         };
         let (at_work, told) =
             std::iter::repeat_with(why).take(5000).find(|(_, why)| why.contains("crash")).unwrap();
         sync.signal("KILL");
         sync.finish();
-        assert_eq!(at_work, true, "the process at work told it");
+        assert_eq!(at_work, true, "the running process reported it");
         let (at_work, found) = why();
         assert_eq!(at_work, false);
-        assert!(found.contains("crash"), "it told {told:?}, and left {found:?}");
+        assert!(found.contains("crash"), "it reported {told:?}, but {found:?} is left");
     }
 }
 
-/// A sync that adopts is killed before it prunes, or after that: what it adopted is pruned once, or belongs to it.
+/// A sync that adopts is killed before or after its prune: adopted objects must be pruned once, or belong to
+/// it.
 #[test]
 fn a_killed_adoption_is_resumed() {
     let config = |name: &str| format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
@@ -60,14 +61,14 @@ fn a_killed_adoption_is_resumed() {
         bench.write("theirs.yaml", config("theirs"));
         let make = ["-n", "team-a", "--sync-option", "CreateNamespace=true"];
         bench.run(&[&["sync", "theirs.yaml", "--app", "web", "--sim"][..], &make].concat()).expect_code(0);
-        // Another team, with a state directory of its own on the same cluster.
-        forget(&bench);
+        // Another team, with its own state directory on the same cluster.
+        delete_state(&bench);
         bench.write("ours.yaml", format!("{}{}", SLOW.replace("PreSync", phase), config("ours")));
         let of_ours = ["ours.yaml", "--app", "web", "--sim", "-n", "team-b"];
         let adopting = ["sync", "--adopt", "--sync-option", "CreateNamespace=true"];
         let prune: &[&str] = if prunes { &["--prune"] } else { &[] };
         let mut sync = bench.start(&[&adopting[..], &of_ours, prune].concat());
-        sync.await_line("waiting for hook Job team-b/slow");
+        sync.wait_for_line("waiting for hook Job team-b/slow");
         sync.signal("KILL");
         sync.finish();
         bench.run(&["resume", "--all", "--sim"]).expect_code(0);
@@ -76,32 +77,32 @@ fn a_killed_adoption_is_resumed() {
             writes.iter().filter(|write| write["verb"] == "delete" && write["name"] == "theirs").count()
         };
         assert_eq!(deletions(), usize::from(prunes), "{phase}");
-        // It is in the inventory: nobody has to adopt it again.
+        // It is in the inventory: no second adoption is needed.
         bench.run(&[&["sync", "--prune"][..], &of_ours].concat()).expect_code(0);
         assert_eq!(deletions(), 1, "{phase}");
     }
 }
 
 #[test]
-fn signals_end_in_order_and_the_operation_can_be_resumed() {
+fn signals_end_the_process_cleanly_and_the_operation_can_be_resumed() {
     for signal in ["TERM", "INT", "HUP"] {
         let bench = Bench::new();
         bench.write("slow.yaml", SLOW);
         let mut sync = bench.start(&["sync", "slow.yaml", "--app", "slow", "--sim"]);
-        sync.await_line("waiting for hook Job default/slow");
+        sync.wait_for_line("waiting for hook Job default/slow");
         sync.signal(signal);
         let ran = sync.finish().expect_code(3);
         let id = bench.newest();
         assert!(ran.err.contains(&format!("interrupted by SIG{signal}")), "{}", ran.err);
         assert_eq!(ran.err.matches(&format!("`tidegate resume {id}`")).count(), 1, "{}", ran.err);
-        assert!(!bench.state().join("control.sock").exists(), "an orderly end leaves no socket");
+        assert!(!bench.state().join("control.sock").exists(), "a graceful shutdown removes the socket");
         bench.run(&["resume", &id, "--sim"]).expect_code(0);
         assert_eq!(bench.creations("Job", "slow"), 1);
     }
 }
 
 #[test]
-fn resume_without_an_id_takes_the_only_one_and_asks_among_several() {
+fn resume_without_an_id_takes_the_only_operation_or_asks() {
     let bench = Bench::new();
     bench.write("slow.yaml", SLOW);
     bench.run(&["resume", "--sim"]).expect_code(0);
@@ -130,7 +131,7 @@ fn resume_without_an_id_takes_the_only_one_and_asks_among_several() {
 }
 
 #[test]
-fn a_resumed_operation_uses_the_manifests_it_began_with() {
+fn a_resumed_operation_uses_its_original_manifests() {
     let bench = Bench::new();
     let path = bench.write("fast.yaml", FAST);
     bench.run(&["sync", "fast.yaml", "--app", "a", "--sim", "--timeout", "30ms"]).expect_code(3);

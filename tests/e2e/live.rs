@@ -1,36 +1,36 @@
-//! Other processes look at and steer an operation that one process works on.
+//! Reads and control of an operation from other processes than its own.
 
 use crate::bench::{Bench, redact};
 use crate::manifests::STUCK;
 
-/// An operation that waits, and the process that works on it.
-fn stuck() -> (Bench, crate::bench::Running, String) {
+/// Returns a waiting operation and its process.
+fn stuck_operation() -> (Bench, crate::bench::Running, String) {
     let bench = Bench::new();
     bench.write("stuck.yaml", STUCK);
     let mut sync = bench.start(&["sync", "stuck.yaml", "--app", "stuck", "--sim"]);
-    sync.await_line("waiting for Deployment default/server");
+    sync.wait_for_line("waiting for Deployment default/server");
     let id = bench.newest();
     (bench, sync, id)
 }
 
 #[test]
 fn a_live_operation_is_explained_shown_and_listed() {
-    let (bench, sync, id) = stuck();
-    // The rollout takes a moment to get as far as it ever will.
+    let (bench, sync, id) = stuck_operation();
+    // The rollout takes a moment until it is stuck.
     let explain = || bench.run(&["explain", "stuck"]).expect_code(0).out;
     let explained =
         std::iter::repeat_with(explain).take(500).find(|text| text.contains("replicas available"));
-    let explained = without_reason(&explained.expect("it got so far"));
+    let explained = without_reason(&explained.expect("it reached this point"));
     insta::assert_snapshot!("explain_live", redact(&explained, &bench));
     let document = bench.json(&["explain", &id, "-o", "json"]);
-    assert_eq!(document["awaited"][0]["what"], "Deployment default/server");
-    assert!(document["deadlineInSeconds"].as_u64().unwrap() > 500, "{document}");
+    assert_eq!(document["awaited"][0]["subject"], "Deployment default/server");
+    assert!(document["secondsUntilDeadline"].as_u64().unwrap() > 500, "{document}");
     let shown = bench.json(&["ops", "show", &id, "-o", "json"]);
     assert_eq!(shown["phase"], "Running");
-    assert_eq!(at_work(&bench, &id), [true, true, true]);
+    assert_eq!(running_reports(&bench, &id), [true, true, true]);
     assert!(bench.run(&["ops", "list"]).expect_code(0).out.contains(&id));
     assert!(bench.run(&["ops", "log", &id]).expect_code(0).out.contains("accepted for stuck by tester"));
-    assert_eq!(bench.creations("Job", "before"), 1, "the audit can be read meanwhile");
+    assert_eq!(bench.creations("Job", "before"), 1, "the audit log is readable meanwhile");
     sync.signal("KILL");
     sync.finish();
     let explained = bench.run(&["explain", "stuck"]).expect_code(0);
@@ -38,49 +38,49 @@ fn a_live_operation_is_explained_shown_and_listed() {
     assert!(explained.out.contains("Deployment default/server"), "{}", explained.out);
 }
 
-/// What `explain`, `ops show` and `ops list` say about the process at work.
-fn at_work(bench: &Bench, id: &str) -> [bool; 3] {
+/// Returns whether `explain`, `ops show` and `ops list` report a running process.
+fn running_reports(bench: &Bench, id: &str) -> [bool; 3] {
     let explained = bench.json(&["explain", id, "-o", "json"]);
     let shown = bench.json(&["ops", "show", id, "-o", "json"]);
     let listed = bench.json(&["ops", "list", "-o", "json"]);
-    [&explained, &shown, &listed[0]].map(|document| document["atWork"].as_bool().unwrap())
+    [&explained, &shown, &listed[0]].map(|document| document["isRunning"].as_bool().unwrap())
 }
 
 #[test]
-fn an_operation_whose_process_is_gone_is_told_from_a_live_one() {
-    let (bench, sync, id) = stuck();
+fn an_operation_without_a_process_is_distinguished_from_a_live_one() {
+    let (bench, sync, id) = stuck_operation();
     sync.signal("KILL");
     sync.finish();
-    assert_eq!(at_work(&bench, &id), [false, false, false]);
+    assert_eq!(running_reports(&bench, &id), [false, false, false]);
     let way_on = format!("`tidegate resume {id}`");
     let explained = bench.run(&["explain", "stuck"]).expect_code(0);
-    assert!(explained.out.contains("; no process is at work on it"), "{}", explained.out);
-    assert!(explained.err.contains(&way_on), "{}", explained.err);
+    assert!(explained.out.contains("; no process is running it"), "{}", explained.out);
+    assert!(explained.out.contains(&way_on), "{}", explained.out);
     let shown = bench.run(&["ops", "show", "stuck"]).expect_code(0);
     assert!(
-        shown.err.contains("no process is at work on it") && shown.err.contains(&way_on),
+        shown.err.contains("no process is running the operation") && shown.err.contains(&way_on),
         "{}",
         shown.err
     );
     let listed = bench.run(&["ops", "list"]).expect_code(0);
-    assert!(listed.out.contains("Running, left alone"), "{}", listed.out);
+    assert!(listed.out.contains("Running, no process"), "{}", listed.out);
     assert!(listed.err.contains("`tidegate resume ID`"), "{}", listed.err);
     bench.run(&["ops", "pause", "stuck"]).expect_code(0);
     let explained = bench.run(&["explain", "stuck"]).expect_code(0);
-    assert!(explained.err.contains("`tidegate ops unpause"), "{}", explained.err);
+    assert!(explained.out.contains("next: unpause it with `tidegate ops unpause"), "{}", explained.out);
     bench.run(&["ops", "terminate", "stuck"]).expect_code(0);
-    assert_eq!(at_work(&bench, &id), [false, false, false]);
+    assert_eq!(running_reports(&bench, &id), [false, false, false]);
     for args in [["explain", "stuck"], ["ops", "list"]] {
         let over = bench.run(&args).expect_code(0);
-        assert!(!over.out.contains("no process") && !over.out.contains("left alone"), "{}", over.out);
+        assert!(!over.out.contains("no process"), "{}", over.out);
         assert!(over.err.is_empty(), "{}", over.err);
     }
 }
 
-/// The wish was recorded, and then the cluster was not there.
+/// The request was recorded, and then the cluster was unavailable.
 #[test]
-fn a_termination_that_could_not_be_carried_out_is_taken_up_again() {
-    let (bench, sync, _) = stuck();
+fn an_unfinished_termination_is_continued() {
+    let (bench, sync, _) = stuck_operation();
     sync.signal("KILL");
     sync.finish();
     let (cluster, aside) = (bench.state().join("cluster"), bench.path().join("aside"));
@@ -90,14 +90,14 @@ fn a_termination_that_could_not_be_carried_out_is_taken_up_again() {
     std::fs::remove_file(&cluster).unwrap();
     std::fs::rename(&aside, &cluster).unwrap();
     let listed = bench.run(&["ops", "list"]).expect_code(0);
-    assert!(listed.out.contains("Terminating, left alone"), "{}", listed.out);
+    assert!(listed.out.contains("Terminating, no process"), "{}", listed.out);
     bench.run(&["ops", "pause", "stuck"]).expect_code(4);
     let ended = bench.run(&["ops", "terminate", "stuck"]).expect_code(0);
     assert!(ended.out.contains("Operation terminated"), "{}", ended.out);
     bench.run(&["ops", "terminate", "stuck"]).expect_code(4);
 }
 
-/// Its pods may have told something by now, or not.
+/// Its pods may or may not have reported something.
 fn without_reason(text: &str) -> String {
     match text.split_once(": server-") {
         Some((before, after)) => format!("{before}{}", after.find(')').map_or("", |end| &after[end..])),
@@ -106,8 +106,8 @@ fn without_reason(text: &str) -> String {
 }
 
 #[test]
-fn a_live_operation_is_paused_let_go_and_resumed() {
-    let (bench, sync, id) = stuck();
+fn a_live_operation_is_paused_and_continued() {
+    let (bench, sync, id) = stuck_operation();
     let paused = bench.run(&["ops", "pause", &id[..18], "--reason", "lunch"]).expect_code(0);
     assert!(paused.out.contains("is paused"), "{}", paused.out);
     let ran = sync.finish().expect_code(3);
@@ -116,7 +116,7 @@ fn a_live_operation_is_paused_let_go_and_resumed() {
     let explained = bench.run(&["explain", "stuck"]).expect_code(0);
     assert!(explained.out.contains("paused by tester"), "{}", explained.out);
     assert!(explained.out.contains("(lunch)"), "{}", explained.out);
-    // Paused is paused.
+    // A second pause is refused.
     bench.run(&["ops", "pause", "stuck"]).expect_code(4);
     let refused = bench.run(&["resume", "stuck", "--sim"]).expect_code(3);
     assert!(refused.err.contains("tidegate ops unpause"), "{}", refused.err);
@@ -128,7 +128,7 @@ fn a_live_operation_is_paused_let_go_and_resumed() {
 
 #[test]
 fn a_live_operation_is_terminated() {
-    let (bench, sync, id) = stuck();
+    let (bench, sync, id) = stuck_operation();
     let ended = bench.run(&["ops", "terminate", &id, "--reason", "the wrong cluster"]).expect_code(0);
     assert!(ended.out.contains("is being terminated"), "{}", ended.out);
     let ran = sync.finish().expect_code(1);
@@ -137,19 +137,20 @@ fn a_live_operation_is_terminated() {
     assert_ended_because(&bench, &id, "the wrong cluster");
 }
 
-/// It is recorded who has ended it, and why.
+/// Checks that the requester and the reason are recorded.
 fn assert_ended_because(bench: &Bench, id: &str, reason: &str) {
     let log = bench.json(&["ops", "log", id, "-o", "json"]);
-    let ended = log.as_array().unwrap().iter().find(|fact| fact["kind"] == "terminate-requested").unwrap();
+    let ended =
+        log.as_array().unwrap().iter().find(|event| event["kind"] == "termination-requested").unwrap();
     assert_eq!(ended["details"]["reason"], reason);
     let by = ended["details"]["by"].as_str().unwrap();
     assert!(!by.is_empty() && !by.contains(reason), "{ended}");
-    assert_eq!(ended["text"], format!("{by} ends it: {reason}"));
+    assert_eq!(ended["text"], format!("{by} terminates it: {reason}"));
 }
 
 #[test]
 fn a_killed_operation_is_terminated_from_the_log() {
-    let (bench, sync, id) = stuck();
+    let (bench, sync, id) = stuck_operation();
     sync.signal("KILL");
     sync.finish();
     let ended = bench.run(&["ops", "terminate", "stuck", "--reason", "nobody needs it"]).expect_code(0);
@@ -161,8 +162,8 @@ fn a_killed_operation_is_terminated_from_the_log() {
 }
 
 #[test]
-fn a_killed_operation_is_paused_and_let_go_in_the_log() {
-    let (bench, sync, _) = stuck();
+fn a_killed_operation_is_paused_and_continued_in_the_log() {
+    let (bench, sync, _) = stuck_operation();
     sync.signal("KILL");
     sync.finish();
     bench.run(&["ops", "pause", "stuck", "--reason", "night"]).expect_code(0);
@@ -176,14 +177,14 @@ fn a_killed_operation_is_paused_and_let_go_in_the_log() {
 }
 
 #[test]
-fn prunes_wait_for_a_person_who_confirms() {
+fn prunes_wait_for_a_confirmation() {
     let bench = Bench::new();
     let guarded = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: guarded\n  annotations: {argocd.argoproj.io/sync-options: Prune=confirm}\n";
     bench.write("app.yaml", format!("{}---\n{guarded}", crate::manifests::CONFIG));
     bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
     bench.write("app.yaml", crate::manifests::CONFIG);
     let mut sync = bench.start(&["sync", "app.yaml", "--app", "a", "--sim", "--prune"]);
-    let line = sync.await_line("held, waiting for");
+    let line = sync.wait_for_line("held, waiting for");
     assert!(line.contains("ConfigMap default/guarded"), "{line}");
     bench.run(&["ops", "confirm", "a"]).expect_code(0);
     let ran = sync.finish().expect_code(0);
@@ -191,13 +192,13 @@ fn prunes_wait_for_a_person_who_confirms() {
 }
 
 #[test]
-fn a_state_directory_with_a_long_path_is_steered_too() {
+fn a_state_directory_with_a_long_path_works_too() {
     let bench = Bench::new();
     bench.write("stuck.yaml", STUCK);
     let long = bench.path().join("a-folder-with-a-long-name/".repeat(6));
     let state = long.to_str().unwrap();
     let mut sync = bench.start(&["sync", "stuck.yaml", "--app", "a", "--sim", "--state-dir", state]);
-    sync.await_line("waiting for Deployment default/server");
+    sync.wait_for_line("waiting for Deployment default/server");
     let explained = bench.run(&["explain", "a", "--state-dir", state]).expect_code(0);
     assert!(explained.out.contains("Deployment default/server"), "{}", explained.out);
     sync.signal("TERM");
@@ -205,9 +206,9 @@ fn a_state_directory_with_a_long_path_is_steered_too() {
     assert!(ran.err.contains(&format!("--state-dir {state}")), "the hint names the folder: {}", ran.err);
 }
 
-/// A line about the wait of its own, and not the reminder of a long one.
+/// It must be a separate message, not the reminder of a long wait.
 #[test]
-fn what_somebody_deletes_and_a_finalizer_keeps_is_told_like_any_wait() {
+fn an_external_deletion_blocked_by_a_finalizer_is_reported() {
     let bench = Bench::new();
     let held = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, finalizers: [example.com/hold]}\n";
     bench.write("held.yaml", held);
@@ -215,10 +216,10 @@ fn what_somebody_deletes_and_a_finalizer_keeps_is_told_like_any_wait() {
     bench.run(&args).expect_code(0);
     bench.run(&["sim", "delete", ":ConfigMap:default/a"]).expect_code(0);
     let mut sync = bench.start(&args);
-    let line = sync.await_line("waits for finalizer example.com/hold");
+    let line = sync.wait_for_line("waits for finalizer example.com/hold");
     assert!(line.contains("wave 1 of 1 (Sync, wave 0): waiting for "), "{line}");
     let explained = bench.json(&["explain", "held", "-o", "json"]);
-    assert_eq!(explained["awaited"][0]["what"], "ConfigMap default/a", "{explained}");
+    assert_eq!(explained["awaited"][0]["subject"], "ConfigMap default/a", "{explained}");
     let shown = bench.json(&["ops", "show", "held", "-o", "json"]);
     assert_eq!(shown["message"], "waiting for deletion of /ConfigMap/a", "{shown}");
     sync.signal("KILL");

@@ -1,75 +1,77 @@
-//! The `tidegate` command from the outside: what it prints, how it exits, and what is left in the simulated cluster
-//! when it is killed. Each test has a folder of its own; none needs a network or another test.
+//! The `tidegate` command from the outside: output, exit codes, and the state of the simulated cluster after
+//! kills. Each test has its own folder; none needs a network or another test.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     missing_docs,
-    reason = "tests stop at the first surprise"
+    reason = "tests may panic"
 )]
 
 mod api;
 mod app_of_apps;
+mod application_deletion;
+mod application_status;
 mod applications;
 mod appset;
+mod appset_messages;
+mod appset_preview;
+mod appsets;
 mod bad_input;
 mod bench;
 mod clock;
-mod compared;
-mod confirmed;
+mod control_namespace;
 mod damage;
 mod delete;
-mod depends;
+mod dependencies;
 mod deploy;
 mod diff;
-mod elsewhere;
+mod disk_syncs;
 mod events;
+mod example_appset;
 mod exit_codes;
-mod explained;
-mod exported;
+mod explain;
 mod fleet;
 mod gates;
-mod healed;
 mod health;
 mod help;
-mod kept;
+mod http_receiver;
 mod kill;
 mod live;
-mod mailbox;
 mod manifests;
 mod many_kills;
-mod newer;
+mod member_removal;
+mod multiple_sources;
+mod newer_records;
 mod notify;
+mod operation_export;
 mod output;
 mod overrides;
+mod permissions;
 mod plan;
-mod planned;
+mod plan_details;
 mod plugin;
 mod projects;
+mod prune_confirmation;
 mod random_kill;
-mod reading;
-mod readme;
-mod remote;
-mod removal;
+mod read_only;
+mod remote_client;
+mod remote_repositories;
 mod rendering;
-mod runs;
+mod rollout_events;
+mod rollout_history;
 mod schema;
 mod secrets;
+mod self_heal;
 mod serve;
-mod sets;
-mod sets_told;
-mod several;
-mod shops;
-mod shrinking;
-mod signed;
+mod signatures;
 mod state;
-mod statuses;
+mod stored_plans;
 mod superseding;
 mod sync;
-mod thirty;
-mod told_sets;
+mod thirty_applications;
 mod traces;
 mod tracking;
-mod trust;
+mod tutorial;
 mod webhooks;

@@ -1,4 +1,4 @@
-//! Small manifests that are done in a moment.
+//! Small manifests that sync quickly.
 
 /// Every phase, four waves, three hooks; takes about a third of a second.
 pub const FAST: &str = r#"
@@ -72,7 +72,7 @@ spec:
 /// The hooks of [`FAST`].
 pub const FAST_HOOKS: [&str; 3] = ["before", "middle", "after"];
 
-/// A hook, then a wave that waits until somebody does something about it.
+/// A hook, followed by a wave that is waiting for a user action.
 pub const STUCK: &str = r#"
 apiVersion: batch/v1
 kind: Job
@@ -111,7 +111,7 @@ metadata:
   annotations: {argocd.argoproj.io/sync-wave: "1"}
 "#;
 
-/// One object that nothing can go wrong with.
+/// An object that cannot fail.
 pub const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata: {a: b}\n";
 
 /// A hook that takes some seconds, and a config map after it.

@@ -1,15 +1,16 @@
-//! Thirty Applications, and a service that is killed at random moments again and again: each hook ran once in each operation,
-//! and at most once in one whose place a newer commit has taken, by the word of the cluster, every application is as its last
-//! commit says, and nothing is left.
+//! Thirty Applications, and a service that is killed repeatedly at random moments. By the audit of the
+//! cluster, each hook must run once in each operation, and at most once in a superseded one. Every
+//! application must match its last commit, and no temporary data may remain.
 //!
-//! `TIDEGATE_SERVE_KILLS=N` kills it that often, `TIDEGATE_KILL_SEED=N` repeats the moments of an earlier run.
+//! `TIDEGATE_SERVE_KILLS=N` sets the number of kills, `TIDEGATE_KILL_SEED=N` repeats the moments of an
+//! earlier run.
 
 use std::collections::BTreeMap;
 
 use tidegate_testkit::effort;
 
 use crate::bench::Bench;
-use crate::thirty::{Dice, Thirty, assert_nothing_of_processes_is_left, hooks_of};
+use crate::thirty_applications::{Dice, ThirtyApplications, assert_no_temporary_data, hooks_of};
 
 const KILLS: u64 = 8;
 const KILLS_LONG: u64 = 100;
@@ -17,24 +18,24 @@ const KILLS_LONG: u64 = 100;
 #[test]
 fn a_service_of_thirty_applications_survives_its_kills() {
     let kills = effort::rounds("TIDEGATE_SERVE_KILLS", KILLS, KILLS_LONG);
-    let (mut dice, seed) = Dice::of_environment();
+    let (mut dice, seed) = Dice::from_environment();
     let story = format!("seed {seed}");
     let mut bench = Bench::new();
-    bench.set("TMPDIR", bench.path().join("tmp"));
-    let mut thirty = Thirty::new(&bench);
-    for number in Thirty::numbers() {
+    bench.set_variable("TMPDIR", bench.path().join("tmp"));
+    let mut thirty = ThirtyApplications::new(&bench);
+    for number in ThirtyApplications::numbers() {
         let application = thirty.application(number, "many");
-        bench.write(&format!("apps/{}.yaml", Thirty::name(number)), application.to_string());
+        bench.write(&format!("apps/{}.yaml", ThirtyApplications::name(number)), application.to_string());
     }
     let serve = || bench.start(&["serve", "--sim", "--apps", "apps"]);
-    thirty.kill(kills, &mut dice, &story, serve);
-    let mut serving = serve();
-    serving.await_line("serving");
-    for number in Thirty::numbers() {
-        bench.run(&["app", "wait", &Thirty::name(number), "--timeout", "10m"]).expect_code(0);
+    thirty.kill_service(kills, &mut dice, &story, serve);
+    let mut service = serve();
+    service.wait_for_line("managing");
+    for number in ThirtyApplications::numbers() {
+        bench.run(&["app", "wait", &ThirtyApplications::name(number), "--timeout", "10m"]).expect_code(0);
     }
-    serving.signal("TERM");
-    serving.finish().expect_code(0);
+    service.signal("TERM");
+    service.finish().expect_code(0);
 
     let operations = thirty.operations(&story);
     let mut created: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -53,11 +54,11 @@ fn a_service_of_thirty_applications_survives_its_kills() {
     let superseded = all().filter(|one| one.is_superseded).count();
     println!("{kills} kills, {} operations, {superseded} of them superseded", all().count());
     let objects = bench.json(&["sim", "objects", "-o", "json"]);
-    for number in Thirty::numbers() {
-        let name = Thirty::settings(number);
+    for number in ThirtyApplications::numbers() {
+        let name = ThirtyApplications::settings(number);
         let found = objects.as_array().unwrap().iter().find(|one| one["metadata"]["name"] == name.as_str());
         assert_eq!(found.unwrap()["data"]["version"], thirty.version(number), "{story}: {name}");
-        let app = bench.json(&["app", "get", &Thirty::name(number), "-o", "json"]);
+        let app = bench.json(&["app", "get", &ThirtyApplications::name(number), "-o", "json"]);
         let status = &app["status"];
         assert_eq!(
             (&status["sync"]["status"], &status["health"]["status"], app.get("operation")),
@@ -65,5 +66,5 @@ fn a_service_of_thirty_applications_survives_its_kills() {
             "{story}: {app}"
         );
     }
-    assert_nothing_of_processes_is_left(&bench, &story);
+    assert_no_temporary_data(&bench, &story);
 }

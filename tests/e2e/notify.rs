@@ -1,4 +1,4 @@
-//! Notifications of a service: signed, repeated until they are taken, and through kills.
+//! Notifications of a service: signed, retried until accepted, also across kills.
 
 use std::fs;
 use std::net::TcpListener;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::bench::Running;
 use crate::fleet::Fleet;
-use crate::mailbox::mailbox;
+use crate::http_receiver::start_http_receiver;
 
 const SECRET: &str = "what-letters-are-signed-with";
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 fn serve(fleet: &Fleet, targets: &Value) -> Running {
     fs::write(fleet.bench.path().join("signing"), format!("{SECRET}\n")).unwrap();
@@ -20,11 +20,11 @@ fn serve(fleet: &Fleet, targets: &Value) -> Running {
 }
 
 #[test]
-fn each_is_sent_until_it_is_taken_and_signed() {
+fn each_notification_is_signed_and_retried_until_accepted() {
     let fleet = Fleet::new();
-    let (address, letters) = mailbox(&[503, 200]);
-    let (chat, said) = mailbox(&[200]);
-    let (gone, refused) = mailbox(&[410]);
+    let (address, letters) = start_http_receiver(&[503, 200]);
+    let (chat, chat_messages) = start_http_receiver(&[200]);
+    let (gone, refused) = start_http_receiver(&[410]);
     let secret = fleet.bench.path().join("signing");
     let targets = json!({"targets": [
         {"name": "hook", "kind": "webhook", "url": format!("http://{address}/secret-path"), "secretFile": secret,
@@ -33,9 +33,9 @@ fn each_is_sent_until_it_is_taken_and_signed() {
         {"name": "gone", "kind": "webhook", "url": format!("http://{gone}/secret-path"), "on": ["started", "succeeded"],
          "applications": ["argocd/frontend"]},
     ]});
-    let serving = serve(&fleet, &targets);
-    fleet.wait(&[]);
-    let next = || letters.recv_timeout(PATIENCE).unwrap();
+    let service = serve(&fleet, &targets);
+    fleet.wait_until_synced(&[]);
+    let next = || letters.recv_timeout(TIMEOUT).unwrap();
     let (first, again, second) = (next(), next(), next());
     assert_eq!((&first.body, &first.header("x-tidegate-id")), (&again.body, &again.header("x-tidegate-id")));
     assert_eq!((&first.body["event"], &second.body["event"]), (&json!("started"), &json!("succeeded")));
@@ -51,10 +51,10 @@ fn each_is_sent_until_it_is_taken_and_signed() {
             && second.header("x-tidegate-timestamp").is_some()
     );
     assert_ne!(first.header("x-tidegate-signature"), second.header("x-tidegate-signature"));
-    // Each application once, whoever else is not there to be told.
+    // Each application is reported once, even if another receiver is unavailable.
     let mut told: Vec<String> = (0..3)
         .map(|_| {
-            said.recv_timeout(PATIENCE).unwrap().body["text"]
+            chat_messages.recv_timeout(TIMEOUT).unwrap().body["text"]
                 .as_str()
                 .unwrap()
                 .split(':')
@@ -65,38 +65,38 @@ fn each_is_sent_until_it_is_taken_and_signed() {
         .collect();
     told.sort();
     assert_eq!(told, ["backend", "database", "frontend"]);
-    // What is refused for good is not sent again.
+    // A permanently refused event is not sent again.
     let events: Vec<Value> =
-        (0..2).map(|_| refused.recv_timeout(PATIENCE).unwrap().body["event"].clone()).collect();
+        (0..2).map(|_| refused.recv_timeout(TIMEOUT).unwrap().body["event"].clone()).collect();
     assert_eq!(events, [json!("started"), json!("succeeded")]);
-    let ended = Fleet::end(serving);
+    let ended = Fleet::stop(service);
     assert!(!ended.err.contains("secret-path") && !ended.err.contains(SECRET), "{}", ended.err);
-    // Whoever was told is not told again by the next process.
-    let serving = serve(&fleet, &targets);
+    // The next process does not repeat delivered events.
+    let service = serve(&fleet, &targets);
     fleet.bench.run(&["app", "sync", "backend"]).expect_code(0);
-    let third = letters.recv_timeout(PATIENCE).unwrap();
+    let third = letters.recv_timeout(TIMEOUT).unwrap();
     assert_eq!(third.body["event"], "started");
     assert_ne!(third.body["operation"], first.body["operation"]);
-    assert_eq!(letters.recv_timeout(PATIENCE).unwrap().body["operation"], third.body["operation"]);
-    Fleet::end(serving);
-    // What happened while they did not want to know is not told when they do again.
-    let serving = fleet.serve();
+    assert_eq!(letters.recv_timeout(TIMEOUT).unwrap().body["operation"], third.body["operation"]);
+    Fleet::stop(service);
+    // Events from the time without a subscription are not delivered later.
+    let service = fleet.serve();
     fleet.bench.run(&["app", "sync", "backend"]).expect_code(0);
     let between = json!(fleet.bench.newest());
     fleet.bench.run(&["app", "wait", "backend", "--operation", "--timeout", "10m"]).expect_code(0);
-    Fleet::end(serving);
-    let serving = serve(&fleet, &targets);
+    Fleet::stop(service);
+    let service = serve(&fleet, &targets);
     fleet.bench.run(&["app", "sync", "backend"]).expect_code(0);
-    let fourth = letters.recv_timeout(PATIENCE).unwrap();
+    let fourth = letters.recv_timeout(TIMEOUT).unwrap();
     assert_eq!(fourth.body["event"], "started");
     assert!(fourth.body["operation"] != between && fourth.body["operation"] != third.body["operation"]);
-    Fleet::end(serving);
+    Fleet::stop(service);
 }
 
 #[test]
-fn what_happened_before_a_kill_is_told_after_it() {
+fn events_before_a_kill_are_sent_after_it() {
     let fleet = Fleet::new();
-    // Nobody is there: a port that was somebody's a moment ago.
+    // A recently closed port without a listener.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = nobody.local_addr().unwrap();
     drop(nobody);
@@ -104,17 +104,17 @@ fn what_happened_before_a_kill_is_told_after_it() {
         json!({"targets": [{"name": "hook", "kind": "webhook", "url": url, "on": ["started", "succeeded"],
             "applications": ["backend"]}]})
     };
-    let serving = serve(&fleet, &target(format!("http://{address}/")));
-    fleet.wait(&[]);
-    serving.signal("KILL");
-    serving.finish();
-    let (address, letters) = mailbox(&[200]);
-    let serving = serve(&fleet, &target(format!("http://{address}/")));
+    let service = serve(&fleet, &target(format!("http://{address}/")));
+    fleet.wait_until_synced(&[]);
+    service.signal("KILL");
+    service.finish();
+    let (address, letters) = start_http_receiver(&[200]);
+    let service = serve(&fleet, &target(format!("http://{address}/")));
     let told: Vec<Value> =
-        (0..2).map(|_| letters.recv_timeout(PATIENCE).unwrap().body["event"].clone()).collect();
+        (0..2).map(|_| letters.recv_timeout(TIMEOUT).unwrap().body["event"].clone()).collect();
     assert_eq!(told, [json!("started"), json!("succeeded")]);
-    Fleet::end(serving);
-    // A mistake in the file is told before anything begins, without the address.
+    Fleet::stop(service);
+    // A mistake in the file is reported before anything starts, without the address.
     fs::write(fleet.bench.path().join("targets.json"), "{\"targets\": [{\"url\": \"secret-path\"}]}")
         .unwrap();
     let ran =
@@ -122,36 +122,36 @@ fn what_happened_before_a_kill_is_told_after_it() {
     assert!(ran.err.contains("targets.json") && !ran.err.contains("secret-path"), "{}", ran.err);
 }
 
-/// The server of the frontend never gets ready, and its wave has a deadline.
+/// The server of the frontend never becomes ready, and its wave has a deadline.
 #[test]
-fn a_wave_that_is_late_and_the_operation_that_fails_of_it_are_told() {
+fn a_late_wave_and_its_failed_operation_are_reported() {
     let fleet = Fleet::new();
     let late = "sim.tidegate.dev/outcome: never-ready\n    tidegate.dev/wave-timeout: 5s";
     fleet.replace("repo/frontend/frontend.yaml", "sim.tidegate.dev/ready-after: 500ms", late);
     fleet.commit();
     fleet.replace("frontend.yaml", "      selfHeal: true\n", "      selfHeal: true\n    retry: {limit: 0}\n");
-    let (address, letters) = mailbox(&[200]);
-    let (chat, said) = mailbox(&[200]);
-    // What is told if nothing else is asked for.
+    let (address, letters) = start_http_receiver(&[200]);
+    let (chat, chat_messages) = start_http_receiver(&[200]);
+    // The default set of events.
     let targets = json!({"targets": [
         {"name": "hook", "kind": "webhook", "url": format!("http://{address}/")},
         {"name": "chat", "kind": "slack", "url": format!("http://{chat}/"), "on": ["deadline"]},
     ]});
-    let serving = serve(&fleet, &targets);
-    let late = letters.recv_timeout(PATIENCE).unwrap().body;
-    let failed = letters.recv_timeout(PATIENCE).unwrap().body;
+    let service = serve(&fleet, &targets);
+    let late = letters.recv_timeout(TIMEOUT).unwrap().body;
+    let failed = letters.recv_timeout(TIMEOUT).unwrap().body;
     assert_eq!((&late["event"], &failed["event"]), (&json!("deadline"), &json!("failed")));
     let operation = fleet.bench.newest_of("frontend");
     for letter in [&late, &failed] {
         assert_eq!((&letter["application"], &letter["operation"]), (&json!("frontend"), &json!(operation)));
     }
     let what =
-        "wave 0 of Sync did not pass within 5 s: waiting for healthy state of apps/Deployment/frontend";
-    assert_eq!(late["text"], format!("frontend: a deadline has passed: {what}"));
+        "wave 0 of Sync did not complete within 5 s: waiting for healthy state of apps/Deployment/frontend";
+    assert_eq!(late["text"], format!("frontend: deadline passed: {what}"));
     assert_eq!(failed["text"], format!("frontend: Failed: {what}"));
-    let chat = said.recv_timeout(PATIENCE).unwrap().body["text"].as_str().unwrap().to_owned();
+    let chat = chat_messages.recv_timeout(TIMEOUT).unwrap().body["text"].as_str().unwrap().to_owned();
     assert!(chat.contains(what) && chat.contains(&operation), "{chat}");
-    // The events say the same, under the same numbers, and the wave that is due is none that passes later.
+    // The events have the same content and numbers, and an overdue wave does not pass later.
     let events = fleet.bench.json(&["ops", "events", &operation, "-o", "json"]);
     let event = |kind: &str| {
         let mut of = events.as_array().unwrap().iter().filter(|event| event["kind"] == kind);
@@ -159,14 +159,14 @@ fn a_wave_that_is_late_and_the_operation_that_fails_of_it_are_told() {
         assert!(of.next().is_none(), "{kind}: {events}");
         found.clone()
     };
-    let passed = event("deadline-passed");
-    assert_eq!(passed["details"], json!({"of": "wave", "message": what}));
+    let passed = event("deadline-exceeded");
+    assert_eq!(passed["details"], json!({"scope": "wave", "message": what}));
     assert_eq!(
         (&passed["sequence"], &event("finished")["sequence"]),
         (&late["sequence"], &failed["sequence"])
     );
-    let told = fleet.bench.run(&["ops", "events", &operation]).expect_code(0).out;
-    assert!(told.contains(&format!("the wave's deadline has passed: {what}")), "{told}");
-    assert_eq!(fleet.made("Service", "frontend"), Vec::<u64>::new(), "it is of the next wave");
-    Fleet::end(serving);
+    let output = fleet.bench.run(&["ops", "events", &operation]).expect_code(0).out;
+    assert!(output.contains(&format!("the wave's deadline has passed: {what}")), "{output}");
+    assert_eq!(fleet.creations("Service", "frontend"), Vec::<u64>::new(), "it is of the next wave");
+    Fleet::stop(service);
 }

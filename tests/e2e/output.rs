@@ -1,12 +1,12 @@
-//! What hooks write while they run: with a sync, through another process, and by the API of a service.
+//! Output of running hooks: with a sync, through another process, and by the API of a service.
 
 use serde_json::Value;
 
 use crate::bench::Bench;
 use crate::fleet::Fleet;
 
-/// A migration that writes a line every three seconds, and one that says what it knows.
-const MIGRATES: &str = "apiVersion: v1
+/// A migration that writes a line every three seconds, and a migration that prints a secret.
+const MIGRATION: &str = "apiVersion: v1
 kind: Secret
 metadata: {name: database}
 stringData: {password: the-canary-of-this-test}
@@ -52,25 +52,25 @@ const LINES: [&str; 6] = [
     "smoke | it serves",
 ];
 
-fn told(text: &str) -> Vec<&str> {
+fn migration_lines(text: &str) -> Vec<&str> {
     text.lines().filter(|line| line.contains(" | ")).collect()
 }
 
 #[test]
-fn a_sync_shows_what_its_hooks_write_and_so_does_whoever_asks_the_process() {
+fn a_sync_and_its_followers_show_hook_output() {
     let bench = Bench::new();
-    bench.write("app.yaml", MIGRATES);
+    bench.write("app.yaml", MIGRATION);
     let mut sync = bench.start(&["sync", "app.yaml", "--app", "shop", "--sim", "--follow-hooks"]);
-    // The line comes while the hook runs, and not with the result.
-    sync.await_line("migrate | connecting");
+    // The line comes while the hook runs, not with the result.
+    sync.wait_for_line("migrate | connecting");
     let other = bench.start(&["ops", "output", "shop"]);
     let document = bench.start(&["ops", "output", "shop", "-o", "json"]);
     let shown = bench.json(&["ops", "show", "shop", "-o", "json"]);
     assert_eq!(shown["phase"], "Running");
     let ran = sync.finish().expect_code(0);
-    assert_eq!(told(&ran.err), LINES, "{}", ran.err);
-    assert!(told(&ran.out).is_empty() && ran.out.contains("Succeeded"), "{}", ran.out);
-    assert_eq!(told(&other.finish().expect_code(0).out), LINES);
+    assert_eq!(migration_lines(&ran.err), LINES, "{}", ran.err);
+    assert!(migration_lines(&ran.out).is_empty() && ran.out.contains("Succeeded"), "{}", ran.out);
+    assert_eq!(migration_lines(&other.finish().expect_code(0).out), LINES);
     let lines = document.finish().expect_code(0).out;
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), LINES.len());
@@ -80,36 +80,36 @@ fn a_sync_shows_what_its_hooks_write_and_so_does_whoever_asks_the_process() {
         assert!(document["pod"].as_str().unwrap().starts_with(hook) && document["kind"] == "line");
         assert!(document["at"].is_string(), "{document}");
     }
-    // Nothing of it is recorded.
+    // The output is not recorded.
     let log = bench.run(&["ops", "log", "shop", "-o", "json"]).expect_code(0).out;
     assert!(!log.contains("step 1") && !log.contains("canary"), "{log}");
-    // Of one that is over there is nothing to follow.
+    // A finished operation has no output to follow.
     let over = bench.run(&["ops", "output", "shop"]).expect_code(0);
-    assert!(over.out.is_empty() && over.err.contains("is over"), "{}", over.err);
+    assert!(over.out.is_empty() && over.err.contains("has ended"), "{}", over.err);
 }
 
 #[test]
-fn what_nobody_works_on_has_no_output() {
+fn an_operation_without_a_process_has_no_output() {
     let bench = Bench::new();
-    bench.write("app.yaml", MIGRATES.replace("ready-after: 18s", "ready-after: 1h"));
+    bench.write("app.yaml", MIGRATION.replace("ready-after: 18s", "ready-after: 1h"));
     let mut sync = bench.start(&["sync", "app.yaml", "--app", "shop", "--sim", "--follow-hooks"]);
-    sync.await_line("waiting for hook");
+    sync.wait_for_line("waiting for hook");
     sync.signal("KILL");
     sync.finish();
     let left = bench.run(&["ops", "output", "shop"]).expect_code(3);
-    assert!(left.err.contains("no process is at work on it"), "{}", left.err);
+    assert!(left.err.contains("no process is running the operation"), "{}", left.err);
     assert!(left.err.contains("tidegate resume"), "{}", left.err);
-    // Whoever goes on with it may follow the hook that runs still, and leave it at once.
+    // A resumed sync may follow the running hook, and may be left immediately.
     let mut resumed = bench.start(&["resume", "--follow-hooks"]);
-    resumed.await_line("migrate");
+    resumed.wait_for_line("migrate");
     resumed.signal("TERM");
     resumed.finish().expect_code(3);
 }
 
 #[test]
-fn a_cluster_without_logs_is_noted_and_the_sync_goes_on() {
+fn a_cluster_without_logs_is_noted_and_the_sync_continues() {
     let bench = Bench::new();
-    let silent: String = MIGRATES
+    let silent: String = MIGRATION
         .lines()
         .filter(|line| !line.contains("/logs") && !line.starts_with("      "))
         .map(|line| format!("{line}\n"))
@@ -121,12 +121,12 @@ fn a_cluster_without_logs_is_noted_and_the_sync_goes_on() {
 }
 
 #[test]
-fn a_sync_of_a_service_shows_what_its_hooks_write() {
+fn a_sync_by_a_service_shows_hook_output() {
     let fleet = Fleet::new();
-    fleet.migration_writes("begins\\nends");
-    let serving = fleet.serve();
-    fleet.wait(&[]);
+    fleet.set_migration_output("begins\\nends");
+    let service = fleet.serve();
+    fleet.wait_until_synced(&[]);
     let ran = fleet.bench.run(&["app", "sync", "backend", "--follow-hooks"]).expect_code(0);
-    assert_eq!(told(&ran.err), ["migrate | begins", "migrate | ends"], "{}", ran.err);
-    Fleet::end(serving);
+    assert_eq!(migration_lines(&ran.err), ["migrate | begins", "migrate | ends"], "{}", ran.err);
+    Fleet::stop(service);
 }

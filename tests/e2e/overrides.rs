@@ -1,4 +1,4 @@
-//! Objects and waves that people skip, mark as done or have tried again while an operation runs.
+//! Objects and waves that people skip, mark as done or retry during an operation.
 
 use serde_json::Value;
 
@@ -49,22 +49,22 @@ fn bench() -> Bench {
     bench
 }
 
-/// What was decided, as the log has it.
+/// Returns the recorded decisions.
 fn decisions(bench: &Bench) -> Vec<String> {
-    let facts = bench.json(&["ops", "log", "shop", "-o", "json"]);
-    let facts = facts.as_array().unwrap().iter().filter(|fact| fact["kind"] == "overridden");
-    let words = |fact: &Value| {
-        let (details, object) = (&fact["details"], &fact["object"]);
+    let events = bench.json(&["ops", "log", "shop", "-o", "json"]);
+    let events = events.as_array().unwrap().iter().filter(|event| event["kind"] == "overridden");
+    let words = |event: &Value| {
+        let (details, object) = (&event["details"], &event["object"]);
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         format!(
             "{} {} by {}: {}",
             text(&object["name"]),
-            text(&details["what"]),
+            text(&details["action"]),
             text(&details["by"]),
             text(&details["reason"])
         )
     };
-    facts.map(words).collect()
+    events.map(words).collect()
 }
 
 fn results(bench: &Bench) -> Vec<String> {
@@ -76,7 +76,7 @@ fn results(bench: &Bench) -> Vec<String> {
         .collect()
 }
 
-/// It is recorded as one line.
+/// Recorded as one line.
 const REASON: [&str; 2] = ["--reason", " it is\nin the way\n"];
 
 fn ops<'a>(rest: &[&'a str]) -> Vec<&'a str> {
@@ -84,17 +84,17 @@ fn ops<'a>(rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn an_operation_goes_on_without_what_another_process_has_skipped() {
+fn an_operation_continues_without_what_another_process_skipped() {
     let bench = bench();
     let mut sync = bench.start(&SYNC);
-    sync.await_line("hook Job default/migrate");
+    sync.wait_for_line("hook Job default/migrate");
     bench.run(&["ops", "skip", "shop", "--task", "Job/migrate"]).expect_code(2);
-    // What nobody sees is no reason.
+    // An invisible reason is refused.
     for skip in
         [["ops", "skip", "shop", "--task", "Job/migrate"], ["appset", "skip", "fleet", "--app", "web"]]
     {
         let unsaid = bench.run(&[&skip[..], &["--reason", " \u{200b}"]].concat()).expect_code(2);
-        assert!(unsaid.err.contains("say why"), "{}", unsaid.err);
+        assert!(unsaid.err.contains("give a reason"), "{}", unsaid.err);
     }
     bench.run(&ops(&["skip", "shop", "--task", "Job"])).expect_code(2);
     let neither = bench.run(&ops(&["skip", "shop"])).expect_code(2);
@@ -103,10 +103,10 @@ fn an_operation_goes_on_without_what_another_process_has_skipped() {
     let unknown = bench.run(&ops(&["skip", "shop", "--task", "Job/none"])).expect_code(4);
     assert!(unknown.err.contains("the plan has no Job/none"), "{}", unknown.err);
     let running = bench.run(&ops(&["retry-task", "shop", "--task", "Job/migrate"])).expect_code(4);
-    assert!(running.err.contains("hook Job default/migrate is at work"), "{}", running.err);
+    assert!(running.err.contains("hook Job default/migrate is running"), "{}", running.err);
     let skipped = bench.run(&ops(&["skip", "shop", "--task", "Job/migrate", "-n", "default"])).expect_code(0);
-    assert!(skipped.out.contains("goes on without Job/migrate in namespace default"), "{}", skipped.out);
-    sync.await_line("Deployment default/api");
+    assert!(skipped.out.contains("continues without Job/migrate in namespace default"), "{}", skipped.out);
+    sync.wait_for_line("Deployment default/api");
     let explained = bench.run(&["explain", "shop"]).expect_code(0).out;
     assert!(
         explained.contains("skipped by tester (it is in the way): hook Job default/migrate"),
@@ -114,7 +114,7 @@ fn an_operation_goes_on_without_what_another_process_has_skipped() {
     );
     bench.run(&ops(&["skip", "shop", "--wave", "Sync/1"])).expect_code(0);
     let again = bench.run(&ops(&["skip", "shop", "--wave", "Sync/1"])).expect_code(4);
-    assert!(again.err.contains("nothing of wave Sync/1 can be skipped now"), "{}", again.err);
+    assert!(again.err.contains("no task of wave Sync/1 can be skipped now"), "{}", again.err);
     bench.run(&ops(&["mark-done", "shop", "--task", "Deployment/api"])).expect_code(0);
     let ended = sync.finish();
     assert_eq!(ended.status.code(), Some(0));
@@ -127,7 +127,7 @@ fn an_operation_goes_on_without_what_another_process_has_skipped() {
         let line = line.unwrap();
         assert!(line.contains("hook Skipped") && !line.contains("Succeeded"), "{line}");
     }
-    // Who was skipped is not done.
+    // A skipped task does not count as done.
     let waves = bench.json(&["ops", "show", "shop", "-o", "json"])["waves"].take();
     let counted = |wave: &Value| {
         let number = |field: &str| wave[field].as_u64().unwrap();
@@ -159,16 +159,16 @@ fn an_operation_goes_on_without_what_another_process_has_skipped() {
     assert_eq!(bench.creations("ConfigMap", "later"), 0);
     assert_eq!((bench.creations("Job", "migrate"), bench.creations("ConfigMap", "last")), (1, 1));
     let over = bench.run(&ops(&["skip", "shop", "--task", "Deployment/api"])).expect_code(4);
-    assert!(over.err.contains(" is over: "), "{}", over.err);
+    assert!(over.err.contains(" has ended: "), "{}", over.err);
 }
 
-/// Skipped where no process is at work, it holds for whoever goes on; and killed after the wish, nobody is asked again.
+/// A skip without a running process must apply to the next one, and must not be required again after a kill.
 #[test]
 fn a_skip_survives_a_kill() {
     for beforehand in [true, false] {
         let bench = bench();
         let mut sync = bench.start(&SYNC);
-        sync.await_line("hook Job default/migrate");
+        sync.wait_for_line("hook Job default/migrate");
         let skip = || bench.run(&ops(&["skip", "shop", "--task", "Job/migrate"])).expect_code(0);
         if beforehand {
             skip();
@@ -177,7 +177,7 @@ fn a_skip_survives_a_kill() {
         sync.finish();
         if !beforehand {
             let skipped = skip();
-            assert!(skipped.out.contains("; go on with `tidegate resume"), "{}", skipped.out);
+            assert!(skipped.out.contains("; continue it with `tidegate resume"), "{}", skipped.out);
         }
         bench.run(&ops(&["mark-done", "shop", "--task", "Deployment/api"])).expect_code(0);
         bench.run(&["resume", "shop"]).expect_code(0);
@@ -186,7 +186,7 @@ fn a_skip_survives_a_kill() {
     }
 }
 
-/// A hook that fails the first time it is created, and one beside it that runs until somebody says that it is done.
+/// A hook that fails at its first creation, and another that runs until a user marks it as done.
 const TWICE: &str = "\
 apiVersion: batch/v1
 kind: Job
@@ -213,21 +213,21 @@ kind: ConfigMap
 metadata: {name: last}
 ";
 
-/// While the rest of its wave is at work, in the same attempt; and a kill in between changes nothing.
+/// The retry must happen in the same attempt while the rest of its wave is running, also across a kill.
 #[test]
-fn a_hook_that_has_failed_is_run_again_in_the_same_attempt() {
+fn a_failed_hook_is_retried_in_the_same_attempt() {
     for is_killed in [false, true] {
         let bench = Bench::new();
         bench.write("shop.yaml", TWICE);
         let mut sync = bench.start(&SYNC);
-        sync.await_line("Job default/migrate Failed");
+        sync.wait_for_line("Job default/migrate Failed");
         bench.run(&ops(&["retry-task", "shop", "--task", "Job/migrate"])).expect_code(0);
         if is_killed {
             sync.signal("KILL");
             sync.finish();
             sync = bench.start(&["resume", "shop"]);
         }
-        sync.await_line("Job default/migrate Succeeded");
+        sync.wait_for_line("Job default/migrate Succeeded");
         bench.run(&ops(&["mark-done", "shop", "--task", "Job/beside"])).expect_code(0);
         sync.finish().expect_code(0);
         let shown = bench.json(&["ops", "show", "shop", "-o", "json"]);
@@ -242,7 +242,7 @@ fn a_hook_that_has_failed_is_run_again_in_the_same_attempt() {
         let made = ["migrate", "beside"].map(|name| bench.creations("Job", name));
         assert_eq!((made, bench.creations("ConfigMap", "last")), ([2, 1], 1), "{is_killed}");
         let again = bench.run(&ops(&["retry-task", "shop", "--task", "Job/migrate"])).expect_code(4);
-        assert!(again.err.contains(" is over: "), "{}", again.err);
+        assert!(again.err.contains(" has ended: "), "{}", again.err);
     }
 }
 
@@ -270,9 +270,10 @@ spec:
       schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ";
 
-/// An Application lacks a kind that another one brings; once that is there, nobody waits for the next attempt.
+/// An Application lacks a kind that another Application provides. Once the kind exists, the retry must not wait for the
+/// next attempt.
 #[test]
-fn what_has_failed_is_tried_again_at_once_when_what_it_needs_is_there() {
+fn a_failed_object_is_retried_at_once_when_its_dependency_exists() {
     let fleet = Fleet::new();
     fleet.bench.write("fleet/repo/database/database.yaml", GADGET);
     fleet.bench.write("fleet/repo/frontend/frontend.yaml", DEFINITION);
@@ -284,8 +285,8 @@ fn what_has_failed_is_tried_again_at_once_when_what_it_needs_is_there() {
     let options = format!("{option}      - SkipDryRunOnMissingResource=true\n");
     fleet.replace("database.yaml", option, &options);
     fleet.replace("frontend.yaml", automated, "");
-    let serving = fleet.serve();
-    fleet.until("database", |app| {
+    let service = fleet.serve();
+    fleet.wait_until("database", |app| {
         let message = app["status"]["operationState"]["message"].to_string();
         message.contains("no matches for kind") && message.contains("Retrying attempt #1")
     });
@@ -294,24 +295,24 @@ fn what_has_failed_is_tried_again_at_once_when_what_it_needs_is_there() {
     let why = ["--reason", "its kind is there"];
     let retry = [&["ops", "retry-task", "database", "--task", "Gadget.example.org/one"][..], &why].concat();
     fleet.bench.run(&retry).expect_code(0);
-    let ended = fleet.until("database", |app| app["status"]["operationState"]["phase"] == "Succeeded");
+    let ended = fleet.wait_until("database", |app| app["status"]["operationState"]["phase"] == "Succeeded");
     assert!(ended["status"]["operationState"]["message"].to_string().contains("retried 1 times"), "{ended}");
-    fleet.wait(&["database"]);
+    fleet.wait_until_synced(&["database"]);
     assert_eq!(fleet.bench.newest_of("database"), operation, "the same operation");
     let shown = fleet.bench.json(&["ops", "show", &operation, "-o", "json"]);
     assert_eq!((&shown["phase"], &shown["retryCount"]), (&"Succeeded".into(), &1.into()));
     let gadget = shown["resources"].as_array().unwrap().iter().find(|one| one["kind"] == "Gadget").unwrap();
-    let told = &gadget["overridden"];
+    let told = &gadget["override"];
     assert_eq!(
-        (&told["what"], &told["by"], &told["reason"]),
+        (&told["action"], &told["by"], &told["reason"]),
         (&"Retry".into(), &"tester".into(), &"its kind is there".into())
     );
     let log = fleet.bench.run(&["ops", "log", &operation]).expect_code(0).out;
-    assert!(log.contains("tester has Gadget fleet/one tried again: its kind is there"), "{log}");
-    // In the order of the waves, and each once.
+    assert!(log.contains("tester retries Gadget fleet/one: its kind is there"), "{log}");
+    // In the order of the waves, each once.
     let made =
         [("CustomResourceDefinition", "gadgets.example.org"), ("Gadget", "one"), ("ConfigMap", "later")];
-    let made: Vec<u64> = made.iter().flat_map(|(kind, name)| fleet.made(kind, name)).collect();
+    let made: Vec<u64> = made.iter().flat_map(|(kind, name)| fleet.creations(kind, name)).collect();
     assert!(made.len() == 3 && made.is_sorted(), "{made:?}");
-    Fleet::end(serving);
+    Fleet::stop(service);
 }

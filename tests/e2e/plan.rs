@@ -1,10 +1,10 @@
-//! What `plan` prints.
+//! Output of `plan`.
 
 use crate::bench::{Bench, example, redact};
 use crate::manifests::{CONFIG, FAST};
 
 #[test]
-fn the_shop_as_a_tree() {
+fn the_shop_is_printed_as_a_tree() {
     let bench = Bench::new();
     let ran = bench.run(&["plan", &example("shop"), "--sim"]).expect_code(0);
     insta::assert_snapshot!(redact(&ran.out, &bench));
@@ -13,7 +13,7 @@ fn the_shop_as_a_tree() {
 }
 
 #[test]
-fn the_shop_as_json() {
+fn the_shop_is_printed_as_json() {
     let bench = Bench::new();
     let plan = bench.json(&["plan", &example("shop"), "--sim", "-o", "json"]);
     let waves = plan["waves"].as_array().unwrap();
@@ -27,10 +27,10 @@ fn the_shop_as_json() {
     assert_eq!(keys(&waves[0]), ["phase", "tasks", "wave"]);
     let task = [
         "action",
-        "foundElsewhere",
         "group",
         "health",
         "hook",
+        "isOwnershipUncertain",
         "kind",
         "name",
         "namespace",
@@ -43,21 +43,21 @@ fn the_shop_as_json() {
 }
 
 #[test]
-fn the_shop_as_a_mermaid_diagram() {
+fn the_shop_is_printed_as_a_mermaid_diagram() {
     let bench = Bench::new();
     let ran = bench.run(&["plan", &example("shop"), "--offline", "-o", "mermaid"]).expect_code(0);
     insta::assert_snapshot!(redact(&ran.out, &bench));
 }
 
 #[test]
-fn the_shop_as_a_picture() {
+fn the_shop_is_printed_as_a_picture() {
     let bench = Bench::new();
     let ran = bench.run(&["plan", &example("shop"), "--offline", "-o", "svg"]).expect_code(0);
     insta::assert_snapshot!(redact(&ran.out, &bench));
 }
 
 #[test]
-fn yaml_and_json_say_the_same() {
+fn yaml_and_json_have_the_same_content() {
     let bench = Bench::new();
     let json = bench.json(&["plan", &example("shop"), "--offline", "-o", "json"]);
     let yaml = bench.run(&["plan", &example("shop"), "--offline", "-o", "yaml"]).expect_code(0).out;
@@ -91,7 +91,7 @@ fn a_plan_that_cannot_run_exits_with_one() {
 }
 
 #[test]
-fn what_is_there_already_is_compared_with() {
+fn the_plan_is_compared_with_existing_objects() {
     let bench = Bench::new();
     bench.write("app/fast.yaml", FAST);
     bench.run(&["sync", "app", "--app", "app", "--sim"]).expect_code(0);
@@ -110,7 +110,7 @@ fn one_object_can_be_selected() {
 }
 
 #[test]
-fn manifests_come_from_standard_input_too() {
+fn manifests_are_read_from_standard_input_too() {
     let bench = Bench::new();
     let ran = bench.run_with_input(&["plan", "-", "--app", "a", "--offline"], CONFIG).expect_code(0);
     assert!(ran.out.contains("ConfigMap default/config"), "{}", ran.out);
@@ -120,9 +120,9 @@ fn manifests_come_from_standard_input_too() {
     assert!(ran.err.contains("stdin:1"), "{}", ran.err);
 }
 
-/// Nobody may ever write to a named pipe; whatever a shell gives has somebody who does.
+/// A named pipe may have no writer. A named pipe created by a shell has a writer.
 #[test]
-fn a_named_pipe_is_not_waited_for() {
+fn a_named_pipe_is_not_awaited() {
     let bench = Bench::new();
     std::fs::create_dir(bench.path().join("app")).unwrap();
     for path in ["pipe.yaml", "app/pipe.yaml"] {
@@ -140,7 +140,7 @@ fn a_named_pipe_is_not_waited_for() {
 }
 
 #[test]
-fn a_folder_is_read_with_its_folders_in_order() {
+fn folders_are_read_recursively_in_order() {
     let bench = Bench::new();
     for (file, name) in [("b.yml", "b"), ("a/z.json", "z"), ("a/c.YAML", "c")] {
         let text =

@@ -1,4 +1,4 @@
-//! What comes with the command: completion scripts, man pages, and being a plugin of kubectl.
+//! Accessories of the command: completion scripts, man pages, and its use as a kubectl plugin.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,25 +9,25 @@ use serde_json::Value;
 
 use crate::bench::Bench;
 
-/// Runs a program, if it is there.
-fn program(name: &str, args: &[&str], bench: &Bench) -> Option<Output> {
+/// Runs a program if it exists.
+fn run_program(name: &str, args: &[&str], bench: &Bench) -> Option<Output> {
     let ran = Command::new(name).args(args).current_dir(bench.path()).env("HOME", bench.path()).output();
     match ran {
         Ok(output) => Some(output),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("{name} is not here, so what it makes of this is not tried");
+            eprintln!("{name} is missing, so its result is not tested");
             None
         }
         Err(error) => panic!("{name}: {error}"),
     }
 }
 
-fn text(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The command under another name.
-fn called(bench: &Bench, name: &str, args: &[&str]) -> (i32, String, String) {
+/// Runs the command under another name.
+fn run_as(bench: &Bench, name: &str, args: &[&str]) -> (i32, String, String) {
     let path = bench.path().join(name);
     if !path.exists() {
         symlink(env!("CARGO_BIN_EXE_tidegate"), &path).unwrap();
@@ -40,7 +40,7 @@ fn called(bench: &Bench, name: &str, args: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn a_script_is_made_for_every_shell_and_bash_completes_with_it() {
+fn every_shell_has_a_completion_script_and_bash_completes_with_it() {
     let bench = Bench::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = bench.run(&["completions", shell]).expect_code(0).out;
@@ -48,32 +48,32 @@ fn a_script_is_made_for_every_shell_and_bash_completes_with_it() {
         bench.write(&format!("script.{shell}"), script);
     }
     for shell in ["zsh", "fish"] {
-        if let Some(output) = program(shell, &["-n", &format!("script.{shell}")], &bench) {
-            assert!(output.status.success(), "{shell}: {}", text(&output));
+        if let Some(output) = run_program(shell, &["-n", &format!("script.{shell}")], &bench) {
+            assert!(output.status.success(), "{shell}: {}", output_text(&output));
         }
     }
-    // The words that bash would show for what is begun.
-    let ask = |words: &str| {
+    // Returns the completions that bash would offer.
+    let ask = |text: &str| {
         let ask = format!(
-            "source script.bash && COMP_WORDS=({words}) && COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)) && \
+            "source script.bash && COMP_WORDS=({text}) && COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)) && \
              _tidegate tidegate \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\" && echo \"${{COMPREPLY[@]}}\""
         );
-        let output = program("bash", &["--norc", "-c", &ask], &bench)?;
-        assert!(output.status.success(), "{words}: {}", text(&output));
-        Some(text(&output).trim().to_owned())
+        let output = run_program("bash", &["--norc", "-c", &ask], &bench)?;
+        assert!(output.status.success(), "{text}: {}", output_text(&output));
+        Some(output_text(&output).trim().to_owned())
     };
-    for (words, offered) in [
+    for (text, offered) in [
         ("tidegate expl", "explain"),
         ("tidegate ops exp", "export"),
         ("tidegate ops list --resu", "--result"),
         ("tidegate ops list --result succ", "succeeded"),
     ] {
-        assert!(ask(words).is_none_or(|found| found == offered), "{words}: {:?}", ask(words));
+        assert!(ask(text).is_none_or(|found| found == offered), "{text}: {:?}", ask(text));
     }
 }
 
 #[test]
-fn man_pages_are_made_for_every_command() {
+fn every_command_has_a_man_page() {
     let bench = Bench::new();
     bench.run(&["man", "pages"]).expect_code(0);
     let pages = bench.path().join("pages");
@@ -88,46 +88,43 @@ fn man_pages_are_made_for_every_command() {
         .collect();
     assert!(names.len() > 40 && !names.iter().any(|name| name.contains("__complete")), "{names:?}");
     let explain = fs::read_to_string(pages.join("tidegate-explain.1")).unwrap();
-    assert!(
-        explain.contains("Works on operations at work, on killed ones and on finished ones"),
-        "{explain}"
-    );
+    assert!(explain.contains("The command works for running, killed and finished operations"), "{explain}");
     for name in names {
         let path = pages.join(&name);
         let path = path.to_str().unwrap();
-        if let Some(output) = program("groff", &["-man", "-Tutf8", "-ww", "-z", path], &bench) {
-            assert_eq!(text(&output), "", "{name}");
+        if let Some(output) = run_program("groff", &["-man", "-Tutf8", "-ww", "-z", path], &bench) {
+            assert_eq!(output_text(&output), "", "{name}");
         }
-        if let Some(output) = program("mandoc", &["-T", "lint", "-W", "error", path], &bench) {
-            assert!(output.status.success(), "{name}: {}", text(&output));
+        if let Some(output) = run_program("mandoc", &["-T", "lint", "-W", "error", path], &bench) {
+            assert!(output.status.success(), "{name}: {}", output_text(&output));
         }
     }
 }
 
 #[test]
-fn as_a_plugin_it_speaks_of_kubectl_tidegate() {
+fn as_a_plugin_it_calls_itself_kubectl_tidegate() {
     let bench = Bench::new();
-    let (code, out, _) = called(&bench, "kubectl-tidegate", &["ops", "--help"]);
+    let (code, out, _) = run_as(&bench, "kubectl-tidegate", &["ops", "--help"]);
     assert_eq!(code, 0);
     assert!(out.contains("Usage: kubectl tidegate ops"), "{out}");
     assert!(out.contains("\n  kubectl tidegate ops list\n"), "{out}");
-    let (_, out, _) = called(&bench, "kubectl-tidegate", &["--help"]);
+    let (_, out, _) = run_as(&bench, "kubectl-tidegate", &["--help"]);
     assert_eq!(out.lines().find(|line| line.trim_start().starts_with("tidegate ")), None);
-    let (code, out, err) = called(&bench, "kubectl-tidegate", &["sync", ".", "--sim"]);
+    let (code, out, err) = run_as(&bench, "kubectl-tidegate", &["sync", ".", "--sim"]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.contains("Usage: kubectl tidegate sync"), "{err}");
-    // Commands that it suggests are those that can be typed.
+    // Suggested commands can be typed as such.
     bench.write("hook.yaml", HOOK);
     let args = ["sync", "hook.yaml", "--app", "a", "--sim", "--timeout", "1s"];
-    let (code, _, err) = called(&bench, "kubectl-tidegate", &args);
+    let (code, _, err) = run_as(&bench, "kubectl-tidegate", &args);
     assert_eq!(code, 3, "{err}");
     assert!(err.contains("`kubectl tidegate resume ") && !err.contains("`tidegate "), "{err}");
-    // And as itself it says its own name.
+    // Under its own name it uses that name.
     let ran = bench.run(&["ops", "--help"]).expect_code(0);
     assert!(!ran.out.contains("kubectl"), "{}", ran.out);
 }
 
-/// A hook that waits for somebody to let it go on.
+/// A hook that is waiting for a user action.
 const HOOK: &str = "\
 apiVersion: batch/v1
 kind: Job
@@ -148,41 +145,41 @@ metadata: {name: c}
 ";
 
 #[test]
-fn kubectl_is_told_what_could_come_next() {
+fn kubectl_gets_completions() {
     let bench = Bench::new();
-    for (words, expected) in [
+    for (text, expected) in [
         (&["op"][..], "ops\t"),
         (&["ops", "exp"], "export\t"),
         (&["ops", "list", "--result", "fai"], "failed"),
     ] {
-        let (code, out, err) = called(&bench, "kubectl_complete-tidegate", words);
-        assert_eq!((code, err.as_str()), (0, ""), "{words:?}");
+        let (code, out, err) = run_as(&bench, "kubectl_complete-tidegate", text);
+        assert_eq!((code, err.as_str()), (0, ""), "{text:?}");
         let lines: Vec<&str> = out.lines().collect();
-        assert!(lines[0].starts_with(expected) && lines.len() == 2 && lines[1] == ":4", "{words:?}: {out}");
-        // The same by the script that `completions kubectl` prints.
-        let (_, again, _) = called(&bench, "kubectl-tidegate", &[&["__complete"][..], words].concat());
+        assert!(lines[0].starts_with(expected) && lines.len() == 2 && lines[1] == ":4", "{text:?}: {out}");
+        // The script of `completions kubectl` gives the same result.
+        let (_, again, _) = run_as(&bench, "kubectl-tidegate", &[&["__complete"][..], text].concat());
         assert_eq!(again, out);
     }
-    let (_, out, _) = called(&bench, "kubectl_complete-tidegate", &["plan", ""]);
+    let (_, out, _) = run_as(&bench, "kubectl_complete-tidegate", &["plan", ""]);
     assert_eq!(out, ":0\n", "a PATH is a file");
     let script = bench.run(&["completions", "kubectl"]).expect_code(0).out;
     assert!(script.starts_with("#!/bin/sh\n"), "{script}");
-    // A kubectl that knows this plugin alone.
+    // A kubectl that knows only this plugin.
     bench.write("kubectl_complete-tidegate.sh", &script);
-    bench.write_closed("kubectl", "#!/bin/sh\nshift\nexec ./kubectl-tidegate \"$@\"\n");
+    bench.write_private("kubectl", "#!/bin/sh\nshift\nexec ./kubectl-tidegate \"$@\"\n");
     let path = format!("{}:{}", bench.path().display(), std::env::var("PATH").unwrap());
     let ask = "chmod +x kubectl && sh kubectl_complete-tidegate.sh ops exp";
     let output =
         Command::new("sh").args(["-c", ask]).current_dir(bench.path()).env("PATH", path).output().unwrap();
-    assert!(text(&output).starts_with("export\t"), "{}", text(&output));
+    assert!(output_text(&output).starts_with("export\t"), "{}", output_text(&output));
 }
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// What the index of plugins asks of a manifest.
-fn check(manifest: &Value) {
+/// Checks the requirements of the plugin index for a manifest.
+fn check_manifest(manifest: &Value) {
     assert_eq!(manifest["apiVersion"], "krew.googlecontainertools.github.com/v1alpha2");
     assert_eq!((&manifest["kind"], &manifest["metadata"]["name"]), (&"Plugin".into(), &"tidegate".into()));
     let spec = &manifest["spec"];
@@ -206,12 +203,12 @@ fn check(manifest: &Value) {
 }
 
 #[test]
-fn the_manifest_of_the_plugin_is_filled_in_by_a_release_and_by_nothing_else() {
+fn only_a_release_fills_in_the_plugin_manifest() {
     let template = fs::read_to_string(root().join("deploy/krew/tidegate.yaml")).unwrap();
     let read: Value = serde_saphyr::from_str(&template).unwrap();
-    check(&read);
+    check_manifest(&read);
     for platform in read["spec"]["platforms"].as_array().unwrap() {
-        assert!(platform["sha256"].as_str().unwrap().starts_with("${SHA256_"), "no digest is made up");
+        assert!(platform["sha256"].as_str().unwrap().starts_with("${SHA256_"), "the digest is genuine");
     }
     let bench = Bench::new();
     bench.write("tidegate", "a program");
@@ -226,14 +223,16 @@ fn the_manifest_of_the_plugin_is_filled_in_by_a_release_and_by_nothing_else() {
     let mut digests = Vec::new();
     for platform in ["linux-amd64", "linux-arm64"] {
         let name = format!("tidegate-v1.2.3-{platform}.tar.gz");
-        assert!(program("tar", &["-czf", &name, "tidegate", "LICENSE"], &bench).unwrap().status.success());
-        let digest = text(&program("sha256sum", &[&name], &bench).unwrap());
+        assert!(
+            run_program("tar", &["-czf", &name, "tidegate", "LICENSE"], &bench).unwrap().status.success()
+        );
+        let digest = output_text(&run_program("sha256sum", &[&name], &bench).unwrap());
         digests.push(digest.split(' ').next().unwrap().to_owned());
     }
     let output = fill("v1.2.3");
-    assert!(output.status.success(), "{}", text(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     let filled: Value = serde_saphyr::from_str(&String::from_utf8(output.stdout).unwrap()).unwrap();
-    check(&filled);
+    check_manifest(&filled);
     assert_eq!(filled["spec"]["version"], "v1.2.3");
     let platforms = filled["spec"]["platforms"].as_array().unwrap();
     let found: Vec<&str> = platforms.iter().map(|platform| platform["sha256"].as_str().unwrap()).collect();

@@ -1,6 +1,8 @@
-//! `kill -9` at random moments, again and again: the operation always ends the same, and each hook was created once.
+//! Repeated `kill -9` at random moments: the operation must always end the same, and each hook must be
+//! created once.
 //!
-//! `TIDEGATE_KILL_ROUNDS=N` plays that many rounds, `TIDEGATE_KILL_SEED=N` repeats the moments of an earlier run.
+//! `TIDEGATE_KILL_ROUNDS=N` sets the number of rounds, `TIDEGATE_KILL_SEED=N` repeats the moments of an
+//! earlier run.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -10,22 +12,22 @@ use tidegate_testkit::effort;
 
 use crate::bench::Bench;
 use crate::manifests::{FAST, FAST_HOOKS};
-use crate::thirty::Dice;
+use crate::thirty_applications::Dice;
 
-/// Enough to notice what goes wrong often; the long form looks for the rest.
+/// Enough to notice frequent errors; the long form finds the rest.
 const ROUNDS: u64 = 15;
 const ROUNDS_LONG: u64 = 50;
-/// Rounds at once: they mostly wait.
+/// Number of concurrent rounds: they mostly wait.
 const WORKERS: u64 = 5;
-/// An undisturbed sync takes about this long; a kill may also come too late.
+/// About the duration of an undisturbed sync; a kill may also come too late.
 const LATEST_MILLIS: u64 = 500;
-/// So often may a round be killed before it is left alone.
+/// Maximum number of kills in a round.
 const KILLS_MAX: u32 = 4;
 
 #[test]
 fn kills_at_random_moments() {
     let rounds = effort::rounds("TIDEGATE_KILL_ROUNDS", ROUNDS, ROUNDS_LONG);
-    let (_, seed) = Dice::of_environment();
+    let (_, seed) = Dice::from_environment();
     let undisturbed = {
         let bench = bench();
         bench.run(&["sync", "fast.yaml", "--app", "fast", "--sim"]).expect_code(0);
@@ -37,14 +39,14 @@ fn kills_at_random_moments() {
                 let undisturbed = &undisturbed;
                 scope.spawn(move || {
                     let own = (0..rounds).filter(|round| round % WORKERS == worker);
-                    own.map(|round| play(round, seed, undisturbed)).sum::<u32>()
+                    own.map(|round| run_round(round, seed, undisturbed)).sum::<u32>()
                 })
             })
             .collect();
         workers.into_iter().map(|worker| worker.join().unwrap()).sum()
     });
-    println!("{kills} processes killed at work in {rounds} rounds");
-    assert!(u64::from(kills) >= rounds / 2, "only {kills} kills hit a process at work: kill earlier");
+    println!("{kills} running processes killed in {rounds} rounds");
+    assert!(u64::from(kills) >= rounds / 2, "only {kills} kills hit a running process: kill earlier");
 }
 
 fn bench() -> Bench {
@@ -53,16 +55,16 @@ fn bench() -> Bench {
     bench
 }
 
-/// One sync, killed up to some times, then left alone. Returns how often it was killed at work.
-fn play(round: u64, seed: u64, undisturbed: &BTreeSet<String>) -> u32 {
+/// Runs one sync, killed up to some times and then undisturbed. Returns the number of effective kills.
+fn run_round(round: u64, seed: u64, undisturbed: &BTreeSet<String>) -> u32 {
     let mut dice = Dice(seed.wrapping_add(round.wrapping_mul(0x1234_5678_9abc_def1)));
     let bench = bench();
     let story = format!("seed {seed}, round {round}");
     let mut kills = 0;
     loop {
-        let begun = bench.state().join("log").exists()
+        let started = bench.state().join("log").exists()
             && bench.json(&["ops", "list", "-o", "json"]).as_array().is_some_and(|list| !list.is_empty());
-        let args: &[&str] = match begun {
+        let args: &[&str] = match started {
             true => &["resume", "--all", "--sim"],
             false => &["sync", "fast.yaml", "--app", "fast", "--sim"],
         };
@@ -71,11 +73,11 @@ fn play(round: u64, seed: u64, undisturbed: &BTreeSet<String>) -> u32 {
             KILLS_MAX => None,
             _ => {
                 let moment = Duration::from_millis(dice.roll(LATEST_MILLIS));
-                match running.is_over_within(moment) {
+                match running.wait_for_exit(moment) {
                     Some(status) => Some(status),
                     None => {
                         running.signal("KILL");
-                        running.is_over_within(Duration::from_secs(60))
+                        running.wait_for_exit(Duration::from_secs(60))
                     }
                 }
             }
@@ -114,8 +116,8 @@ fn check(bench: &Bench, story: &str, undisturbed: &BTreeSet<String>) {
     assert_eq!(&objects(bench), undisturbed, "{story}");
 }
 
-/// What stays in the cluster in the end. Objects that controllers made carry generated names, and those on their way
-/// out are gone a moment later.
+/// Returns the remaining objects. Excludes controllers' objects, which have generated names, and objects that are being
+/// deleted, which disappear a moment later.
 fn objects(bench: &Bench) -> BTreeSet<String> {
     let objects = bench.json(&["sim", "objects", "-o", "json"]);
     let own = |object: &&serde_json::Value| {

@@ -1,7 +1,7 @@
-//! Applications whose manifests a program makes: charts and kustomizations.
+//! Applications with generated manifests: charts and kustomizations.
 
 use serde_json::{Value, json};
-use tidegate_testkit::git::{self, Asked, GitServer};
+use tidegate_testkit::git::{self, GitServer, RequestKind};
 use tidegate_testkit::tools;
 
 use crate::bench::{Bench, Running};
@@ -11,7 +11,8 @@ struct Stage {
 }
 
 impl Stage {
-    /// A repository with a chart, a kustomization and a plain folder, another one with values, and an application of each.
+    /// Creates a repository with a chart, a kustomization, a plain folder and a folder with values, and an application
+    /// for each.
     fn new() -> Self {
         let stage = Self { bench: Bench::new() };
         let map = |name: &str, value: &str| {
@@ -59,24 +60,24 @@ impl Stage {
     }
 
     fn serve_with(&self, options: &[&str]) -> Running {
-        let mut serving = self.bench.start(&[&["serve", "--sim", "--apps", "apps"], options].concat());
-        serving.await_line("serving");
-        serving
+        let mut service = self.bench.start(&[&["serve", "--sim", "--apps", "apps"], options].concat());
+        service.wait_for_line("managing");
+        service
     }
 
-    fn until(&self, name: &str, is_met: impl Fn(&Value) -> bool) -> Value {
-        // One whose file was written just now may not be known yet.
+    fn wait_until(&self, name: &str, is_met: impl Fn(&Value) -> bool) -> Value {
+        // A recently written application may not be known yet.
         let get = || self.bench.run(&["app", "get", name, "-o", "json"]);
         let told = || serde_json::from_str::<Value>(&get().out).unwrap_or_default();
         let found = std::iter::repeat_with(told).take(3000).find(|app| app.is_object() && is_met(app));
         found.unwrap_or_else(|| panic!("{:?}", get()))
     }
 
-    fn wait(&self, names: &[&str]) {
+    fn wait_until_synced(&self, names: &[&str]) {
         self.bench.run(&[&["app", "wait", "--timeout", "10m"], names].concat()).expect_code(0);
     }
 
-    fn value(&self, name: &str) -> Value {
+    fn deployed_value(&self, name: &str) -> Value {
         let objects = self.bench.json(&["sim", "objects", "-o", "json"]);
         let list = objects.as_array().or_else(|| objects["objects"].as_array()).unwrap();
         let found = list.iter().find(|one| one["kind"] == "ConfigMap" && one["metadata"]["name"] == name);
@@ -84,53 +85,56 @@ impl Stage {
     }
 }
 
-fn end(serving: Running) {
-    serving.signal("TERM");
-    serving.finish().expect_code(0);
+fn stop_service(service: Running) {
+    service.signal("TERM");
+    service.finish().expect_code(0);
 }
 
 #[test]
 fn charts_and_kustomizations_are_synced() {
     let (Some(helm), Some(kustomize)) = (tools::helm(), tools::kustomize()) else { return };
     let mut stage = Stage::new();
-    stage.bench.set("TIDEGATE_HELM", helm);
-    stage.bench.set("TIDEGATE_KUSTOMIZE", kustomize);
-    let serving = stage.serve();
-    stage.wait(&[]);
-    assert_eq!(["charted", "my-map", "plain"].map(|name| stage.value(name)), ["one", "base", "plain"]);
+    stage.bench.set_variable("TIDEGATE_HELM", helm);
+    stage.bench.set_variable("TIDEGATE_KUSTOMIZE", kustomize);
+    let service = stage.serve();
+    stage.wait_until_synced(&[]);
+    assert_eq!(
+        ["charted", "my-map", "plain"].map(|name| stage.deployed_value(name)),
+        ["one", "base", "plain"]
+    );
     assert_eq!(stage.bench.creations("Job", "before"), 1, "a hook of Helm is a hook");
-    let app = stage.until("charted", |_| true);
+    let app = stage.wait_until("charted", |_| true);
     assert_eq!(app["status"]["sourceTypes"], json!(["Helm", "Directory"]));
-    assert_eq!(stage.until("built", |_| true)["status"]["sourceType"], "Kustomize");
-    // A commit of the values alone is a change of the application.
+    assert_eq!(stage.wait_until("built", |_| true)["status"]["sourceType"], "Kustomize");
+    // A commit of only the values changes the application.
     stage.bench.write("apps/values/values.yaml", "value: two");
     stage.commit("values");
     stage.bench.run(&["app", "refresh", "charted"]).expect_code(0);
-    stage.until("charted", |app| app["status"]["history"].as_array().is_some_and(|all| all.len() == 2));
-    assert_eq!(stage.value("charted"), "two");
-    // What Helm says against it is a condition of this application alone.
+    stage.wait_until("charted", |app| app["status"]["history"].as_array().is_some_and(|all| all.len() == 2));
+    assert_eq!(stage.deployed_value("charted"), "two");
+    // An error of Helm is a condition of this application only.
     stage.bench.write("apps/repo/chart/templates/map.yaml", "{{ fail \"sorry\" }}");
     stage.commit("repo");
     stage.bench.run(&["app", "refresh", "plain"]).expect_code(0);
     let says = |app: &Value, part: &str| app["status"]["conditions"].to_string().contains(part);
-    let app = stage.until("charted", |app| says(app, "sorry"));
+    let app = stage.wait_until("charted", |app| says(app, "sorry"));
     assert!(
         says(&app, "spec.sources[0]: helm template of chart") && says(&app, "web/templates/map.yaml"),
         "{app}"
     );
-    stage.wait(&["plain", "built"]);
-    assert_eq!(stage.value("charted"), "two", "nothing is touched");
-    end(serving);
+    stage.wait_until_synced(&["plain", "built"]);
+    assert_eq!(stage.deployed_value("charted"), "two", "nothing is changed");
+    stop_service(service);
     let left = std::fs::read_dir(stage.bench.state().join("working")).unwrap().count();
-    assert_eq!(left, 0, "nothing is left of what programs have seen");
+    assert_eq!(left, 0, "no data of the programs is left");
 }
 
-/// What a chart asks of its cluster is what that serves: as it is now, and unless the source says otherwise.
+/// A chart must be rendered for the current API versions of its cluster, unless the source overrides them.
 #[test]
-fn a_chart_is_made_for_what_its_cluster_serves() {
+fn a_chart_is_rendered_for_the_api_versions_of_its_cluster() {
     let Some(helm) = tools::helm() else { return };
     let mut stage = Stage::new();
-    stage.bench.set("TIDEGATE_HELM", helm);
+    stage.bench.set_variable("TIDEGATE_HELM", helm);
     let has = "{{ .Capabilities.APIVersions.Has \"tools.example/v1/Gadget\" | quote }}";
     let map = format!(
         "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {{{{ .Release.Name }}}}}}, data: {{value: {has}}}}}\n"
@@ -152,26 +156,27 @@ fn a_chart_is_made_for_what_its_cluster_serves() {
     stage.app("asks", "source: {repoURL: ./repo, path: asks}");
     stage
         .app("told", "source: {repoURL: ./repo, path: asks, helm: {apiVersions: [tools.example/v1/Gadget]}}");
-    let serving = stage.serve();
-    stage.wait(&["asks", "told"]);
-    assert_eq!(["asks", "told"].map(|name| stage.value(name)), ["false", "true"]);
+    let service = stage.serve();
+    stage.wait_until_synced(&["asks", "told"]);
+    assert_eq!(["asks", "told"].map(|name| stage.deployed_value(name)), ["false", "true"]);
     stage.app("kinds", "source: {repoURL: ./repo, path: kinds}");
-    stage.until("kinds", |app| app["status"]["sync"]["status"] == "Synced");
+    stage.wait_until("kinds", |app| app["status"]["sync"]["status"] == "Synced");
     stage.bench.run(&["app", "refresh", "asks"]).expect_code(0);
-    stage.until("asks", |_| stage.value("asks") == "true");
-    stage.wait(&["asks", "told"]);
-    end(serving);
+    stage.wait_until("asks", |_| stage.deployed_value("asks") == "true");
+    stage.wait_until_synced(&["asks", "told"]);
+    stop_service(service);
 }
 
-/// A base on a server: fetched only where that is allowed and the project permits it, and looked at with the application.
+/// A remote base must be fetched only if allowed and permitted by the project, and must be observed with the
+/// application.
 #[test]
-fn a_remote_base_is_synced_where_it_is_allowed() {
+fn a_remote_base_is_synced_if_permitted() {
     let Some(kustomize) = tools::kustomize() else { return };
-    if !git::is_there() {
+    if !git::is_available() {
         return;
     }
     let mut stage = Stage::new();
-    stage.bench.set("TIDEGATE_KUSTOMIZE", kustomize);
+    stage.bench.set_variable("TIDEGATE_KUSTOMIZE", kustomize);
     std::fs::create_dir(stage.bench.path().join("root")).unwrap();
     let server = GitServer::start(&stage.bench.path().join("root"));
     let push = |value: &str| {
@@ -188,40 +193,44 @@ fn a_remote_base_is_synced_where_it_is_allowed() {
     stage.commit("repo");
     stage.app("remote", "source: {repoURL: ./repo, path: remote}");
     let told = |app: &Value, part: &str| app["status"]["conditions"].to_string().contains(part);
-    let serving = stage.serve();
-    let app = stage.until("remote", |app| told(app, "--allow-remote-bases"));
-    assert!(told(&app, "remote/kustomization.yaml names http://127.0.0.1"), "{app}");
-    stage.wait(&["plain", "built"]);
-    assert!(server.asked().is_empty(), "nobody has asked");
-    end(serving);
-    let serving = stage.serve_with(&[&format!("--allow-remote-bases={base}")]);
-    stage.wait(&["remote"]);
-    let fetched = server.asked().into_iter().filter(|asked| *asked == Asked::Objects).count();
-    assert_eq!((stage.value("far"), fetched), (json!("1"), 1), "its names are asked for again before a sync");
-    // The repository of the application has not moved, and the base has.
+    let service = stage.serve();
+    let app = stage.wait_until("remote", |app| told(app, "--allow-remote-bases"));
+    assert!(told(&app, "remote/kustomization.yaml refers to http://127.0.0.1"), "{app}");
+    stage.wait_until_synced(&["plain", "built"]);
+    assert!(server.request_kinds().is_empty(), "there was no request");
+    stop_service(service);
+    let service = stage.serve_with(&[&format!("--allow-remote-bases={base}")]);
+    stage.wait_until_synced(&["remote"]);
+    let fetched = server.request_kinds().into_iter().filter(|asked| *asked == RequestKind::Objects).count();
+    assert_eq!(
+        (stage.deployed_value("far"), fetched),
+        (json!("1"), 1),
+        "its names are resolved again before a sync"
+    );
+    // The repository of the application is unchanged, but the base has a new commit.
     push("2");
     stage.bench.run(&["app", "refresh", "remote"]).expect_code(0);
-    stage.until("remote", |_| stage.value("far") == "2");
-    stage.wait(&["remote"]);
-    // A project that permits the source alone.
+    stage.wait_until("remote", |_| stage.deployed_value("far") == "2");
+    stage.wait_until_synced(&["remote"]);
+    // A project that permits only the source.
     stage.bench.write("apps/project.yaml", "apiVersion: argoproj.io/v1alpha1\nkind: AppProject\nmetadata: {name: default}\nspec:\n  sourceRepos: ['./*']\n  destinations: [{server: '*', namespace: '*'}]\n  clusterResourceWhitelist: [{group: '*', kind: '*'}]\n");
-    let app = stage.until("remote", |app| told(app, "sourceRepos"));
+    let app = stage.wait_until("remote", |app| told(app, "sourceRepos"));
     assert!(told(&app, &base) && app["status"]["sync"]["status"] == "Unknown", "{app}");
-    stage.wait(&["plain", "built"]);
-    assert_eq!(stage.value("far"), "2", "nothing is touched");
-    end(serving);
+    stage.wait_until_synced(&["plain", "built"]);
+    assert_eq!(stage.deployed_value("far"), "2", "nothing is changed");
+    stop_service(service);
 }
 
 #[test]
-fn without_the_programs_the_others_go_on() {
+fn without_the_programs_other_applications_continue() {
     let mut stage = Stage::new();
-    stage.bench.set("PATH", "");
-    let serving = stage.serve();
-    stage.wait(&["plain"]);
-    for (name, part) in [("charted", "there is no program helm here"), ("built", "kustomize or kubectl")] {
+    stage.bench.set_variable("PATH", "");
+    let service = stage.serve();
+    stage.wait_until_synced(&["plain"]);
+    for (name, part) in [("charted", "the program helm was not found"), ("built", "kustomize or kubectl")] {
         let told = |app: &Value| app["status"]["conditions"].to_string();
-        let app = stage.until(name, |app| told(app).contains(part));
+        let app = stage.wait_until(name, |app| told(app).contains(part));
         assert!(told(&app).contains("ComparisonError") && told(&app).contains("install"), "{app}");
     }
-    end(serving);
+    stop_service(service);
 }

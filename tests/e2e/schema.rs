@@ -1,5 +1,5 @@
-//! As much of JSON Schema as the description of the API uses. A word that is not known here is an error: nothing is taken
-//! for checked that was not.
+//! Subset of JSON Schema that the API description uses. An unknown keyword is an error, so that no part remains
+//! unchecked.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ impl<'a> Schemas<'a> {
         Self(description["components"]["schemas"].as_object().unwrap())
     }
 
-    /// A value is as its schema says.
+    /// Checks a value against its schema.
     #[track_caller]
     pub fn check(&self, schema: &Value, value: &Value, place: &str) {
         if let Err(problem) = self.find(schema, value, place) {
@@ -23,7 +23,7 @@ impl<'a> Schemas<'a> {
         let schema = match schema {
             Value::Bool(true) => return Ok(()),
             Value::Object(schema) => schema,
-            other => return Err(format!("{place}: {other} is no schema")),
+            other => return Err(format!("{place}: {other} is not a schema")),
         };
         for (word, says) in schema {
             let fits = match word.as_str() {
@@ -35,8 +35,10 @@ impl<'a> Schemas<'a> {
                     true
                 }
                 "type" => match says {
-                    Value::String(kind) => is(kind, value),
-                    kinds => kinds.as_array().unwrap().iter().any(|kind| is(kind.as_str().unwrap(), value)),
+                    Value::String(kind) => has_type(kind, value),
+                    kinds => {
+                        kinds.as_array().unwrap().iter().any(|kind| has_type(kind.as_str().unwrap(), value))
+                    }
                 },
                 "enum" => says.as_array().unwrap().contains(value),
                 "const" => says == value,
@@ -107,7 +109,7 @@ impl<'a> Schemas<'a> {
     }
 }
 
-fn is(kind: &str, value: &Value) -> bool {
+fn has_type(kind: &str, value: &Value) -> bool {
     match kind {
         "object" => value.is_object(),
         "array" => value.is_array(),

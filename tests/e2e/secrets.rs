@@ -1,14 +1,14 @@
-//! A canary in a Secret: it is shown by no command and stands in no file, except in those of the simulated cluster.
+//! A canary in a Secret: no command prints it, and no file contains it except the files of the simulated cluster.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::bench::{Bench, Ran};
+use crate::bench::{Bench, CommandOutput};
 
 const CANARY: &str = "Canary 7d41 value!";
-/// Its base64 begins like this.
-const ENCODED: &str = "Q2FuYXJ5IDdkNDEgdmFsdWUh";
+/// Beginning of its base64 form.
+const CANARY_BASE64: &str = "Q2FuYXJ5IDdkNDEgdmFsdWUh";
 
 /// The cluster refuses the label, and quotes it.
 const MANIFESTS: &str = r#"
@@ -30,15 +30,15 @@ metadata:
   annotations: {argocd.argoproj.io/sync-wave: "1"}
 "#;
 
-fn shows(text: &[u8]) -> bool {
-    [CANARY, "Canary 7d41", ENCODED]
+fn has_canary(text: &[u8]) -> bool {
+    [CANARY, "Canary 7d41", CANARY_BASE64]
         .iter()
         .any(|part| text.windows(part.len()).any(|window| window == part.as_bytes()))
 }
 
-fn clean(what: &str, ran: &Ran) {
-    assert!(!shows(ran.out.as_bytes()), "{what} shows it: {}", ran.out);
-    assert!(!shows(ran.err.as_bytes()), "{what} shows it: {}", ran.err);
+fn assert_clean(what: &str, ran: &CommandOutput) {
+    assert!(!has_canary(ran.out.as_bytes()), "{what} contains it: {}", ran.out);
+    assert!(!has_canary(ran.err.as_bytes()), "{what} contains it: {}", ran.err);
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -51,14 +51,19 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_canary_is_seen_nowhere() {
+fn the_canary_appears_nowhere() {
     let bench = Bench::new();
     bench.write("shop.yaml", MANIFESTS);
     let sync = ["sync", "shop.yaml", "--app", "shop", "--sim", "--skip-dry-run"];
     let ran = bench.run(&[&sync[..], &["-vv"]].concat()).expect_code(1);
-    assert!(ran.out.contains("++++++++"), "the refusal is told, without the value: {}\n{}", ran.out, ran.err);
-    clean("sync -vv", &ran);
-    clean("sync -o json", &bench.run(&[&sync[..], &["-o", "json"]].concat()).expect_code(1));
+    assert!(
+        ran.out.contains("++++++++"),
+        "the refusal is reported without the value: {}\n{}",
+        ran.out,
+        ran.err
+    );
+    assert_clean("sync -vv", &ran);
+    assert_clean("sync -o json", &bench.run(&[&sync[..], &["-o", "json"]].concat()).expect_code(1));
     let commands: [&[&str]; 9] = [
         &["plan", "shop.yaml", "--app", "shop", "--sim"],
         &["plan", "shop.yaml", "--app", "shop", "--sim", "-o", "json"],
@@ -71,7 +76,7 @@ fn a_canary_is_seen_nowhere() {
         &["sim", "audit", "-o", "json"],
     ];
     for command in commands {
-        clean(&command.join(" "), &bench.run(command));
+        assert_clean(&command.join(" "), &bench.run(command));
     }
     let cluster = bench.state().join("cluster");
     let mut kept = false;
@@ -79,18 +84,18 @@ fn a_canary_is_seen_nowhere() {
         let content = fs::read(&path).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         if path.starts_with(&cluster) {
-            kept |= shows(&content);
+            kept |= has_canary(&content);
             assert_eq!(mode, 0o600, "{}", path.display());
         } else {
-            assert!(!shows(&content), "{} shows it", path.display());
+            assert!(!has_canary(&content), "{} contains it", path.display());
         }
     }
-    assert!(kept, "the cluster itself has it");
+    assert!(kept, "the cluster contains it");
     assert_eq!(fs::metadata(bench.state().join("key")).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
-fn another_key_is_refused_and_costs_nothing() {
+fn a_wrong_key_is_refused_without_damage() {
     let bench = Bench::new();
     bench.write("shop.yaml", crate::manifests::CONFIG);
     let sync = ["sync", "shop.yaml", "--app", "shop", "--sim"];
@@ -110,7 +115,7 @@ fn another_key_is_refused_and_costs_nothing() {
 }
 
 #[test]
-fn what_is_wrong_with_a_secret_is_told_without_its_values() {
+fn errors_in_a_secret_are_reported_without_its_values() {
     for body in [
         "stringData:\n  password: \"Canary 7d41 value!\"\n  password: \"Canary 7d41 value!\"\n",
         "stringData:\n  password: \"Canary 7d41 value!\n",
@@ -121,6 +126,6 @@ fn what_is_wrong_with_a_secret_is_told_without_its_values() {
         let bench = Bench::new();
         bench.write("secret.yaml", format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\n{body}"));
         let ran = bench.run(&["sync", "secret.yaml", "--app", "shop", "--sim"]);
-        clean(body, &ran);
+        assert_clean(body, &ran);
     }
 }

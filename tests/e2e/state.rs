@@ -1,4 +1,4 @@
-//! The state directory: where it is, who may read it, and what is said when it is damaged.
+//! The state directory: location, permissions, and reports of damage.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ fn is_log(folder: &Path) -> bool {
 }
 
 #[test]
-fn the_argument_wins_over_the_environment_and_that_over_custom() {
+fn the_argument_overrides_the_environment_and_the_default() {
     let bench = Bench::new();
     bench.write("config.yaml", CONFIG);
     let (home, xdg) = (bench.path().join("home"), bench.path().join("xdg"));
@@ -30,7 +30,7 @@ fn the_argument_wins_over_the_environment_and_that_over_custom() {
     command.env_remove("TIDEGATE_STATE_DIR").env("HOME", &home).env("XDG_STATE_HOME", &xdg);
     Running::start(command).finish().expect_code(0);
     assert!(is_log(&xdg.join("tidegate")));
-    // An empty variable is one that is not set.
+    // An empty variable counts as unset.
     let mut command = bench.command(&args);
     let other = bench.path().join("other");
     command.env("TIDEGATE_STATE_DIR", "").env("HOME", &home).env("XDG_STATE_HOME", &other);
@@ -47,11 +47,11 @@ fn the_argument_wins_over_the_environment_and_that_over_custom() {
 }
 
 #[test]
-fn only_the_owner_may_look_into_it() {
+fn the_state_directory_is_private() {
     let bench = Bench::new();
     bench.write("stuck.yaml", STUCK);
     let mut sync = bench.start(&["sync", "stuck.yaml", "--app", "a", "--sim"]);
-    sync.await_line("waiting for Deployment default/server");
+    sync.wait_for_line("waiting for Deployment default/server");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&bench.state()), 0o700);
     assert_eq!(mode(&bench.state().join("control.sock")), 0o600);
@@ -60,12 +60,12 @@ fn only_the_owner_may_look_into_it() {
 }
 
 #[test]
-fn a_sync_whose_state_directory_goes_away_does_not_succeed() {
+fn a_sync_whose_state_directory_disappears_does_not_succeed() {
     for is_removed in [true, false] {
         let bench = Bench::new();
         bench.write("slow.yaml", SLOW);
         let mut sync = bench.start(&["sync", "slow.yaml", "--app", "a", "--sim"]);
-        sync.await_line("waiting for hook Job default/slow");
+        sync.wait_for_line("waiting for hook Job default/slow");
         let aside = bench.path().join("aside");
         match is_removed {
             true => fs::remove_dir_all(bench.state()).unwrap(),
@@ -82,30 +82,30 @@ fn a_sync_whose_state_directory_goes_away_does_not_succeed() {
     }
 }
 
-/// Nobody asks for anything meanwhile: the service looks by itself.
+/// Needs no requests: the service checks on its own.
 #[test]
-fn a_service_whose_state_directory_goes_away_ends_and_loses_no_commit() {
+fn a_service_whose_state_directory_disappears_ends_and_loses_no_commit() {
     let fleet = Fleet::new();
     let (state, aside) = (fleet.bench.state(), fleet.bench.path().join("aside"));
-    let serving = fleet.serve_with(&["--refresh-every", "1s"]);
-    fleet.wait(&[]);
+    let service = fleet.serve_with(&["--refresh-every", "1s"]);
+    fleet.wait_until_synced(&[]);
     fs::rename(&state, &aside).unwrap();
     fleet.replace("repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
     fleet.commit();
-    let ran = serving.finish().expect_code(1);
+    let ran = service.finish().expect_code(1);
     assert!(ran.err.contains("was moved, removed or replaced"), "{}", ran.err);
     assert!(!state.exists(), "{}", ran.err);
     fs::rename(&aside, &state).unwrap();
-    let serving = fleet.serve();
+    let service = fleet.serve();
     let is_synced = |app: &Value| app["status"]["history"].as_array().is_some_and(|all| all.len() == 2);
-    fleet.until("frontend", is_synced);
-    fleet.wait(&["frontend"]);
+    fleet.wait_until("frontend", is_synced);
+    fleet.wait_until_synced(&["frontend"]);
     assert_eq!(fleet.get("frontend")["status"]["summary"]["images"][0], "example.com/fleet/frontend:2.0");
-    Fleet::end(serving);
+    Fleet::stop(service);
 }
 
 #[test]
-fn looking_makes_no_state_directory() {
+fn read_only_commands_create_no_state_directory() {
     let bench = Bench::new();
     let commands: [&[&str]; 5] = [
         &["ops", "list"],
@@ -135,7 +135,7 @@ fn a_damaged_operation_is_set_aside_and_the_rest_works() {
     bench.run(&["sync", "config.yaml", "--app", "new", "--sim"]).expect_code(0);
 }
 
-/// Removes all that is kept beside the log.
+/// Removes all data next to the log.
 fn lose_blobs(bench: &Bench) {
     let blobs = bench.state().join("blobs");
     assert!(fs::read_dir(&blobs).unwrap().count() > 0);
@@ -143,7 +143,7 @@ fn lose_blobs(bench: &Bench) {
 }
 
 #[test]
-fn a_finished_operation_whose_manifests_are_lost_is_shown_with_what_it_lacks() {
+fn a_finished_operation_without_its_manifests_is_shown_with_a_note() {
     let bench = Bench::new();
     bench.write("config.yaml", CONFIG);
     bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
@@ -160,12 +160,12 @@ fn a_finished_operation_whose_manifests_are_lost_is_shown_with_what_it_lacks() {
     assert_eq!(shown["warnings"][0]["code"], "damaged-log");
     let log = bench.run(&["ops", "log", "a"]).expect_code(0);
     assert!(log.out.contains("Succeeded") && log.err.contains("is missing"), "{log:?}");
-    // The next one is not hindered.
+    // The next operation is not blocked.
     bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
 }
 
 #[test]
-fn a_finished_operation_whose_plan_is_lost_is_shown_as_far_as_it_is_known() {
+fn a_finished_operation_without_its_plan_is_shown_as_far_as_possible() {
     let bench = Bench::new();
     let many: String = (0..150)
         .map(|number| format!("---\n{}", CONFIG.replace("name: config", &format!("name: c{number}"))))
@@ -174,17 +174,17 @@ fn a_finished_operation_whose_plan_is_lost_is_shown_as_far_as_it_is_known() {
     bench.run(&["sync", "many.yaml", "--app", "a", "--sim"]).expect_code(0);
     lose_blobs(&bench);
     let listed = bench.json(&["ops", "list", "-o", "json"]);
-    assert!(listed[0]["damage"].as_str().unwrap().contains("fact 2: blob"), "{listed}");
+    assert!(listed[0]["damage"].as_str().unwrap().contains("event 2: blob"), "{listed}");
     let shown = bench.run(&["ops", "show", "a"]).expect_code(0).out;
-    assert!(shown.contains("Succeeded") && shown.contains("fact 2: blob"), "{shown}");
+    assert!(shown.contains("Succeeded") && shown.contains("event 2: blob"), "{shown}");
     let explained = bench.run(&["explain", "a"]).expect_code(0).out;
     assert!(explained.contains("Succeeded") && explained.contains("is damaged"), "{explained}");
     let log = bench.run(&["ops", "log", "a"]).expect_code(1);
-    assert!(log.err.contains("is damaged: fact 2: blob"), "{}", log.err);
+    assert!(log.err.contains("is damaged: event 2: blob"), "{}", log.err);
 }
 
 #[test]
-fn operations_that_are_lost_are_listed_with_what_is_wrong() {
+fn lost_operations_are_listed_with_their_errors() {
     let bench = Bench::new();
     bench.write("config.yaml", CONFIG);
     bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
@@ -204,29 +204,33 @@ fn operations_that_are_lost_are_listed_with_what_is_wrong() {
 }
 
 #[test]
-fn resuming_all_names_what_is_damaged_and_not_over() {
+fn resume_all_names_damaged_unfinished_operations() {
     let bench = Bench::new();
     bench.write("stuck.yaml", STUCK);
     bench.run(&["sync", "stuck.yaml", "--app", "a", "--sim", "--timeout", "200ms"]).expect_code(3);
     let id = bench.newest();
-    // It cannot go on without its manifests.
+    // It cannot continue without its manifests.
     lose_blobs(&bench);
     for args in [&["resume", "--all", "--sim"][..], &["resume", "--sim"]] {
         let ran = bench.run(args).expect_code(1);
-        assert!(ran.err.contains(&format!("operation {id} (a) is damaged and cannot go on")), "{}", ran.err);
-        assert!(!ran.err.contains("every operation is over"), "{}", ran.err);
+        assert!(
+            ran.err.contains(&format!("operation {id} (a) is damaged and cannot continue")),
+            "{}",
+            ran.err
+        );
+        assert!(!ran.err.contains("all operations have finished"), "{}", ran.err);
     }
     fs::remove_dir_all(bench.state().join("quarantine").join(&id)).unwrap();
     bench.run(&["resume", "--all", "--sim"]).expect_code(0);
 }
 
-/// The newest summary is what was damaged; an older one, and all facts, are found.
+/// The newest summary is damaged; an older one, and all events, must be found.
 #[test]
-fn a_salvaged_operation_is_as_paused_as_its_facts_say() {
+fn a_salvaged_operation_keeps_its_recorded_pause() {
     let bench = Bench::new();
     bench.write("stuck.yaml", STUCK);
     let mut sync = bench.start(&["sync", "stuck.yaml", "--app", "a", "--sim"]);
-    sync.await_line("waiting for Deployment default/server");
+    sync.wait_for_line("waiting for Deployment default/server");
     sync.signal("KILL");
     sync.finish();
     bench.run(&["ops", "pause", "a", "--reason", "lunch"]).expect_code(0);
@@ -262,9 +266,9 @@ fn damage_newest(state: &Path, family: u8) {
 }
 
 #[test]
-fn a_simulated_cluster_that_is_damaged_is_named_and_can_be_reset() {
-    type Spoil = fn(&Path);
-    let cases: [(&str, &str, Spoil); 2] = [
+fn a_damaged_simulated_cluster_is_named_and_can_be_reset() {
+    type DamageFn = fn(&Path);
+    let cases: [(&str, &str, DamageFn); 2] = [
         ("damaged", "is damaged in line", |journal| {
             let mut bytes = fs::read(journal).unwrap();
             let at = bytes.len() / 2;
@@ -277,18 +281,14 @@ fn a_simulated_cluster_that_is_damaged_is_named_and_can_be_reset() {
             fs::remove_file(journal).unwrap();
         }),
     ];
-    for (what, words, spoil) in cases {
+    for (what, text, spoil) in cases {
         let bench = Bench::new();
         bench.write("stuck.yaml", STUCK);
         bench.run(&["sync", "stuck.yaml", "--app", "a", "--sim", "--timeout", "100ms"]).expect_code(3);
         spoil(&bench.state().join("cluster/journal-0"));
         for args in [&["sim", "objects"][..], &["sim", "audit"], &["resume", "--all", "--sim"]] {
             let ran = bench.run(args).expect_code(1);
-            assert!(
-                ran.err.contains(words) && ran.err.contains("`tidegate sim reset"),
-                "{what}: {}",
-                ran.err
-            );
+            assert!(ran.err.contains(text) && ran.err.contains("`tidegate sim reset"), "{what}: {}", ran.err);
         }
         let ran = bench.run(&["sim", "reset"]).expect_code(0);
         assert!(ran.err.contains("`tidegate ops terminate"), "{what}: {}", ran.err);
@@ -300,11 +300,11 @@ fn a_simulated_cluster_that_is_damaged_is_named_and_can_be_reset() {
     }
 }
 
-/// An empty cluster in the place of one that operations ran on is not taken for granted; one that was reset is.
+/// An empty cluster in place of the cluster with earlier operations must be reported, unless it was reset.
 #[test]
-fn a_simulated_cluster_that_is_missing_is_said_to_begin_empty() {
-    type Lose = fn(&Path);
-    let cases: [Lose; 3] = [
+fn a_missing_simulated_cluster_is_reported_as_empty() {
+    type LossFn = fn(&Path);
+    let cases: [LossFn; 3] = [
         |cluster| fs::remove_dir_all(cluster).unwrap(),
         |cluster| fs::remove_file(cluster.join("journal-0")).unwrap(),
         |cluster| fs::write(cluster.join("journal-0"), "").unwrap(),
@@ -312,12 +312,12 @@ fn a_simulated_cluster_that_is_missing_is_said_to_begin_empty() {
     for lose in cases {
         let bench = Bench::new();
         bench.write("config.yaml", CONFIG);
-        // The folder is new: what is not there yet is not missing.
+        // The folder is new: an absent cluster is not missing.
         let sync = &["sync", "config.yaml", "--app", "a", "--sim"][..];
         let ran = bench.run(sync).expect_code(0);
         assert!(!ran.err.contains("missing"), "{}", ran.err);
         let cluster = bench.state().join("cluster");
-        let words = format!("warning: the simulated cluster is missing from {}", cluster.display());
+        let text = format!("warning: the simulated cluster is missing from {}", cluster.display());
         let looks: [&[&str]; 4] = [
             &["sim", "audit"],
             &["sim", "objects"],
@@ -330,8 +330,8 @@ fn a_simulated_cluster_that_is_missing_is_said_to_begin_empty() {
             assert!(!ran.err.contains("missing"), "{args:?}: {}", ran.err);
             lose(&cluster);
             let ran = bench.run(args);
-            assert!(ran.err.contains(&words) && ran.err.contains("begins empty"), "{args:?}: {}", ran.err);
-            // Whatever that left, there is something to lose again.
+            assert!(ran.err.contains(&text) && ran.err.contains("starts empty"), "{args:?}: {}", ran.err);
+            // Later operations can be lost again.
             bench.run(&["sim", "reset"]).expect_code(0);
         }
     }
@@ -357,7 +357,7 @@ fn a_file_in_the_way_is_named() {
     bench.write("state", "a file");
     let ran = bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(1);
     assert!(ran.err.contains("state"), "{}", ran.err);
-    // It holds no operations, but that is not the same as a directory without any.
+    // It holds no operations, but differs from a directory without any.
     let looks = [["ops", "list"].as_slice(), &["explain", "a"], &["resume", "--all"], &["sim", "audit"]];
     for args in looks {
         let ran = bench.run(args).expect_code(1);
@@ -366,7 +366,7 @@ fn a_file_in_the_way_is_named() {
 }
 
 #[test]
-fn the_simulated_cluster_is_shown_and_thrown_away() {
+fn the_simulated_cluster_is_shown_and_reset() {
     let bench = Bench::new();
     bench.write("config.yaml", CONFIG);
     bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);

@@ -1,4 +1,4 @@
-//! What `sync` does and prints.
+//! Effects and output of `sync`.
 
 use serde_json::{Value, json};
 
@@ -24,23 +24,23 @@ fn the_shop_is_deployed_wave_by_wave() {
     for part in ["accepted", "wave 1 of 7", "Job shop/backup Succeeded", "Succeeded: successfully synced"] {
         assert!(ran.err.contains(part), "no {part:?} in {}", ran.err);
     }
-    assert!(!ran.err.contains('\u{1b}') && !ran.err.contains('\r'), "no colour and no spinner: {}", ran.err);
-    // The views that work on finished operations.
+    assert!(!ran.err.contains('\u{1b}') && !ran.err.contains('\r'), "no color and no spinner: {}", ran.err);
+    // The views of finished operations.
     let shown = bench.run(&["ops", "show", &id[..13]]).expect_code(0);
     insta::assert_snapshot!("shop_show", sorted(&redact(&shown.out, &bench)));
     let explained = bench.run(&["explain", "shop"]).expect_code(0);
     insta::assert_snapshot!("shop_explain", redact(&explained.out, &bench));
     let log = bench.run(&["ops", "log", "shop"]).expect_code(0);
     assert!(log.out.contains("Wave 1 Applying") && log.out.contains("hook Job shop/backup"), "{}", log.out);
-    let facts = bench.json(&["ops", "log", "shop", "-o", "json"]);
+    let events = bench.json(&["ops", "log", "shop", "-o", "json"]);
     let numbers: Vec<u64> =
-        facts.as_array().unwrap().iter().filter_map(|fact| fact["sequence"].as_u64()).collect();
+        events.as_array().unwrap().iter().filter_map(|event| event["sequence"].as_u64()).collect();
     assert_eq!(numbers, (1..=u64::try_from(numbers.len()).unwrap()).collect::<Vec<u64>>());
 }
 
-/// Without `--prune`, what is no longer in the input is left where it is: there is no pruning to tell of.
+/// Without `--prune`, objects that are no longer in the input stay: there is no prune to report.
 #[test]
-fn a_wave_that_only_skips_prunes_tells_of_none() {
+fn a_wave_that_only_skips_prunes_reports_none() {
     let bench = Bench::new();
     let config = |name: &str| format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
     bench.write("two.yaml", config("one") + &config("two"));
@@ -52,20 +52,20 @@ fn a_wave_that_only_skips_prunes_tells_of_none() {
     assert!(pruned.err.contains("pruning 1 object"), "{}", pruned.err);
 }
 
-/// The first line about a wait says what is known, and not that nothing has been seen yet.
+/// The first message of a wait must contain the known state, not the absence of an observation.
 #[test]
-fn a_wait_is_told_with_its_reason() {
+fn a_wait_is_reported_with_its_reason() {
     let bench = Bench::new();
     bench.write("server.yaml", SERVER);
     let mut sync = bench.start(&["sync", "server.yaml", "--app", "a", "--sim"]);
-    let line = sync.await_line("waiting for Deployment default/server");
+    let line = sync.wait_for_line("waiting for Deployment default/server");
     assert!(line.contains("wave 1 of 2") && line.contains("Waiting for rollout: "), "{line}");
     sync.signal("TERM");
     let ran = sync.finish().expect_code(3);
-    assert!(!ran.err.contains("not seen yet"), "{}", ran.err);
+    assert!(!ran.err.contains("not observed yet"), "{}", ran.err);
 }
 
-/// Ready after a while, and a wave that waits for it.
+/// A server that is ready after a while, and a wave that waits for the server.
 const SERVER: &str = "
 apiVersion: apps/v1
 kind: Deployment
@@ -83,7 +83,7 @@ metadata: {name: config, annotations: {argocd.argoproj.io/sync-wave: \"1\"}}
 ";
 
 #[test]
-fn the_log_is_a_document_with_names_that_stay() {
+fn the_log_is_a_document_with_stable_names() {
     let bench = Bench::new();
     bench.write("config.yaml", crate::manifests::CONFIG);
     bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
@@ -92,7 +92,7 @@ fn the_log_is_a_document_with_names_that_stay() {
 }
 
 #[test]
-fn a_failing_hook_stops_the_rest_and_somebody_is_told() {
+fn a_failing_hook_stops_the_rest_and_runs_the_failure_hook() {
     let bench = Bench::new();
     let ran = bench.run(&["sync", &example("failing"), "--app", "failing", "--sim"]).expect_code(1);
     insta::assert_snapshot!("failing_result", without_pod(&sorted(&redact(&ran.out, &bench)), "migrate-"));
@@ -105,7 +105,7 @@ fn a_failing_hook_stops_the_rest_and_somebody_is_told() {
     assert!(shown.contains("  ERROR: syntax error at or near TABEL"), "{shown}");
 }
 
-/// Names of pods are drawn.
+/// Removes names of pods, which are random.
 fn without_pod(text: &str, prefix: &str) -> String {
     let mut parts = text.split(prefix);
     let first = parts.next().unwrap().to_owned();
@@ -161,25 +161,25 @@ fn a_dry_run_writes_nothing() {
     bench.run(&["sync", "fast.yaml", "--app", "a", "--sim", "--dry-run"]).expect_code(0);
     assert_eq!(bench.writes(), Vec::<Value>::new());
     let audit = bench.json(&["sim", "audit", "-o", "json"]);
-    assert!(!audit.as_array().unwrap().is_empty(), "everything was tried");
+    assert!(!audit.as_array().unwrap().is_empty(), "all calls were tested");
 }
 
-/// It succeeds as any other does, and whoever looks later must not take it for a sync that was done.
+/// It succeeds like any sync, but later views must not present it as an executed sync.
 #[test]
-fn what_was_a_dry_run_is_told_from_a_sync() {
+fn a_dry_run_is_distinguished_from_a_sync() {
     let words = "Succeeded (dry run: nothing was written)";
     let bench = Bench::new();
     bench.write("fast.yaml", FAST);
     for dry_run in [true, false] {
         let flags: &[&str] = if dry_run { &["--dry-run"] } else { &[] };
         let sync = [&["sync", "fast.yaml", "--app", "a", "--sim"][..], flags].concat();
-        let told = bench.run(&sync).expect_code(0);
+        let output = bench.run(&sync).expect_code(0);
         let shown = bench.run(&["ops", "show", "a"]).expect_code(0).out;
         let explained = bench.run(&["explain", "a"]).expect_code(0).out;
         let file = format!("{dry_run}.html");
         bench.run(&["ops", "export", "a", "-o", &file]).expect_code(0);
         let page = std::fs::read_to_string(bench.path().join(file)).unwrap();
-        for text in [&told.out, &shown, &explained, &page] {
+        for text in [&output.out, &shown, &explained, &page] {
             assert!(text.contains("Succeeded"), "{text}");
             assert_eq!(text.contains(words), dry_run, "{text}");
         }
@@ -196,7 +196,7 @@ fn what_was_a_dry_run_is_told_from_a_sync() {
 }
 
 #[test]
-fn what_is_gone_from_the_manifests_is_pruned_when_asked() {
+fn removed_objects_are_pruned_if_requested() {
     let bench = Bench::new();
     bench.write("app.yaml", format!("{CONFIG}---\n{}", CONFIG.replace("name: config", "name: second")));
     bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
@@ -208,9 +208,9 @@ fn what_is_gone_from_the_manifests_is_pruned_when_asked() {
     assert_eq!(bench.writes().iter().filter(|entry| entry["verb"] == "delete").count(), 1);
 }
 
-/// An empty folder is a mistake more often than a wish.
+/// An empty folder is more often a mistake than an intention.
 #[test]
-fn empty_input_removes_everything_only_when_it_is_meant() {
+fn empty_input_removes_everything_only_if_permitted() {
     let bench = Bench::new();
     bench.write("app/a.yaml", format!("{CONFIG}---\n{}", CONFIG.replace("name: config", "name: second")));
     bench.run(&["sync", "app", "--app", "a", "--sim"]).expect_code(0);
@@ -231,22 +231,22 @@ fn empty_input_removes_everything_only_when_it_is_meant() {
     }
     bench.run(&["diff", "app", "--app", "a", "--sim", "--allow-empty"]).expect_code(1);
     bench.run(&["sync", "app", "--app", "a", "--sim", "--allow-empty"]).expect_code(0);
-    assert_eq!(deleted(), 0, "nothing is pruned unasked");
+    assert_eq!(deleted(), 0, "nothing is pruned without --prune");
     let all = bench.run(&["sync", "app", "--app", "a", "--sim", "--allow-empty", "--prune"]).expect_code(0);
     let named = [
         "2 objects will be pruned",
-        "to be pruned: ConfigMap default/config",
-        "to be pruned: ConfigMap default/second",
+        "to prune: ConfigMap default/config",
+        "to prune: ConfigMap default/second",
     ];
-    for words in named {
-        assert!(all.err.contains(words), "{words}: {}", all.err);
+    for text in named {
+        assert!(all.err.contains(text), "{text}: {}", all.err);
     }
     assert_eq!(deleted(), 2);
 }
 
-/// Options that Argo CD gives to an operation are given like all others.
+/// Operation options of Argo CD are given like all others.
 #[test]
-fn options_of_an_operation_are_given_as_sync_options() {
+fn operation_options_are_given_as_sync_options() {
     let bench = Bench::new();
     bench.write("fast.yaml", FAST);
     let sync = ["sync", "fast.yaml", "--app", "a", "--sim"];
@@ -265,7 +265,7 @@ fn options_of_an_operation_are_given_as_sync_options() {
 }
 
 #[test]
-fn a_hook_that_fails_once_is_tried_again() {
+fn a_hook_that_fails_once_is_retried() {
     let bench = Bench::new();
     let text = FAST.replacen("sim.tidegate.dev/ready-after: 60ms", "sim.tidegate.dev/fail-times: \"1\"", 1);
     bench.write("fast.yaml", text);
@@ -291,7 +291,7 @@ fn only_the_selected_object_is_synced() {
 }
 
 #[test]
-fn argo_cds_wave_delay_is_honoured_and_nonsense_is_ignored() {
+fn argo_cds_wave_delay_is_honored_and_invalid_values_are_ignored() {
     let bench = Bench::new();
     bench.write("fast.yaml", FAST);
     let with_delay = |value: &str| {
@@ -305,14 +305,17 @@ fn argo_cds_wave_delay_is_honoured_and_nonsense_is_ignored() {
         number.parse::<f64>().unwrap()
     };
     let slow = with_delay("1");
-    assert!(seconds(&slow) >= 4.0, "four gaps of a second: {slow}");
+    assert!(seconds(&slow) >= 4.0, "four waits of one second: {slow}");
     assert!(!with_delay("0").contains("warning"));
     let odd = with_delay("a while");
-    assert!(odd.contains("warning: ARGOCD_SYNC_WAVE_DELAY=a while is not a whole number"), "{odd}");
+    assert!(
+        odd.contains("warning: ignoring invalid ARGOCD_SYNC_WAVE_DELAY \"a while\": use a whole number"),
+        "{odd}"
+    );
 }
 
 #[test]
-fn verbose_and_the_filter_of_the_environment_trace_to_standard_error() {
+fn verbose_and_the_environment_filter_trace_to_standard_error() {
     let bench = Bench::new();
     bench.write("config.yaml", CONFIG);
     let quiet = bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
@@ -341,21 +344,21 @@ fn same_manifests_give_generated_hooks_the_same_revision() {
     assert_eq!(name(&bench), first);
 }
 
-/// What is traced has nowhere to go, and that is no reason to fail, or to go on for ever.
+/// The lost trace output must neither fail nor hang the sync.
 #[test]
-fn a_traced_sync_ends_though_nobody_reads_standard_error() {
+fn a_traced_sync_ends_even_if_standard_error_is_not_read() {
     let bench = Bench::new();
     bench.write("fast.yaml", FAST);
     let mut command = bench.command(&["-vv", "sync", "fast.yaml", "--app", "a", "--sim", "-o", "json"]);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     command.stderr(writer);
-    let ran = Running::start_unheard(command).finish().expect_code(0);
+    let ran = Running::start_without_stderr(command).finish().expect_code(0);
     assert!(ran.out.contains("\"Succeeded\""), "{}", ran.out);
 }
 
 #[test]
-fn a_namespace_is_not_pruned_from_under_what_goes_into_it() {
+fn a_namespace_is_not_pruned_before_its_contents() {
     let bench = Bench::new();
     let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: team}\n";
     bench.write(
@@ -365,7 +368,7 @@ fn a_namespace_is_not_pruned_from_under_what_goes_into_it() {
     let args = ["app.yaml", "--app", "web", "-n", "team", "--sim", "--prune"];
     bench.run(&[&["sync"][..], &args].concat()).expect_code(0);
     bench.write("app.yaml", config);
-    // The plan warns, and only `--strict` refuses it; the operation fails before it has done anything.
+    // The plan warns, and only `--strict` refuses it; the operation fails before any write.
     let plan = bench.run(&[&["plan"][..], &args].concat()).expect_code(0);
     assert!(plan.out.contains("namespace-pruned"), "{plan:?}");
     let before = bench.writes().len();

@@ -1,4 +1,4 @@
-//! Traces of a service: one for each operation, whole after kills, sent until they are taken.
+//! Traces of a service: one for each operation, complete after kills, retried until accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
@@ -8,28 +8,33 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
-use crate::mailbox::{Letter, mailbox};
+use crate::http_receiver::{ReceivedRequest, start_http_receiver};
 
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What a collector was sent of each operation: the spans by their ids.
+/// Spans by operation and id, as received by a collector.
 #[derive(Default)]
 struct Traces(BTreeMap<String, BTreeMap<String, Value>>);
 
 impl Traces {
-    fn take(&mut self, letter: &Letter) {
+    fn add(&mut self, letter: &ReceivedRequest) {
         assert!(letter.head.starts_with("post /v1/traces "), "{}", letter.head);
         for span in letter.body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap() {
             let (trace, id) = (text(&span["traceId"]), text(&span["spanId"]));
             assert_eq!((trace.len(), id.len()), (32, 16));
             let before = self.0.entry(trace).or_default().insert(id, span.clone());
-            // What is sent again is the same.
+            // Repeated spans are identical.
             assert!(before.is_none_or(|before| before == *span), "{span}");
         }
     }
 
-    /// The spans of an application's operations that were sent, as soon as there are so many operations.
-    fn of(&mut self, letters: &Receiver<Letter>, application: &str, number: usize) -> Vec<Vec<Value>> {
+    /// Returns the spans of an application's operations, once there are this many operations.
+    fn spans_of(
+        &mut self,
+        letters: &Receiver<ReceivedRequest>,
+        application: &str,
+        number: usize,
+    ) -> Vec<Vec<Value>> {
         loop {
             let is_of = |span: &&Value| attribute(span, "tidegate.application") == json!(application);
             let of = self.0.values().filter(|spans| spans.values().any(|span| is_of(&span)));
@@ -37,7 +42,7 @@ impl Traces {
             if found.len() >= number {
                 return found;
             }
-            self.take(&letters.recv_timeout(PATIENCE).unwrap());
+            self.add(&letters.recv_timeout(TIMEOUT).unwrap());
         }
     }
 }
@@ -56,7 +61,7 @@ fn nanos(span: &Value, end: &str) -> u64 {
     span[end].as_str().unwrap().parse().unwrap()
 }
 
-/// Each span as the names from the operation down to it; that each is within the one above.
+/// Returns each span as the path of names from the operation, and checks that each is within its parent.
 fn paths(spans: &[Value]) -> BTreeSet<String> {
     let by_id: BTreeMap<String, &Value> = spans.iter().map(|span| (text(&span["spanId"]), span)).collect();
     let path = |span: &Value| {
@@ -77,15 +82,15 @@ fn paths(spans: &[Value]) -> BTreeSet<String> {
     spans.iter().map(path).collect()
 }
 
-/// The operation itself.
-fn whole(spans: &[Value]) -> &Value {
+/// Returns the span of the operation.
+fn root_span(spans: &[Value]) -> &Value {
     let mut whole = spans.iter().filter(|span| span.get("parentSpanId").is_none());
     let first = whole.next().unwrap();
-    assert!(whole.next().is_none(), "one operation is one tree");
+    assert!(whole.next().is_none(), "each operation is one trace");
     first
 }
 
-/// As the example's manifests have it: a hook before, the settings in wave 0, the server in wave 1.
+/// By the manifests of the example: a hook before, the settings in wave 0, the server in wave 1.
 const BACKEND: [&str; 9] = [
     "sync",
     "sync / PreSync",
@@ -99,17 +104,17 @@ const BACKEND: [&str; 9] = [
 ];
 
 #[test]
-fn an_operation_is_one_tree_whatever_was_killed_meanwhile() {
+fn an_operation_is_one_trace_despite_kills() {
     let mut fleet = Fleet::new();
-    let (address, letters) = mailbox(&[503, 200]);
-    fleet.bench.set("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20let-traces-in");
-    fleet.bench.set("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test");
+    let (address, letters) = start_http_receiver(&[503, 200]);
+    fleet.bench.set_variable("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20let-traces-in");
+    fleet.bench.set_variable("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test");
     let endpoint = format!("http://{address}");
-    fleet.migrates_for("30s");
-    let serving = fleet.serve_with(&["--otlp", &endpoint]);
+    fleet.set_migration_duration("30s");
+    let service = fleet.serve_with(&["--otlp", &endpoint]);
     // The first trace is refused, and sent again; the backend waits for its migration meanwhile.
-    let first = letters.recv_timeout(PATIENCE).unwrap();
-    let again = letters.recv_timeout(PATIENCE).unwrap();
+    let first = letters.recv_timeout(TIMEOUT).unwrap();
+    let again = letters.recv_timeout(TIMEOUT).unwrap();
     assert_eq!(first.body, again.body);
     assert_eq!(first.header("authorization"), Some("bearer let-traces-in"));
     let resource = first.body["resourceSpans"][0]["resource"]["attributes"].as_array().unwrap();
@@ -117,21 +122,21 @@ fn an_operation_is_one_tree_whatever_was_killed_meanwhile() {
         assert!(resource.contains(&json!({"key": key, "value": {"stringValue": value}})), "{resource:?}");
     }
     let mut traces = Traces::default();
-    traces.take(&again);
-    fleet.until("backend", |app| {
+    traces.add(&again);
+    fleet.wait_until("backend", |app| {
         app["status"]["operationState"]["message"].as_str().is_some_and(|message| message.contains("migrate"))
     });
-    serving.signal("KILL");
-    serving.finish();
+    service.signal("KILL");
+    service.finish();
     let operation = fleet.bench.newest_of("backend");
-    let serving = fleet.serve_with(&["--otlp", &endpoint]);
-    let found = traces.of(&letters, "backend", 1);
+    let service = fleet.serve_with(&["--otlp", &endpoint]);
+    let found = traces.spans_of(&letters, "backend", 1);
     let [spans] = found.as_slice() else { panic!("{found:?}") };
     let mut paths = paths(spans);
-    // Whichever application is the first makes the namespace.
+    // Only the first application creates the namespace.
     paths.retain(|path| !path.contains("Namespace") && !path.contains("wave -") && path != "sync / dry run");
     assert_eq!(paths, BACKEND.map(str::to_owned).into());
-    let backend = whole(spans);
+    let backend = root_span(spans);
     assert_eq!(text(&backend["traceId"]), operation.replace('-', ""));
     for (name, value) in [
         ("tidegate.application", json!("backend")),
@@ -145,18 +150,18 @@ fn an_operation_is_one_tree_whatever_was_killed_meanwhile() {
     let commit = fleet.get("backend")["status"]["operationState"]["syncResult"]["revision"].clone();
     assert_eq!(attribute(backend, "tidegate.revision"), commit);
     assert!(spans.iter().all(|span| span.get("status").is_none()), "{spans:?}");
-    // The hook ran for as long as it is said to, though the process died meanwhile.
+    // The recorded duration of the hook is correct across the kill.
     let hook = spans.iter().find(|span| span["name"] == "hook Job").unwrap();
     let took = nanos(hook, "endTimeUnixNano") - nanos(hook, "startTimeUnixNano");
     assert!(took >= 29_000_000_000, "{hook}");
-    let ended = Fleet::end(serving);
+    let ended = Fleet::stop(service);
     assert!(!ended.err.contains("let-traces-in"), "{}", ended.err);
 }
 
 #[test]
-fn a_failure_is_an_error_of_its_task_and_of_what_it_is_part_of() {
+fn a_failure_is_an_error_of_its_task_and_its_parents() {
     let mut fleet = Fleet::new();
-    // Nobody is there: a port that was somebody's a moment ago.
+    // A recently closed port without a listener.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = nobody.local_addr().unwrap();
     drop(nobody);
@@ -164,19 +169,19 @@ fn a_failure_is_an_error_of_its_task_and_of_what_it_is_part_of() {
     fleet.commit();
     let retried = "selfHeal: true\n    retry: {limit: 1, backoff: {duration: 1s}}\n";
     fleet.replace("backend.yaml", "selfHeal: true\n", retried);
-    fleet.bench.set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("http://{address}/v1/traces"));
-    // Operations go on, and end, without the collector.
-    let serving = fleet.serve();
-    fleet.until("backend", |app| app["status"]["operationState"]["phase"] == "Failed");
-    fleet.wait(&["database", "frontend"]);
-    let ended = Fleet::end(serving);
+    fleet.bench.set_variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("http://{address}/v1/traces"));
+    // Operations continue and end without the collector.
+    let service = fleet.serve();
+    fleet.wait_until("backend", |app| app["status"]["operationState"]["phase"] == "Failed");
+    fleet.wait_until_synced(&["database", "frontend"]);
+    let ended = Fleet::stop(service);
     let told: Vec<&str> = ended.err.lines().filter(|line| line.contains(&address.to_string())).collect();
     assert_eq!(told.len(), 1, "named once: {}", ended.err);
-    let (address, letters) = mailbox(&[200]);
-    fleet.bench.set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("http://{address}/v1/traces"));
-    let serving = fleet.serve();
+    let (address, letters) = start_http_receiver(&[200]);
+    fleet.bench.set_variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("http://{address}/v1/traces"));
+    let service = fleet.serve();
     let mut traces = Traces::default();
-    let found = traces.of(&letters, "backend", 1);
+    let found = traces.spans_of(&letters, "backend", 1);
     let spans = found.first().unwrap();
     let status = |span: &Value| (span["status"]["code"].clone(), span["status"]["message"].clone());
     let said = fleet.get("backend")["status"]["operationState"].clone();
@@ -188,11 +193,11 @@ fn a_failure_is_an_error_of_its_task_and_of_what_it_is_part_of() {
         assert_eq!(attribute(hook, "tidegate.outcome"), "Failed");
     }
     assert_eq!(
-        (status(whole(spans)).0, attribute(whole(spans), "tidegate.attempts")),
+        (status(root_span(spans)).0, attribute(root_span(spans), "tidegate.attempts")),
         (json!(2), json!("2"))
     );
     assert!(named("PreSync").all(|span| status(span).0 == 2), "{spans:?}");
-    // Each attempt is told apart.
+    // Each attempt has its own span.
     for name in ["PreSync", "hook Job"] {
         let attempts: Vec<Value> = named(name).map(|span| attribute(span, "tidegate.attempt")).collect();
         assert_eq!(
@@ -202,22 +207,22 @@ fn a_failure_is_an_error_of_its_task_and_of_what_it_is_part_of() {
         );
     }
     paths(spans);
-    // Each of the others once, also those that ended while nobody was there.
+    // Each of the other operations is sent once, including operations that ended while the collector was unavailable.
     for name in ["database", "frontend"] {
-        let found = traces.of(&letters, name, 1);
-        assert_eq!(attribute(whole(found.first().unwrap()), "tidegate.outcome"), "Succeeded", "{name}");
+        let found = traces.spans_of(&letters, name, 1);
+        assert_eq!(attribute(root_span(found.first().unwrap()), "tidegate.outcome"), "Succeeded", "{name}");
     }
-    Fleet::end(serving);
-    // Who has taken them is not sent them again by the next process.
-    let serving = fleet.serve();
+    Fleet::stop(service);
+    // The next process does not repeat accepted traces.
+    let service = fleet.serve();
     fleet.bench.run(&["app", "sync", "frontend"]).expect_code(0);
     let newest = fleet.bench.newest_of("frontend").replace('-', "");
-    let next = letters.recv_timeout(PATIENCE).unwrap();
+    let next = letters.recv_timeout(TIMEOUT).unwrap();
     let mut others = Traces::default();
-    others.take(&next);
+    others.add(&next);
     assert_eq!(others.0.keys().collect::<Vec<_>>(), [&newest]);
-    Fleet::end(serving);
-    // A mistake is told before anything begins, without what may be secret.
+    Fleet::stop(service);
+    // A mistake is reported before anything starts, without secrets.
     let args = ["serve", "--sim", "--apps", "fleet", "--otlp", "http://ann:secret@collector:4318"];
     let ran = fleet.bench.run(&args).expect_code(2);
     assert!(ran.err.contains("--otlp") && !ran.err.contains("secret"), "{}", ran.err);

@@ -1,4 +1,4 @@
-//! By which marks an application knows its objects: the methods, and what changing them does.
+//! Tracking of an application's objects: the methods, and the effects of a change.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn config(name: &str) -> String {
     format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n")
 }
 
-/// What marks each ConfigMap: name, tracking id, label.
+/// Returns the marks of each ConfigMap: name, tracking id, label.
 fn marks(bench: &Bench) -> Vec<(String, Value, Value)> {
     let objects = bench.json(&["sim", "objects", "-o", "json"]);
     let configs = objects.as_array().unwrap().iter().filter(|object| object["kind"] == "ConfigMap");
@@ -29,12 +29,12 @@ fn sync(bench: &Bench, files: &str, method: &str, more: &[&str]) -> Value {
 }
 
 #[test]
-fn the_method_may_change_and_nothing_is_lost_or_touched() {
+fn a_changed_method_loses_and_touches_nothing() {
     for (before, after) in
         [("annotation", "label"), ("label", "annotation"), ("annotation", "annotation+label")]
     {
         let bench = Bench::new();
-        // Helm labels its own objects in the same way.
+        // Helm sets the same label on its own objects.
         let strange = format!("{}{}", config("chart"), config("other"))
             .replace("{name: chart}", &format!("{{name: chart, labels: {{{LABEL}: shop}}}}"));
         bench.write("strange.yaml", strange);
@@ -56,7 +56,7 @@ fn the_method_may_change_and_nothing_is_lost_or_touched() {
             .filter(|resource| resource["status"] == "Pruned")
             .map(|resource| &resource["name"])
             .collect();
-        assert_eq!(names, ["drop"], "{before} to {after}");
+        assert_eq!(names, ["drop"], "from {before} to {after}");
         let id = |name: &str, app: &str| json!(format!("{app}:/ConfigMap:default/{name}"));
         let keep = match after {
             "label" => (Value::Null, json!("shop")),
@@ -70,13 +70,13 @@ fn the_method_may_change_and_nothing_is_lost_or_touched() {
                 ("keep".to_owned(), keep.0, keep.1),
                 ("other".to_owned(), id("other", "chart"), Value::Null),
             ],
-            "{before} to {after}"
+            "from {before} to {after}"
         );
     }
 }
 
 #[test]
-fn a_resumed_operation_goes_on_by_its_method() {
+fn a_resumed_operation_keeps_its_method() {
     let bench = Bench::new();
     let gate = "tidegate.dev/gate: nobody, argocd.argoproj.io/sync-wave: '1'";
     let later =
@@ -91,21 +91,21 @@ fn a_resumed_operation_goes_on_by_its_method() {
 }
 
 #[test]
-fn names_and_keys_that_cannot_be_labels_are_refused_before_anything_is_written() {
+fn invalid_label_names_and_keys_are_refused_before_any_write() {
     let bench = Bench::new();
     bench.write("app.yaml", config("a"));
-    for (args, words) in [
+    for (args, text) in [
         (
             &["--app", "my/shop", "--tracking", "label"][..],
-            "\"my/shop\" cannot be the value of label app.kubernetes",
+            "\"my/shop\" is not a valid value of label app.kubernetes",
         ),
-        (&["--app=---", "--tracking", "annotation+label"], "cannot be the value of label"),
-        (&["--app", "shop", "--tracking-label", "a b"], "\"a b\" is not the key of a label"),
+        (&["--app=---", "--tracking", "annotation+label"], "is not a valid value of label"),
+        (&["--app", "shop", "--tracking-label", "a b"], "invalid label key \"a b\""),
         (&["--app", "shop", "--tracking", "name"], "possible values: annotation, annotation+label, label"),
     ] {
         for command in ["sync", "plan", "diff"] {
             let ran = bench.run(&[&[command, "app.yaml", "--sim"], args].concat()).expect_code(2);
-            assert!(ran.err.contains(words), "{command}: {}", ran.err);
+            assert!(ran.err.contains(text), "{command}: {}", ran.err);
         }
     }
     assert!(!bench.state().exists());
@@ -130,8 +130,8 @@ fn installations_do_not_prune_each_others_objects() {
     assert_eq!(marks(&bench).len(), 1);
 }
 
-/// The state directory as somebody else's would be: nothing in it but the cluster that both share.
-pub fn forget(bench: &Bench) {
+/// Deletes the state directory except for the simulated cluster, as if another user shared it.
+pub fn delete_state(bench: &Bench) {
     for entry in std::fs::read_dir(bench.state()).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {
@@ -150,15 +150,15 @@ fn team(name: &str) -> String {
 }
 
 #[test]
-fn another_team_with_an_application_of_the_same_name_loses_nothing() {
+fn a_namesake_application_of_another_team_loses_nothing() {
     let bench = Bench::new();
     bench.write("ta.yaml", team("a"));
     bench.write("tb.yaml", team("b"));
     bench.run(&["sync", "ta.yaml", "--app", "web", "-n", "team-a", "--sim"]).expect_code(0);
-    forget(&bench);
+    delete_state(&bench);
     let of_b = ["tb.yaml", "--app", "web", "-n", "team-b", "--sim"];
     let names = |bench: &Bench| marks(bench).into_iter().map(|(name, ..)| name).collect::<Vec<_>>();
-    // The plan, the comparison and the sync say the same.
+    // The plan, the comparison and the sync agree.
     let planned = bench.json(&[&["plan", "--prune", "-o", "json"][..], &of_b].concat());
     let tasks: Vec<&Value> = planned["waves"]
         .as_array()
@@ -166,7 +166,8 @@ fn another_team_with_an_application_of_the_same_name_loses_nothing() {
         .iter()
         .flat_map(|wave| wave["tasks"].as_array().unwrap())
         .collect();
-    let elsewhere: Vec<&Value> = tasks.into_iter().filter(|task| task["foundElsewhere"] == true).collect();
+    let elsewhere: Vec<&Value> =
+        tasks.into_iter().filter(|task| task["isOwnershipUncertain"] == true).collect();
     assert_eq!(elsewhere.len(), 2, "{planned}");
     assert!(elsewhere.iter().all(|task| task["action"] == "prune-skipped"), "{planned}");
     assert_eq!(planned["warnings"][0]["code"], "found-elsewhere");
@@ -184,26 +185,26 @@ fn another_team_with_an_application_of_the_same_name_loses_nothing() {
     bench.run(&[&["diff"][..], &of_b].concat()).expect_code(0);
     let deletions = bench.writes().into_iter().filter(|write| write["verb"] == "delete").count();
     assert_eq!(deletions, 0);
-    // Taken in on purpose.
+    // Explicitly adopted.
     bench.run(&[&["sync", "--prune", "--adopt"][..], &of_b].concat()).expect_code(0);
     assert_eq!(names(&bench), ["conf-b"]);
     bench.run(&[&["plan", "--prune", "--strict"][..], &of_b].concat()).expect_code(0);
 }
 
 #[test]
-fn the_id_of_an_installation_makes_what_is_found_elsewhere_its_own() {
+fn an_installation_id_takes_over_objects_found_elsewhere() {
     let bench = Bench::new();
     bench.write("ta.yaml", team("a"));
     bench.write("tb.yaml", team("b"));
     for (file, namespace, id) in [("ta.yaml", "team-a", "blue"), ("tb.yaml", "team-b", "green")] {
         let place = ["--app", "web", "-n", namespace, "--sim", "--installation-id", id];
         if bench.state().exists() {
-            forget(&bench);
+            delete_state(&bench);
         }
         bench.run(&[&["sync", file, "--prune", "--strict"][..], &place].concat()).expect_code(0);
     }
     assert_eq!(marks(&bench).len(), 2);
-    forget(&bench);
+    delete_state(&bench);
     bench.write("tc.yaml", team("c"));
     let place = ["--app", "web", "-n", "team-c", "--sim", "--installation-id", "blue"];
     bench.run(&[&["sync", "tc.yaml", "--prune", "--strict"][..], &place].concat()).expect_code(0);
@@ -212,18 +213,18 @@ fn the_id_of_an_installation_makes_what_is_found_elsewhere_its_own() {
 }
 
 #[test]
-fn adopting_is_recorded_with_the_operation() {
+fn adoption_is_recorded_with_the_operation() {
     let bench = Bench::new();
     bench.write("ta.yaml", team("a"));
     bench.run(&["sync", "ta.yaml", "--app", "web", "-n", "team-a", "--sim"]).expect_code(0);
-    forget(&bench);
+    delete_state(&bench);
     bench.write("tb.yaml", team("b"));
     let args = ["sync", "tb.yaml", "--app", "web", "-n", "team-b", "--sim", "--adopt"];
     bench.run(&args).expect_code(0);
     let log = bench.json(&["ops", "log", &bench.newest(), "-o", "json"]);
-    let accepted = log.as_array().unwrap().iter().find(|fact| fact["kind"] == "accepted").unwrap();
+    let accepted = log.as_array().unwrap().iter().find(|event| event["kind"] == "accepted").unwrap();
     assert_eq!(accepted["details"]["adopt"], true, "{accepted}");
-    // What was adopted once is the application's.
+    // An adopted object belongs to the application.
     bench.run(&["sync", "tb.yaml", "--app", "web", "-n", "team-b", "--sim", "--prune"]).expect_code(0);
     assert_eq!(marks(&bench).len(), 1);
 }

@@ -1,5 +1,4 @@
-//! Pushes that a server tells of: synced at once, and by those alone whom they are about. Nobody looks at the repository
-//! otherwise.
+//! Webhooks of pushes: an immediate sync of only the affected applications. Polling is disabled.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,14 +11,14 @@ use crate::fleet::Fleet;
 
 const TOKEN: &str = "hunter2-of-the-webhook";
 
-struct Hooked {
+struct WebhookService {
     fleet: Fleet,
     address: String,
-    serving: Running,
+    service: Running,
 }
 
-/// Tells of an event of GitLab; the answer.
-fn tell(address: &str, event: &str, token: &str, body: &str) -> (u16, Value) {
+/// Sends an event of GitLab; returns the response.
+fn send_event(address: &str, event: &str, token: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
     write!(
@@ -34,7 +33,7 @@ fn tell(address: &str, event: &str, token: &str, body: &str) -> (u16, Value) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
 }
 
-impl Hooked {
+impl WebhookService {
     fn serve() -> Self {
         let fleet = Fleet::new();
         for name in ["backend", "database", "frontend"] {
@@ -42,28 +41,28 @@ impl Hooked {
             let paths = "  annotations:\n    argocd.argoproj.io/manifest-generate-paths: .;/shared\n";
             fleet.replace(&format!("{name}.yaml"), labels, &format!("{labels}{paths}"));
         }
-        fleet.bench.write_closed("hooks", format!("webhook.gitlab.secret: {TOKEN}\n"));
+        fleet.bench.write_private("hooks", format!("webhook.gitlab.secret: {TOKEN}\n"));
         let options = ["--refresh-every", "0s", "--listen", "0", "--webhook-secrets", "hooks"];
-        let mut serving = fleet.bench.start(&[&["serve", "--sim", "--apps", "fleet"], &options[..]].concat());
-        let address = serving.await_api();
-        serving.await_line("serving 3 applications");
-        fleet.wait(&[]);
-        Self { fleet, address, serving }
+        let mut service = fleet.bench.start(&[&["serve", "--sim", "--apps", "fleet"], &options[..]].concat());
+        let address = service.wait_for_api();
+        service.wait_for_line("managing 3 applications");
+        fleet.wait_until_synced(&[]);
+        Self { fleet, address, service }
     }
 
-    /// Tells of a push; the answer.
-    fn tell(&self, token: &str, body: &str) -> (u16, Value) {
-        tell(&self.address, "Push Hook", token, body)
+    /// Sends a push event; returns the response.
+    fn send_push_event(&self, token: &str, body: &str) -> (u16, Value) {
+        send_event(&self.address, "Push Hook", token, body)
     }
 
-    /// A push to a branch, of one commit with these files: how many applications it is about.
+    /// Sends a push to a branch, of one commit with these files; returns the number of affected applications.
     fn push(&self, branch: &str, files: &[&str]) -> u64 {
         let body = json!({
             "object_kind": "push", "ref": format!("refs/heads/{branch}"), "before": "1".repeat(40),
             "project": {"web_url": "./repo", "default_branch": "main"},
             "commits": [{"added": files, "modified": [], "removed": []}], "total_commits_count": 1,
         });
-        let (status, told) = self.tell(TOKEN, &body.to_string());
+        let (status, told) = self.send_push_event(TOKEN, &body.to_string());
         assert_eq!((status, &told["event"]), (202, &json!("Push Hook")), "{told}");
         told["applications"].as_u64().unwrap()
     }
@@ -74,47 +73,47 @@ impl Hooked {
 }
 
 #[test]
-fn a_push_is_synced_at_once_by_those_it_is_about() {
-    let hooked = Hooked::serve();
+fn a_push_is_synced_at_once_by_affected_applications() {
+    let hooked = WebhookService::serve();
     let fleet = &hooked.fleet;
     let before = hooked.revision("frontend");
     fleet.replace("repo/frontend/frontend.yaml", "replicas: 2", "replicas: 3");
     fleet.commit();
-    // What is about others, or is nobody's whom it is believed of, changes nothing.
+    // Pushes to other branches or files, and unauthenticated events, have no effect.
     assert_eq!(hooked.push("other", &["frontend/frontend.yaml"]), 0);
     assert_eq!(hooked.push("main", &["docs/readme.md", "frontend-2/a.yaml"]), 0);
     let body = json!({"ref": "refs/heads/main", "before": "1".repeat(40), "project": {"web_url": "./other"}});
     assert_eq!(
-        hooked.tell(TOKEN, &body.to_string()),
+        hooked.send_push_event(TOKEN, &body.to_string()),
         (202, json!({"event": "Push Hook", "applications": 0}))
     );
     let repo = body.to_string().replace("./other", "./repo");
-    let (status, refused) = hooked.tell("somebody-else", &repo);
+    let (status, refused) = hooked.send_push_event("somebody-else", &repo);
     assert_eq!((status, &refused["code"]), (401, &json!("unauthorized")));
     for body in ["{", "{\"ref\": 1}", "[]"] {
-        assert_eq!(hooked.tell(TOKEN, body).0, 400, "{body}");
+        assert_eq!(hooked.send_push_event(TOKEN, body).0, 400, "{body}");
     }
     assert_eq!(hooked.revision("frontend"), before);
-    // What is about one is synced by it.
+    // A relevant push syncs one application.
     let writes = fleet.bench.writes().len();
     assert_eq!(hooked.push("main", &["frontend/frontend.yaml", "docs/readme.md"]), 1);
     let is_written = |number: &usize| *number > writes;
     std::iter::repeat_with(|| fleet.bench.writes().len()).take(3000).find(is_written).unwrap();
-    let synced = fleet.until("frontend", |app| app["status"]["sync"]["revision"] != before);
+    let synced = fleet.wait_until("frontend", |app| app["status"]["sync"]["revision"] != before);
     let after = &synced["status"]["sync"]["revision"];
-    fleet.wait(&["frontend"]);
+    fleet.wait_until_synced(&["frontend"]);
     assert_eq!(hooked.revision("backend"), before, "it was not compared");
-    // What all have in common, and where nobody says what has changed, is about all.
+    // Common files, and pushes without a list of files, affect all.
     assert_eq!(hooked.push("main", &["shared/a.yaml"]), 3);
     for name in ["backend", "database"] {
-        fleet.until(name, |app| app["status"]["sync"]["revision"] == *after);
+        fleet.wait_until(name, |app| app["status"]["sync"]["revision"] == *after);
     }
     assert_eq!(hooked.push("main", &[]), 3);
-    let ended = Fleet::end(hooked.serving);
+    let ended = Fleet::stop(hooked.service);
     assert!(!ended.err.contains(TOKEN), "{}", ended.err);
 }
 
-/// A set of merge requests, which are not asked for again by themselves within half an hour.
+/// An ApplicationSet of merge requests, with a polling interval of half an hour.
 const PREVIEWS: &str = "
 apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet
@@ -138,15 +137,15 @@ fn merge_requests(numbers: &[u64]) -> Page {
             "author": {"username": "ann"}, "labels": [], "sha": "7b5c3cc8be40ee161ae89a06bba6229da1032a0c",
         })
     };
-    Page::of(json!(numbers.iter().map(one).collect::<Vec<_>>()).to_string())
+    Page::with_body(json!(numbers.iter().map(one).collect::<Vec<_>>()).to_string())
 }
 
 #[test]
-fn generators_are_asked_again_by_events_of_their_repository_alone() {
+fn generators_refresh_only_on_events_of_their_repository() {
     let gitlab = WebServer::start();
     let path = |project: &str| format!("/api/v4/projects/org%2F{project}/merge_requests?per_page=100");
     for project in ["shop", "other"] {
-        gitlab.put(&path(project), merge_requests(&[1]));
+        gitlab.add_page(&path(project), merge_requests(&[1]));
     }
     let bench = Bench::new();
     bench.write("apps/repo/web/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\n");
@@ -159,11 +158,11 @@ fn generators_are_asked_again_by_events_of_their_repository_alone() {
         let text = PREVIEWS.replace("NAME", name).replace("GENERATOR", &generator);
         bench.write(&format!("apps/{name}.yaml"), text);
     }
-    bench.write_closed("hooks", format!("webhook.gitlab.secret: {TOKEN}\n"));
+    bench.write_private("hooks", format!("webhook.gitlab.secret: {TOKEN}\n"));
     let options = ["--refresh-every", "0s", "--listen", "0", "--webhook-secrets", "hooks"];
-    let mut serving = bench.start(&[&["serve", "--sim", "--apps", "apps"], &options[..]].concat());
-    let address = serving.await_api();
-    serving.await_line("serving");
+    let mut service = bench.start(&[&["serve", "--sim", "--apps", "apps"], &options[..]].concat());
+    let address = service.wait_for_api();
+    service.wait_for_line("managing");
     let names = || -> Vec<String> {
         let all = bench.json(&["app", "list", "-o", "json"]);
         let all = all["items"].as_array().unwrap().iter();
@@ -171,28 +170,31 @@ fn generators_are_asked_again_by_events_of_their_repository_alone() {
     };
     let until = |expected: &[&str]| {
         let is_met = std::iter::repeat_with(names).take(3000).any(|names| names == expected);
-        assert!(is_met, "{:?} where {expected:?} was expected", names());
+        assert!(is_met, "expected {expected:?}, got {:?}", names());
     };
     until(&["other-1", "shop-1"]);
-    gitlab.put(&path("shop"), merge_requests(&[1, 2]));
-    gitlab.put(&path("other"), merge_requests(&[1, 3]));
-    gitlab.paths();
+    gitlab.add_page(&path("shop"), merge_requests(&[1, 2]));
+    gitlab.add_page(&path("other"), merge_requests(&[1, 3]));
+    gitlab.requested_paths();
     let opened = |project: &str, action: &str| {
         let body = json!({
             "object_kind": "merge_request", "object_attributes": {"iid": 2, "action": action},
             "project": {"id": 1, "web_url": format!("https://example.com/org/{project}"), "path_with_namespace": format!("org/{project}")},
         });
-        let (status, told) = tell(&address, "Merge Request Hook", TOKEN, &body.to_string());
+        let (status, told) = send_event(&address, "Merge Request Hook", TOKEN, &body.to_string());
         assert_eq!((status, &told["event"]), (202, &json!("Merge Request Hook")), "{told}");
     };
-    // What nobody asks for, and what makes no other list.
+    // Irrelevant events, and events that don't change the list.
     opened("third", "open");
     opened("other", "approved");
     opened("shop", "open");
     until(&["other-1", "shop-1", "shop-2"]);
-    let asked = gitlab.paths();
-    assert!(!asked.is_empty() && asked.iter().all(|asked| *asked == path("shop")), "{asked:?}");
+    let audit_events = gitlab.requested_paths();
+    assert!(
+        !audit_events.is_empty() && audit_events.iter().all(|audit_events| *audit_events == path("shop")),
+        "{audit_events:?}"
+    );
     opened("other", "open");
     until(&["other-1", "other-3", "shop-1", "shop-2"]);
-    Fleet::end(serving);
+    Fleet::stop(service);
 }

@@ -1,12 +1,12 @@
-//! Wrong input of every kind, as authors of repositories and resources, and disks, may give it: it is refused, or does as it
-//! says, and nothing panics, works without end or takes memory without bounds. `just fuzz` tries more of it.
+//! Invalid input of every kind from authors of repositories and resources, or from disks: it must be rejected
+//! or processed, without panics, hangs or unlimited memory. `just fuzz` tries more of it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     missing_docs,
-    reason = "tests stop at the first surprise"
+    reason = "tests may panic"
 )]
 
 mod manifests;
@@ -17,7 +17,7 @@ mod windows;
 
 use tidegate_model::Timestamp;
 
-/// When everything happens.
+/// Returns the fixed time of all tests.
 fn now() -> Timestamp {
     Timestamp::from_millis(1_795_253_400_000)
 }

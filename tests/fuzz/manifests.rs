@@ -1,4 +1,4 @@
-//! Manifests, read and planned.
+//! Parsing and planning of manifests.
 
 use std::collections::BTreeSet;
 
@@ -71,11 +71,11 @@ const WORDS: [&str; 20] = [
 #[test]
 fn fuzz_manifests() {
     let (known, terminating, discovery) = (BTreeSet::new(), BTreeSet::new(), Discovery::default());
-    fuzz::bytes("manifests", &[SHOP, CUSTOM], &WORDS, |input| {
+    fuzz::fuzz_bytes("manifests", &[SHOP, CUSTOM], &WORDS, |input| {
         let limits = Limits::default();
         let all = parse("a.yaml", input, &limits);
         let (targets, errors) = parse_each("a.yaml", input, &limits);
-        assert_eq!(all.is_ok(), errors.is_empty(), "both say whether something is wrong");
+        assert_eq!(all.is_ok(), errors.is_empty(), "both parsers agree on errors");
         for error in &errors {
             assert!(!error.to_string().is_empty());
         }
@@ -87,13 +87,13 @@ fn fuzz_manifests() {
                 started_at: now(),
                 targets: targets.to_vec(),
                 live: &[],
-                known: &known,
-                unchanged: &known,
-                terminating: &terminating,
+                inventory: &known,
+                unchanged_hooks: &known,
+                terminating_namespaces: &terminating,
                 discovery: &discovery,
-                offline: true,
+                is_offline: true,
             })
         };
-        assert_eq!(planned(&targets), planned(&targets), "the same input gives the same plan");
+        assert_eq!(planned(&targets), planned(&targets), "planning is deterministic");
     });
 }

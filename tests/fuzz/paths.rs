@@ -1,14 +1,14 @@
-//! What a repository and its paths are called.
+//! Names of repositories and their paths.
 
 use std::path::Path;
 
-use tidegate_application::pushes::Push;
+use tidegate_application::push_events::PushEvent;
 use tidegate_model::Glob;
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
-use tidegate_source::{Address, Making, Repositories, allows, commit_folder, is_touched};
+use tidegate_source::{Address, RenderInputs, Repositories, allows, commit_folder, is_affected};
 use tidegate_testkit::fuzz;
 
-/// The lines of an input; empty where there are no more.
+/// Returns the lines of an input; empty after the last.
 fn lines<const N: usize>(input: &[u8]) -> [String; N] {
     let text = String::from_utf8_lossy(input);
     let mut lines = text.split('\n');
@@ -22,15 +22,15 @@ fn fuzz_generate_paths() {
         b"/[a-c]*/[^x]?\\*;;\n\nb1/c*\n/",
         b"************a;[[]]]][-];[z-a]\na\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaab\n\\",
     ];
-    fuzz::bytes("generate-paths", &seeds, &["*", "?", "[^", "-]", ";", "\n"], |input| {
+    fuzz::fuzz_bytes("generate-paths", &seeds, &["*", "?", "[^", "-]", ";", "\n"], |input| {
         let [paths, folder, first, second] = lines(input);
-        let all = is_touched(&paths, &folder, [first.as_str(), second.as_str()]);
-        let either = [&first, &second].map(|file| is_touched(&paths, &folder, [file.as_str()]));
-        assert_eq!(all, either.contains(&true), "each file counts by itself");
+        let all = is_affected(&paths, &folder, [first.as_str(), second.as_str()]);
+        let either = [&first, &second].map(|file| is_affected(&paths, &folder, [file.as_str()]));
+        assert_eq!(all, either.contains(&true), "files match independently");
         if let Ok(glob) = Glob::parse(&paths) {
             glob.matches(&first);
         }
-        if let Ok(glob) = Glob::between(&paths, '/') {
+        if let Ok(glob) = Glob::with_separator(&paths, '/') {
             glob.matches(&first);
         }
     });
@@ -45,7 +45,7 @@ fn fuzz_addresses_and_revisions() {
         b"file://localhost/srv/repo\nv18446744073709551615.0.0\n*",
         b"../repo\nHEAD~3\n!=1",
     ];
-    fuzz::bytes("addresses", &seeds, &["://", "@", ":", "%2e%2e", "||", " - ", ">="], |input| {
+    fuzz::fuzz_bytes("addresses", &seeds, &["://", "@", ":", "%2e%2e", "||", " - ", ">="], |input| {
         let [url, version, constraint] = lines(input);
         if let Ok(address) = Address::parse(&url, Path::new("/apps")) {
             let shown = address.to_string();
@@ -53,13 +53,13 @@ fn fuzz_addresses_and_revisions() {
             assert!(!shown.is_empty());
         }
         let source = ApplicationSource { repo_url: url.clone(), ..ApplicationSource::default() };
-        let push = Push::to([url.as_str(), version.as_str()]).of(&version, true);
+        let push = PushEvent::new([url.as_str(), version.as_str()]).with_ref(&version, true);
         push.is_to(&source);
-        push.moves(&constraint, allows);
+        push.can_move(&constraint, allows);
     });
 }
 
-/// Whatever a path is, nothing is read outside of the repository.
+/// Regardless of the path, no file outside of the repository may be read.
 #[test]
 fn fuzz_git_paths() {
     let folder = tempfile::tempdir().unwrap();
@@ -78,13 +78,13 @@ fn fuzz_git_paths() {
     let repository = repositories.open("./repo", folder.path()).unwrap();
     let seeds: [&[u8]; 3] =
         [b"apps/shop\n{a,deep/b}.*\n*.txt", b"./apps/../apps/up\n**\n", b"apps/loop/x\n[!a]\n{"];
-    fuzz::bytes("git-paths", &seeds, &["outside.yaml", ".git", "apps/up/", "{a,", "/**/"], |input| {
+    fuzz::fuzz_bytes("git-paths", &seeds, &["outside.yaml", ".git", "apps/up/", "{a,", "/**/"], |input| {
         let [path, include, exclude] = lines(input);
         let directory = DirectorySource { recurse: true, include, exclude, ..DirectorySource::default() };
         let source =
             ApplicationSource { path, directory: Some(Box::new(directory)), ..ApplicationSource::default() };
-        let making = Making::default();
-        let Ok(located) = repository.locate(&source, &commit, &making) else { return };
+        let making = RenderInputs::default();
+        let Ok(located) = repository.locate_manifests(&source, &commit, &making) else { return };
         for file in repository.read(&located, &making).unwrap_or_default() {
             assert!(!String::from_utf8_lossy(&file.content).contains("nobody"), "{}", file.path);
         }

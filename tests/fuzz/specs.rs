@@ -1,18 +1,18 @@
-//! Specifications of Applications, projects and ApplicationSets: what people write into resources.
+//! Specifications of Applications, projects and ApplicationSets, as users write them into resources.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_application::automation;
+use tidegate_application::automated_sync;
 use tidegate_application::operation;
 use tidegate_application::project;
-use tidegate_application::refresh::{self, Level};
+use tidegate_application::refresh::{self, RefreshLevel};
 use tidegate_application::sources::Sources;
-use tidegate_application::windows::Windows;
+use tidegate_application::sync_windows::SyncWindows;
 use tidegate_application::{comparison, credentials, deletion, dependencies};
-use tidegate_generate::{NoWorld, Options, generate};
+use tidegate_generate::{NoInputs, Options, generate};
 use tidegate_model::argo::{AppProject, Application, ApplicationSet};
-use tidegate_model::{DeployTarget, Destination, Mandate, ObjectKey, Zone};
+use tidegate_model::{DeployTarget, Destination, ObjectKey, ProjectPolicy, TimeZoneRules};
 use tidegate_source::Repositories;
 use tidegate_testkit::fuzz;
 
@@ -61,7 +61,7 @@ fn application() -> Value {
     })
 }
 
-fn several() -> Value {
+fn multi_source_application() -> Value {
     let mut several = application();
     let source = several["spec"].as_object_mut().unwrap().remove("source").unwrap();
     several["spec"]["sources"] =
@@ -72,37 +72,40 @@ fn several() -> Value {
 
 #[test]
 fn fuzz_applications() {
-    let words =
+    let text =
         ["argocd.argoproj.io/skip-reconcile", "5m5", "$values/a", "Healthy", "999999999999h", "metadata"];
     let repositories = Repositories::default();
-    fuzz::documents("applications", &[application(), several()], &words, |document| {
+    fuzz::fuzz_documents("applications", &[application(), multi_source_application()], &text, |document| {
         let Ok(read) = serde_json::from_value::<Application>(document.clone()) else { return };
         let again = serde_json::from_value::<Application>(serde_json::to_value(&read).unwrap()).unwrap();
-        assert_eq!(again, read, "what is written is read as the same");
-        let shown = serde_json::to_string(&credentials::shown(&read)).unwrap();
+        assert_eq!(again, read, "serialization round-trips");
+        let shown = serde_json::to_string(&credentials::application_without_credentials(&read)).unwrap();
         assert!(shown.len() <= 4 << 20);
         read.unknown_fields();
-        dependencies::of(&read);
-        let project = project::permissive();
-        let windows = Windows::of(&project, &read.metadata.name, &DeployTarget::default(), |_| Ok(Zone::UTC));
-        refresh::needed(&read, Some(Level::Recent), now(), Duration::from_secs(180));
+        dependencies::dependencies_of(&read);
+        let project = project::permissive_project();
+        let windows =
+            SyncWindows::for_application(&project, &read.metadata.name, &DeployTarget::default(), |_| {
+                Ok(TimeZoneRules::UTC)
+            });
+        refresh::due_refresh(&read, Some(RefreshLevel::Recent), now(), Duration::from_secs(180));
         let mut app = read.clone();
-        automation::renew(&mut app, now());
-        automation::take_in(&mut app, &windows, now());
-        deletion::take_in(&mut app, true, now());
-        comparison::refuse(&mut app, "it is wrong".to_owned(), now());
-        operation::comparison(&read, Destination::Simulated, "shop".to_owned());
+        automated_sync::update_waiting_operation(&mut app, now());
+        automated_sync::apply_comparison(&mut app, &windows, now());
+        deletion::decide_deletion(&mut app, true, now());
+        comparison::record_invalid_spec(&mut app, "it is wrong".to_owned(), now());
+        operation::comparison_request(&read, Destination::Simulated, "shop".to_owned());
         let asked = read.operation.clone().unwrap_or_default();
         let place = || (Destination::Simulated, "shop".to_owned());
-        if let Ok(sources) = operation::sources(&read, &asked)
-            && let Ok(revisions) = operation::revisions(&asked, &sources)
+        if let Ok(sources) = operation::operation_sources(&read, &asked)
+            && let Ok(revisions) = operation::operation_revisions(&asked, &sources)
         {
-            drop(operation::request(&read, &asked, place(), &revisions));
+            drop(operation::sync_request(&read, &asked, place(), &revisions));
         }
-        drop(operation::rollback(&read, None, true));
-        drop(deletion::request(&read, &asked, place()));
-        for source in Sources::of(&read).all() {
-            // Nothing is asked of anybody: these are names only.
+        drop(operation::rollback_operation(&read, None, true));
+        drop(deletion::deletion_request(&read, &asked, place()));
+        for source in Sources::from_application(&read).as_slice() {
+            // No requests are sent: these are only names.
             drop(repositories.origin(source, std::path::Path::new("/apps")));
         }
     });
@@ -130,8 +133,8 @@ fn fuzz_projects() {
             "roles": [{"name": "a", "policies": ["p, a"], "jwtTokens": [{"iat": 1}]}],
         },
     });
-    let words = ["/(a+)+$/", "/[/", "{a,b", "[!-]", "@every 1s", "*/1", "!", "24h"];
-    fuzz::documents("projects", &[seed], &words, |document| {
+    let text = ["/(a+)+$/", "/[/", "{a,b", "[!-]", "@every 1s", "*/1", "!", "24h"];
+    fuzz::fuzz_documents("projects", &[seed], &text, |document| {
         let Ok(project) = serde_json::from_value::<AppProject>(document.clone()) else { return };
         project.unknown_fields();
         let target = DeployTarget {
@@ -141,16 +144,17 @@ fn fuzz_projects() {
             namespace: "shop-a".to_owned(),
         };
         let repositories = vec!["https://example.com/shop".to_owned()];
-        let mandate = Mandate { target: target.clone(), repositories, ..Mandate::default() };
-        let permitted = project::check(&project, &mandate, "argocd");
+        let mandate = ProjectPolicy { target: target.clone(), repositories, ..ProjectPolicy::default() };
+        let permitted = project::check_operation(&project, &mandate, "argocd");
         let namespaced = [None, Some(true), Some(false)];
         for namespaced in namespaced {
             let key = ObjectKey::new("apps", "Deployment", "shop-a", "web");
             drop(project::check_object(&project, &target, &key, namespaced));
         }
-        Windows::of(&project, "shop-prod", &target, |_| Ok(Zone::UTC)).held(true, now());
+        SyncWindows::for_application(&project, "shop-prod", &target, |_| Ok(TimeZoneRules::UTC))
+            .find_hold(true, now());
         if project.spec.destinations.is_empty() {
-            assert!(permitted.is_err(), "who names no destination permits none");
+            assert!(permitted.is_err(), "a project without destinations permits none");
         }
     });
 }
@@ -193,7 +197,7 @@ fn fuzz_application_sets() {
             &template,
         ),
     ];
-    let words = [
+    let text = [
         "{{ range $i, $e := until 100000 }}{{ $e }}{{ end }}",
         "{{ define \"a\" }}{{ template \"a\" . }}{{ end }}{{ template \"a\" . }}",
         "{{ repeat 1000000 \"aaaaaaaaaa\" }}",
@@ -203,15 +207,15 @@ fn fuzz_application_sets() {
         "{{ index . 0 }}",
         "[[{{.",
     ];
-    fuzz::documents("application-sets", &seeds, &words, |document| {
+    fuzz::fuzz_documents("application-sets", &seeds, &text, |document| {
         let Ok(set) = serde_json::from_value::<ApplicationSet>(document.clone()) else { return };
         set.unknown_fields();
-        let made = generate(&set, &mut NoWorld, &Options { new_globbing: true, now: Some(0) });
-        let again = generate(&set, &mut NoWorld, &Options { new_globbing: true, now: Some(0) });
+        let made = generate(&set, &mut NoInputs, &Options { new_globbing: true, now: Some(0) });
+        let again = generate(&set, &mut NoInputs, &Options { new_globbing: true, now: Some(0) });
         match (made, again) {
-            (Ok(made), Ok(again)) => assert_eq!(made, again, "the same set makes the same"),
+            (Ok(made), Ok(again)) => assert_eq!(made, again, "generation is deterministic"),
             (Err(errors), Err(_)) => assert!(!errors.to_string().is_empty()),
-            _ => panic!("the same set makes the same"),
+            _ => panic!("generation is deterministic"),
         }
     });
 }

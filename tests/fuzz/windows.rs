@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tidegate_model::{Opened, Window, WindowKind, Zone, blocked, changes_in};
+use tidegate_model::{ParsedWindow, TimeZoneRules, Window, WindowKind, find_block, next_window_change};
 use tidegate_testkit::fuzz;
 
 use crate::now;
 
-/// The rules of Berlin, also where this machine has no database of time zones.
+/// The rules of Berlin, independent of a time zone database on this machine.
 const RULE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
 
 #[test]
@@ -21,7 +21,7 @@ fn fuzz_windows() {
     ];
     let words =
         ["@daily", "@reboot", "*/0", "60", "L", "#2", "-", ",", "59/59", "2562047h", "1ns", "h", "\n"];
-    fuzz::bytes("windows", &seeds, &words, |input| {
+    fuzz::fuzz_bytes("windows", &seeds, &words, |input| {
         let text = String::from_utf8_lossy(input);
         let mut lines = text.split('\n').map(str::to_owned);
         let mut next = || lines.next().unwrap_or_default();
@@ -36,17 +36,17 @@ fn fuzz_windows() {
             description: String::new(),
         };
         let zone = |name: &str| match name {
-            "Europe/Berlin" => Zone::of_rule(RULE),
-            other => Zone::of_rule(other),
+            "Europe/Berlin" => TimeZoneRules::from_posix_rule(RULE),
+            other => TimeZoneRules::from_posix_rule(other),
         };
-        let read = |kind| Opened::of(&window(kind), zone);
+        let read = |kind| ParsedWindow::parse(&window(kind), zone);
         let (Ok(allow), Ok(deny)) = (read(WindowKind::Allow), read(WindowKind::Deny)) else { return };
         for days in [0, 30, 130, 400] {
             let at = now() + Duration::from_secs(86_400 * days);
-            let is_denied = blocked(std::slice::from_ref(&deny), false, None, at).is_some();
-            let is_allowed = blocked(std::slice::from_ref(&allow), false, None, at).is_none();
-            assert_eq!(is_denied, is_allowed, "it is open for both or for none: {text:?}");
-            changes_in(&[allow.clone(), deny.clone()], at);
+            let is_denied = find_block(std::slice::from_ref(&deny), false, None, at).is_some();
+            let is_allowed = find_block(std::slice::from_ref(&allow), false, None, at).is_none();
+            assert_eq!(is_denied, is_allowed, "allow and deny windows agree: {text:?}");
+            next_window_change(&[allow.clone(), deny.clone()], at);
         }
     });
 }

@@ -1,4 +1,4 @@
-//! What the provider signs with: keys that are made in the test, by other libraries than the service has.
+//! Signing keys of the provider, created in the test by libraries other than the service's.
 
 use std::sync::OnceLock;
 
@@ -14,25 +14,25 @@ use rsa::pkcs1::EncodeRsaPrivateKey as _;
 use rsa::rand_core::OsRng;
 use serde_json::{Value, json};
 
-/// What a token is signed with.
+/// Signature of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "not all tests have it misbehave")]
+#[allow(dead_code, reason = "not all tests simulate failures")]
 pub enum Signs {
     Rsa,
     Ec,
-    /// A key on the same curve that is not in the set.
+    /// A key on the same curve that is not in the key set.
     OtherEc,
-    /// The right key, and what is signed is changed afterwards.
+    /// The right key, with a change of the content after signing.
     Changed,
-    /// Nothing at all: `alg` is `none`.
+    /// No signature: `alg` is `none`.
     None,
-    /// As if the public key, which everybody has, were a secret.
+    /// Signed with the public key as if it were a shared secret.
     WithPublicKey,
-    /// An algorithm that nobody knows.
+    /// An unknown algorithm.
     Unknown,
-    /// It asks for something to be understood that is not known.
+    /// A critical header with an unknown extension.
     Critical,
-    /// It is no token.
+    /// Not a token.
     Garbage,
 }
 
@@ -59,14 +59,14 @@ fn base64(bytes: &[u8]) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A word that nobody guesses.
+/// Returns an unguessable word.
 pub fn random() -> String {
     let mut bytes = [0; 24];
     SystemRandom::new().fill(&mut bytes).unwrap();
     base64(&bytes)
 }
 
-/// A public key of the set, by its id. Those that mean nothing to the service are there as well.
+/// Returns a public key of the set, by its id. Includes keys that are useless for the service.
 pub fn public(kid: &str) -> Value {
     let on_curve = |key: &EcdsaKeyPair| {
         let point = key.public_key().as_ref();
@@ -95,7 +95,7 @@ pub fn public(kid: &str) -> Value {
 }
 
 impl Signs {
-    /// A token that says this.
+    /// Returns a token with these claims.
     pub fn token(self, kid: Option<&str>, claims: &Value) -> String {
         let algorithm = match self {
             Self::Rsa | Self::Changed | Self::Critical => "RS256",

@@ -1,7 +1,8 @@
-//! A small OpenID provider on this machine, which signs with keys of its own and can be told to misbehave.
+//! A small OpenID provider on this machine, with its own signing keys and configurable misbehavior.
 //!
-//! It is written from the specifications and shares nothing with the service: it signs with another library than the one that
-//! the service checks with, and itself checks the verifier, the redirect URI, the client and that a code counts once.
+//! It is written from the specifications and doesn't share code with the service: it signs with a different library
+//! than the service uses for verification. It checks the verifier, the redirect URI, the client, and that a code is
+//! used once.
 
 mod keys;
 
@@ -23,48 +24,48 @@ pub const CLIENT: &str = "tidegate";
 pub const SECRET: &str = "only the client and the provider know this: 100%";
 pub const CONFIGURATION: &str = "/.well-known/openid-configuration";
 
-/// What an endpoint does instead of what it should.
+/// Misbehavior of an endpoint.
 #[derive(Clone, Debug)]
-#[allow(dead_code, reason = "not all tests have it misbehave")]
-pub enum Instead {
-    /// Answers with this.
+#[allow(dead_code, reason = "not all tests simulate failures")]
+pub enum EndpointFault {
+    /// Responds with this status and body.
     Status(u16, &'static str),
-    /// Sends on to another address, where everything is as it should be.
+    /// Redirects to another address, which behaves correctly.
     Elsewhere,
-    /// Answers without end.
+    /// Sends an endless response.
     Endless,
-    /// Says nothing.
+    /// Sends no response.
     Silence,
 }
 
-/// How a provider behaves.
+/// Behavior of a provider.
 #[derive(Clone)]
-pub struct Manners {
-    /// What it says of who signs in.
+pub struct ProviderBehavior {
+    /// Claims about the user.
     pub person: Value,
-    /// What it says of them where it is asked by the access token; nothing where that cannot be done.
+    /// Response of the userinfo endpoint; `None` if there is no such endpoint.
     pub userinfo: Option<Value>,
     /// The secret of the client, if it has one.
     pub secret: Option<&'static str>,
-    /// How a client proves who it is.
+    /// Authentication methods of a client.
     pub ways: &'static [&'static str],
     pub signs: Signs,
-    /// The key that a token names.
+    /// Key id in a token.
     pub kid: Option<&'static str>,
-    /// The keys that are in the set.
+    /// Keys in the key set.
     pub keys: &'static [&'static str],
-    /// What becomes of a token before it is signed.
+    /// Changes a token before it is signed.
     pub twist: fn(&mut Map<String, Value>),
-    /// What becomes of what it says of itself.
+    /// Changes the provider's configuration document.
     pub configuration: fn(&mut Value),
-    pub instead: BTreeMap<&'static str, Instead>,
-    /// It shows a page with a button before it lets somebody in.
+    pub instead: BTreeMap<&'static str, EndpointFault>,
+    /// Displays a page with a button before the login.
     pub shows_page: bool,
-    /// Why it lets nobody in.
+    /// Error for all logins.
     pub refuses: Option<&'static str>,
 }
 
-impl Default for Manners {
+impl Default for ProviderBehavior {
     fn default() -> Self {
         Self {
             person: json!({"preferred_username": "ann", "groups": ["platform"]}),
@@ -83,32 +84,32 @@ impl Default for Manners {
     }
 }
 
-/// What a code stands for.
+/// Login behind a code.
 struct Grant {
     challenge: String,
     nonce: String,
     redirect_uri: String,
 }
 
-struct Shared {
+struct ProviderState {
     issuer: String,
-    manners: Mutex<Manners>,
+    behavior: Mutex<ProviderBehavior>,
     codes: Mutex<HashMap<String, Grant>>,
-    /// The paths that were asked for.
-    asked: Mutex<Vec<String>>,
+    /// Requested paths.
+    request: Mutex<Vec<String>>,
 }
 
 /// A provider, which ends with the test.
 pub struct Provider {
     pub issuer: String,
-    /// Where it listens.
-    #[allow(dead_code, reason = "not all tests ask it themselves")]
+    /// Its address.
+    #[allow(dead_code, reason = "not all tests use it directly")]
     pub address: String,
-    shared: Arc<Shared>,
+    shared: Arc<ProviderState>,
 }
 
 /// A request.
-struct Asked {
+struct ReceivedRequest {
     path: String,
     query: HashMap<String, String>,
     headers: HashMap<String, String>,
@@ -116,55 +117,55 @@ struct Asked {
 }
 
 impl Provider {
-    /// At an address of this machine.
-    #[allow(dead_code, reason = "browsers are sent to another site")]
-    pub fn new(manners: Manners) -> Self {
-        Self::at("127.0.0.1", manners)
+    /// Starts a provider at an address of this machine.
+    #[allow(dead_code, reason = "the page refers to another site")]
+    pub fn new(behavior: ProviderBehavior) -> Self {
+        Self::at("127.0.0.1", behavior)
     }
 
-    /// The same under a name of this machine.
-    pub fn at(name: &str, manners: Manners) -> Self {
-        Self::start(|port| format!("http://{name}:{port}"), manners)
+    /// Does the same under a host name of this machine.
+    pub fn at(name: &str, behavior: ProviderBehavior) -> Self {
+        Self::start(|port| format!("http://{name}:{port}"), behavior)
     }
 
-    /// Behind something that speaks TLS for it.
-    #[allow(dead_code, reason = "not all tests have TLS")]
-    pub fn behind(issuer: String, manners: Manners) -> Self {
-        Self::start(|_| issuer, manners)
+    /// Starts a provider behind a TLS proxy.
+    #[allow(dead_code, reason = "not all tests use TLS")]
+    pub fn behind(issuer: String, behavior: ProviderBehavior) -> Self {
+        Self::start(|_| issuer, behavior)
     }
 
-    fn start(issuer: impl FnOnce(u16) -> String, manners: Manners) -> Self {
+    fn start(issuer: impl FnOnce(u16) -> String, behavior: ProviderBehavior) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let issuer = issuer(address.port());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProviderState {
             issuer: issuer.clone(),
-            manners: Mutex::new(manners),
+            behavior: Mutex::new(behavior),
             codes: Mutex::default(),
-            asked: Mutex::default(),
+            request: Mutex::default(),
         });
-        let serving = Arc::clone(&shared);
+        let service = Arc::clone(&shared);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let serving = Arc::clone(&serving);
-                thread::spawn(move || serving.attend(stream));
+                let service = Arc::clone(&service);
+                thread::spawn(move || service.attend(stream));
             }
         });
         Self { issuer, address: address.to_string(), shared }
     }
 
-    /// Changes how it behaves from now on.
-    pub fn change(&self, change: impl FnOnce(&mut Manners)) {
-        change(&mut self.shared.manners.lock().unwrap());
+    /// Changes its behavior.
+    pub fn change(&self, change: impl FnOnce(&mut ProviderBehavior)) {
+        change(&mut self.shared.behavior.lock().unwrap());
     }
 
-    /// How often a path was asked for.
-    #[allow(dead_code, reason = "not all tests ask that")]
+    /// Returns the number of requests for a path.
+    #[allow(dead_code, reason = "not all tests use it")]
     pub fn count(&self, path: &str) -> usize {
-        self.shared.asked.lock().unwrap().iter().filter(|asked| *asked == path).count()
+        self.shared.request.lock().unwrap().iter().filter(|request| *request == path).count()
     }
 
-    /// Settings of a service that has people sign in here, with more lines.
+    /// Returns settings of a service with this provider, with additional lines.
     pub fn settings(&self, more: &str) -> String {
         format!(
             "issuer: {}\nclientId: {CLIENT}\n{more}roles: {{groups: {{platform: operator, developers: read-only}}}}\n",
@@ -177,7 +178,7 @@ fn pairs(text: &str) -> HashMap<String, String> {
     form_urlencoded::parse(text.as_bytes()).into_owned().collect()
 }
 
-fn read(stream: &TcpStream) -> Option<Asked> {
+fn read(stream: &TcpStream) -> Option<ReceivedRequest> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
@@ -194,35 +195,37 @@ fn read(stream: &TcpStream) -> Option<Asked> {
     reader.read_exact(&mut body).ok()?;
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
     let form = pairs(&String::from_utf8(body).unwrap());
-    Some(Asked { path: path.to_owned(), query: pairs(query), headers, form })
+    Some(ReceivedRequest { path: path.to_owned(), query: pairs(query), headers, form })
 }
 
 fn write(mut stream: &TcpStream, status: u16, header: &str, body: &str) {
     let head =
         format!("HTTP/1.1 {status} .\r\nconnection: close\r\ncontent-length: {}\r\n{header}\r\n", body.len());
-    // Whoever asked may have gone.
+    // The client may have disconnected.
     let _ = stream.write_all(format!("{head}\r\n{body}").as_bytes());
 }
 
-impl Shared {
+impl ProviderState {
     fn attend(&self, stream: TcpStream) {
-        let Some(asked) = read(&stream) else { return };
-        self.asked.lock().unwrap().push(asked.path.clone());
-        let manners = self.manners.lock().unwrap().clone();
-        let path = asked.path.trim_start_matches("/elsewhere");
-        let is_elsewhere = path != asked.path;
-        match manners.instead.get(path).filter(|_| !is_elsewhere) {
+        let Some(request) = read(&stream) else { return };
+        self.request.lock().unwrap().push(request.path.clone());
+        let behavior = self.behavior.lock().unwrap().clone();
+        let path = request.path.trim_start_matches("/elsewhere");
+        let is_elsewhere = path != request.path;
+        match behavior.instead.get(path).filter(|_| !is_elsewhere) {
             None => {}
-            Some(Instead::Status(status, body)) => return write(&stream, *status, "x-note: wrong", body),
-            Some(Instead::Elsewhere) => {
+            Some(EndpointFault::Status(status, body)) => {
+                return write(&stream, *status, "x-note: wrong", body);
+            }
+            Some(EndpointFault::Elsewhere) => {
                 return write(&stream, 307, &format!("location: {}/elsewhere{path}", self.issuer), "");
             }
-            Some(Instead::Endless) => {
+            Some(EndpointFault::Endless) => {
                 let _ = (&stream).write_all(b"HTTP/1.1 200 .\r\nconnection: close\r\n\r\n{\"keys\": \"");
                 while (&stream).write_all(&[b'x'; 4096]).is_ok() {}
                 return;
             }
-            Some(Instead::Silence) => {
+            Some(EndpointFault::Silence) => {
                 let _ = (&stream).read(&mut [0; 1]);
                 return;
             }
@@ -231,20 +234,20 @@ impl Shared {
             write(&stream, status, "content-type: application/json", &value.to_string());
         };
         match path {
-            CONFIGURATION => json(200, self.configuration(&manners)),
+            CONFIGURATION => json(200, self.configuration(&behavior)),
             "/keys" => json(
                 200,
-                json!({"keys": manners.keys.iter().map(|kid| keys::public(kid)).collect::<Vec<_>>()}),
+                json!({"keys": behavior.keys.iter().map(|kid| keys::public(kid)).collect::<Vec<_>>()}),
             ),
-            "/authorize" => self.authorize(&stream, &manners, &asked),
-            "/token" => match self.token(&manners, &asked) {
+            "/authorize" => self.authorize(&stream, &behavior, &request),
+            "/token" => match self.token(&behavior, &request) {
                 Ok(value) => json(200, value),
                 Err(error) => {
                     json(400, json!({"error": error, "error_description": "a text of <b>others</b>"}))
                 }
             },
             "/userinfo" => {
-                match (&manners.userinfo, asked.headers.get("authorization").map(String::as_str)) {
+                match (&behavior.userinfo, request.headers.get("authorization").map(String::as_str)) {
                     (Some(userinfo), Some("Bearer an-access-token")) => json(200, userinfo.clone()),
                     _ => json(401, json!({"error": "invalid_token"})),
                 }
@@ -253,7 +256,7 @@ impl Shared {
         }
     }
 
-    fn configuration(&self, manners: &Manners) -> Value {
+    fn configuration(&self, behavior: &ProviderBehavior) -> Value {
         let at = |path: &str| format!("{}{path}", self.issuer);
         let mut configuration = json!({
             "issuer": self.issuer,
@@ -263,16 +266,16 @@ impl Shared {
             "userinfo_endpoint": at("/userinfo"),
             "scopes_supported": ["openid", "profile", "email", "groups"],
             "response_types_supported": ["code"],
-            "token_endpoint_auth_methods_supported": manners.ways,
+            "token_endpoint_auth_methods_supported": behavior.ways,
             "id_token_signing_alg_values_supported": ["RS256", "ES256", "HS256", "none"],
         });
-        (manners.configuration)(&mut configuration);
+        (behavior.configuration)(&mut configuration);
         configuration
     }
 
-    /// Where somebody says who they are. What is wrong is said here, and sends nobody back.
-    fn authorize(&self, stream: &TcpStream, manners: &Manners, asked: &Asked) {
-        let of = |name: &str| asked.query.get(name).map_or("", String::as_str);
+    /// Handles the login. Errors are displayed here, without a redirect.
+    fn authorize(&self, stream: &TcpStream, behavior: &ProviderBehavior, request: &ReceivedRequest) {
+        let of = |name: &str| request.query.get(name).map_or("", String::as_str);
         let expected = [("response_type", "code"), ("client_id", CLIENT), ("code_challenge_method", "S256")];
         let redirect_uri = of("redirect_uri");
         let is_asked_well = expected.iter().all(|(name, value)| of(name) == *value)
@@ -282,10 +285,10 @@ impl Shared {
             && of("state").len() >= 32
             && of("nonce").len() >= 32;
         if !is_asked_well {
-            return write(stream, 400, "x-note: wrong", &format!("{:?}", asked.query));
+            return write(stream, 400, "x-note: wrong", &format!("{:?}", request.query));
         }
-        if manners.shows_page && of("agreed") != "yes" {
-            let fields: String = asked
+        if behavior.shows_page && of("agreed") != "yes" {
+            let fields: String = request
                 .query
                 .iter()
                 .map(|(name, value)| format!("<input type=hidden name=\"{name}\" value=\"{value}\">"))
@@ -298,7 +301,7 @@ impl Shared {
         }
         let mut back = form_urlencoded::Serializer::new(String::new());
         back.append_pair("state", of("state"));
-        match manners.refuses {
+        match behavior.refuses {
             Some(error) => back.append_pair("error", error),
             None => {
                 let code = keys::random();
@@ -311,34 +314,36 @@ impl Shared {
                 back.append_pair("code", &code)
             }
         };
-        // As some have it: one more that nobody asked for.
+        // Some providers add an unrequested parameter.
         back.append_pair("session_state", "x");
         write(stream, 302, &format!("location: {redirect_uri}?{}", back.finish()), "");
     }
 
-    /// What a code is exchanged for: once, by its client, which knows the verifier.
-    fn token(&self, manners: &Manners, asked: &Asked) -> Result<Value, &'static str> {
-        let of = |name: &str| asked.form.get(name).map_or("", String::as_str);
-        let is_form =
-            asked.headers.get("content-type").is_some_and(|kind| kind == "application/x-www-form-urlencoded");
+    /// Exchanges a code: once, by its client, which knows the verifier.
+    fn token(&self, behavior: &ProviderBehavior, request: &ReceivedRequest) -> Result<Value, &'static str> {
+        let of = |name: &str| request.form.get(name).map_or("", String::as_str);
+        let is_form = request
+            .headers
+            .get("content-type")
+            .is_some_and(|kind| kind == "application/x-www-form-urlencoded");
         if !is_form || of("grant_type") != "authorization_code" {
             return Err("unsupported_grant_type");
         }
-        let basic = asked.headers.get("authorization").and_then(|value| value.strip_prefix("Basic "));
-        let given = match (manners.secret, basic) {
-            (Some(_), Some(basic)) if manners.ways.contains(&"client_secret_basic") => {
+        let basic = request.headers.get("authorization").and_then(|value| value.strip_prefix("Basic "));
+        let given = match (behavior.secret, basic) {
+            (Some(_), Some(basic)) if behavior.ways.contains(&"client_secret_basic") => {
                 let text = String::from_utf8(BASE64_STANDARD.decode(basic).unwrap()).unwrap();
                 let (client, secret) = text.split_once(':').unwrap();
                 let decoded = |text: &str| pairs(&format!("x={text}")).remove("x").unwrap();
                 (decoded(client), Some(decoded(secret)))
             }
-            (Some(_), None) if manners.ways.contains(&"client_secret_post") => {
-                (of("client_id").to_owned(), asked.form.get("client_secret").cloned())
+            (Some(_), None) if behavior.ways.contains(&"client_secret_post") => {
+                (of("client_id").to_owned(), request.form.get("client_secret").cloned())
             }
             (None, None) => (of("client_id").to_owned(), None),
             _ => return Err("invalid_client"),
         };
-        if given != (CLIENT.to_owned(), manners.secret.map(str::to_owned)) {
+        if given != (CLIENT.to_owned(), behavior.secret.map(str::to_owned)) {
             return Err("invalid_client");
         }
         let grant = self.codes.lock().unwrap().remove(of("code")).ok_or("invalid_grant")?;
@@ -350,24 +355,24 @@ impl Shared {
             "access_token": "an-access-token",
             "token_type": "Bearer",
             "expires_in": 300,
-            "id_token": self.id_token(manners, &grant),
+            "id_token": self.id_token(behavior, &grant),
         }))
     }
 
-    fn id_token(&self, manners: &Manners, grant: &Grant) -> String {
+    fn id_token(&self, behavior: &ProviderBehavior, grant: &Grant) -> String {
         let now = now();
         let mut claims = json!({
             "iss": self.issuer, "aud": CLIENT, "sub": "0001", "nonce": grant.nonce, "iat": now, "exp": now + 300,
         });
         let claims = claims.as_object_mut().unwrap();
-        claims.extend(manners.person.as_object().unwrap().clone());
-        (manners.twist)(claims);
-        manners.signs.token(manners.kid, &Value::Object(claims.clone()))
+        claims.extend(behavior.person.as_object().unwrap().clone());
+        (behavior.twist)(claims);
+        behavior.signs.token(behavior.kid, &Value::Object(claims.clone()))
     }
 }
 
-/// Seconds since 1970.
-#[allow(clippy::disallowed_methods, reason = "a provider has a clock of its own")]
+/// Returns the seconds since 1970.
+#[allow(clippy::disallowed_methods, reason = "the provider uses its own clock")]
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }

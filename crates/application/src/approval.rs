@@ -1,214 +1,225 @@
-//! Must somebody approve the plan of a sync before anything of it is written, and who may?
+//! Approval policy: determines which syncs need an approval of their plan before any write, and who may
+//! approve.
 //!
-//! The annotations are on an Application, or on its AppProject for all of its Applications. What cannot be understood is on
-//! the safe side: it asks for an approval.
+//! The annotations are on an Application, or on its AppProject for all of the project's Applications. An
+//! invalid value is handled safely: it requires an approval.
 
 use std::collections::BTreeSet;
 
 use tidegate_model::argo::{AppProject, Application, ConditionType, OperationRequest, SyncStatusCode};
 use tidegate_model::{OperationPhase, PlanApproval, Timestamp};
 
-use crate::operation::{self, AUTOMATED, Progress};
-use crate::superseding::SUPERSEDES_REMARK;
-use crate::{automation, running};
+use crate::controller_info::SUPERSEDES_INFO;
+pub use crate::controller_info::{DRIFT_INFO, PLAN_INFO};
+use crate::operation::{self, AUTOMATED_REQUESTER, EngineProgress};
+use crate::{automated_sync, rollout_operation};
 
-/// Asks for an approval of each sync: `required`.
-pub const APPROVAL: &str = "tidegate.dev/approval";
-/// Who may approve: names with commas between them, and [`OTHERS`].
-pub const APPROVERS: &str = "tidegate.dev/approvers";
-/// Among the approvers: whoever approves must not be who has asked for the sync.
-pub const OTHERS: &str = "others";
-/// The remark of an operation: the kept plan that it carries out, or that waits for an approval.
-pub const PLAN_REMARK: &str = "tidegate.dev/plan";
-/// The remark of an operation: unrelated fields may have changed since its plan was made.
-pub const DRIFT_REMARK: &str = "tidegate.dev/plan-allows-drift";
-/// A condition of our own: a plan waits for an approval.
-pub const WAITING: &str = "ApprovalRequired";
-/// A condition of our own: an annotation makes no sense.
-pub const WRONG: &str = "ApprovalWarning";
-/// The only word that asks for approvals.
+/// Annotation that requires an approval for each sync: `required`.
+pub const APPROVAL_ANNOTATION: &str = "tidegate.dev/approval";
+/// Annotation with the allowed approvers: comma-separated names, and [`OTHERS_APPROVER`].
+pub const APPROVERS_ANNOTATION: &str = "tidegate.dev/approvers";
+/// Special approver name: the approver must differ from the requester of the sync.
+pub const OTHERS_APPROVER: &str = "others";
+/// Condition type of Tidegate: a plan is waiting for an approval.
+pub const APPROVAL_CONDITION: &str = "ApprovalRequired";
+/// Condition type of Tidegate: an approval annotation is invalid.
+pub const APPROVAL_WARNING_CONDITION: &str = "ApprovalWarning";
+/// The only valid value of [`APPROVAL_ANNOTATION`].
 const REQUIRED: &str = "required";
 
-/// What is asked of approvals by an Application or by its project.
+/// Approval rule of an Application or of its project.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Rule {
-    /// Who says so, in words.
-    of: String,
-    /// One of these; anybody where there are none.
-    names: BTreeSet<String>,
-    /// Nobody who has asked for the sync.
-    others: bool,
-    /// It cannot be understood, so nobody meets it.
-    is_wrong: bool,
+struct ApprovalRule {
+    /// Origin of the rule, for messages.
+    origin: String,
+    /// Allowed approvers. If empty, anyone may approve.
+    approvers: BTreeSet<String>,
+    /// True if the requesters of the sync may not approve it.
+    excludes_requesters: bool,
+    /// True if the rule is invalid, so no approval can satisfy it.
+    is_invalid: bool,
 }
 
-/// Whether syncs of an Application need an approval, and whose.
+/// Approval policy for an Application's syncs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Policy {
+pub struct ApprovalPolicy {
     is_required: bool,
-    rules: Vec<Rule>,
+    rules: Vec<ApprovalRule>,
     problems: Vec<String>,
 }
 
-/// How an approval is told that cannot be had.
-const BY_NOBODY: &str = "an approval that nobody may give";
+/// Description of an approval that can't be given.
+const IMPOSSIBLE_APPROVAL: &str = "an approval that no one can give";
 
-/// Who has asked for a sync.
+/// Requester of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Author<'a> {
-    /// Nobody: it is the policy of the Application, or a progressive sync.
-    Nobody,
-    /// It does not say who.
+pub enum PlanAuthor<'a> {
+    /// No person: the Application's sync policy, or a progressive sync.
+    Automated,
+    /// The requester is not known.
     Unknown,
-    /// This person.
+    /// A person with this name.
     Person(&'a str),
 }
 
-impl<'a> Author<'a> {
-    /// By what is kept of a plan: [`author_of`].
-    pub fn named(name: &'a str) -> Self {
+impl<'a> PlanAuthor<'a> {
+    /// Converts the name stored with a plan; see [`plan_author`].
+    pub fn from_name(name: &'a str) -> Self {
         match name {
-            AUTOMATED => Self::Nobody,
+            AUTOMATED_REQUESTER => Self::Automated,
             "" => Self::Unknown,
             name => Self::Person(name),
         }
     }
 }
 
-/// Who is behind a plan: who has made it, and who asks that it be carried out, where somebody does. Mostly that is one.
+/// People behind a plan: its author and, if it was requested, the requester of its execution. Usually they
+/// are the same person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Askers<'a> {
-    author: Author<'a>,
-    /// Nobody has asked yet for what is only planned.
-    asker: Option<Author<'a>>,
+pub struct PlanRequesters<'a> {
+    author: PlanAuthor<'a>,
+    /// Requester of the execution; `None` if it hasn't been requested yet.
+    requester: Option<PlanAuthor<'a>>,
 }
 
-impl<'a> From<Author<'a>> for Askers<'a> {
-    fn from(author: Author<'a>) -> Self {
-        Self { author, asker: None }
+impl<'a> From<PlanAuthor<'a>> for PlanRequesters<'a> {
+    fn from(author: PlanAuthor<'a>) -> Self {
+        Self { author, requester: None }
     }
 }
 
-impl<'a> Askers<'a> {
-    /// Who has asked for a plan, by what is kept of that, and who for the operation that carries it out.
-    pub fn of(author: &'a str, asked: &'a OperationRequest) -> Self {
-        Self { author: Author::named(author), asker: Some(Author::named(author_of(asked))) }
+impl<'a> PlanRequesters<'a> {
+    /// Combines the stored author of a plan with the requester of the operation that executes it.
+    pub fn for_execution(author: &'a str, asked: &'a OperationRequest) -> Self {
+        Self {
+            author: PlanAuthor::from_name(author),
+            requester: Some(PlanAuthor::from_name(plan_author(asked))),
+        }
     }
 
-    /// Who is behind a plan before it is carried out, by what is kept of it: one that was made for a sync was made by who has
-    /// asked for that.
-    pub fn of_kept(author: &'a str, is_for_sync: bool) -> Self {
-        let author = Author::named(author);
-        Self { author, asker: is_for_sync.then_some(author) }
+    /// Returns the people behind a plan before its execution. If a plan was created for a sync, its author is
+    /// also the requester of the sync.
+    pub fn for_stored_plan(author: &'a str, is_for_sync: bool) -> Self {
+        let author = PlanAuthor::from_name(author);
+        Self { author, requester: is_for_sync.then_some(author) }
     }
 
-    /// Whether somebody is none of them; nobody is where one of them is not known.
-    fn are_others(self, by: &str) -> bool {
-        [Some(self.author), self.asker].into_iter().flatten().all(|one| match one {
-            Author::Nobody => true,
-            Author::Unknown => false,
-            Author::Person(name) => name != by,
+    /// Returns true if a person is not among the people behind the plan. Always returns false if one of them
+    /// is unknown.
+    fn is_other_than(self, by: &str) -> bool {
+        [Some(self.author), self.requester].into_iter().flatten().all(|one| match one {
+            PlanAuthor::Automated => true,
+            PlanAuthor::Unknown => false,
+            PlanAuthor::Person(name) => name != by,
         })
     }
 
-    /// Who may not approve where others have to.
-    fn excluded(self) -> String {
-        let Self { author, asker } = self;
+    /// Describes the people who may not approve if other people must.
+    fn describe_excluded(self) -> String {
+        let Self { author, requester: asker } = self;
         match (author, asker) {
-            (Author::Unknown, None) => {
-                " other than who has made the plan, which it does not say: make another by `tidegate app plan`".to_owned()
+            (PlanAuthor::Unknown, None) => {
+                " other than the author of the plan, which the plan does not name: create another with `tidegate app plan`".to_owned()
             }
-            (Author::Unknown, _) | (_, Some(Author::Unknown)) => {
-                " other than who has asked for the sync, which the request does not say: end it, and ask again by `tidegate app sync`".to_owned()
+            (PlanAuthor::Unknown, _) | (_, Some(PlanAuthor::Unknown)) => {
+                " other than the requester of the sync, which the request does not name: terminate it, and sync \
+                 again with `tidegate app sync`".to_owned()
             }
-            (Author::Person(author), Some(Author::Person(asker))) if author != asker => {
-                format!(" other than {author}, who has made the plan, and {asker}, who asks for the sync")
+            (PlanAuthor::Person(author), Some(PlanAuthor::Person(asker))) if author != asker => {
+                format!(" other than {author}, who made the plan, and {asker}, who requested the sync")
             }
-            (_, Some(Author::Person(name))) => format!(" other than {name}, who has asked for the sync"),
-            (Author::Person(name), _) => format!(" other than {name}, who has made the plan"),
-            (Author::Nobody, None | Some(Author::Nobody)) => String::new(),
+            (_, Some(PlanAuthor::Person(name))) => format!(" other than {name}, who requested the sync"),
+            (PlanAuthor::Person(name), _) => format!(" other than {name}, who made the plan"),
+            (PlanAuthor::Automated, None | Some(PlanAuthor::Automated)) => String::new(),
         }
     }
 }
 
-/// Who has asked for an operation, as it is kept with its plan. Nobody's name is the words for nobody.
-pub fn author_of(asked: &OperationRequest) -> &str {
+/// Returns the requester of an operation as stored with its plan. A person can't use the name of automated
+/// requests.
+pub fn plan_author(asked: &OperationRequest) -> &str {
     match asked.initiated_by.username.as_str() {
-        _ if asked.initiated_by.automated => AUTOMATED,
-        AUTOMATED => "",
+        _ if asked.initiated_by.automated => AUTOMATED_REQUESTER,
+        AUTOMATED_REQUESTER => "",
         name => name,
     }
 }
 
-/// Why somebody's approval does not count.
+/// Reason why an approval does not count.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotAllowed {
-    /// Nobody knows who it is.
-    #[error("whoever approves must have a name: ask with a token, or on the machine of the service")]
-    Unnamed,
-    /// It was approved by the same before.
-    #[error("{by} has approved it already; it still needs {still}")]
-    Again {
-        /// Who.
+pub enum ApprovalRefusal {
+    /// The approver is unknown.
+    #[error(
+        "an approval needs the name of the approver: use a token, or run the command on the service's machine"
+    )]
+    UnknownApprover,
+    /// The same person has approved it before.
+    #[error("{by} has already approved the plan; it still needs {still}")]
+    AlreadyApproved {
+        /// Name of the approver.
         by: String,
-        /// Who else has to.
+        /// Description of the missing approvals.
         still: String,
     },
-    /// It is for others.
-    #[error("{by} may not approve it: it needs {who}")]
-    NotYours {
-        /// Who.
+    /// The person is not an allowed approver.
+    #[error("{by} may not approve the plan: it needs {who}")]
+    NotAnApprover {
+        /// Name of the person.
         by: String,
-        /// Whose approval it needs.
+        /// Description of the missing approvals.
         who: String,
     },
 }
 
-impl Rule {
-    fn of(said: Option<&str>, of: String) -> Option<(Self, Option<String>)> {
+impl ApprovalRule {
+    fn from_annotation(said: Option<&str>, of: String) -> Option<(Self, Option<String>)> {
         let text = said?;
         let mut names: BTreeSet<String> =
             text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        let others = names.remove(OTHERS);
+        let others = names.remove(OTHERS_APPROVER);
         let is_wrong = names.is_empty() && !others;
         let problem = is_wrong.then(|| {
             format!(
-                "the annotation {APPROVERS} of {of} names nobody, so nobody may approve; write names with commas between them, `{OTHERS}`, or take it away"
+                "the annotation {APPROVERS_ANNOTATION} of {of} names no approvers, so no one can approve; list names \
+                 separated by commas, use `{OTHERS_APPROVER}`, or remove it"
             )
         });
-        Some((Self { of, names, others, is_wrong }, problem))
+        Some((
+            Self { origin: of, approvers: names, excludes_requesters: others, is_invalid: is_wrong },
+            problem,
+        ))
     }
 
-    fn allows(&self, askers: Askers<'_>, by: &str) -> bool {
-        let is_named = self.names.is_empty() || self.names.contains(by);
-        !self.is_wrong && is_named && (!self.others || askers.are_others(by))
+    fn allows_approver(&self, askers: PlanRequesters<'_>, by: &str) -> bool {
+        let is_named = self.approvers.is_empty() || self.approvers.contains(by);
+        !self.is_invalid && is_named && (!self.excludes_requesters || askers.is_other_than(by))
     }
 
-    /// Whose approval is asked for.
-    fn words(&self, askers: Askers<'_>) -> String {
-        let Self { of, names, others, is_wrong } = self;
+    /// Describes the approval that is required.
+    fn describe(&self, askers: PlanRequesters<'_>) -> String {
+        let Self { origin: of, approvers: names, excludes_requesters: others, is_invalid: is_wrong } = self;
         if *is_wrong {
-            return format!("{BY_NOBODY}: {APPROVERS} of {of} names nobody");
+            return format!("{IMPOSSIBLE_APPROVAL}: {APPROVERS_ANNOTATION} of {of} names no approvers");
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let who = match names.as_slice() {
-            [] => "somebody".to_owned(),
+            [] => "someone".to_owned(),
             [one] => (*one).to_owned(),
             [all @ .., last] => format!("{} or {last}", all.join(", ")),
         };
-        let but = if *others { askers.excluded() } else { String::new() };
-        let is_for_nobody =
-            !self.names.is_empty() && !self.names.iter().any(|name| self.allows(askers, name));
+        let but = if *others { askers.describe_excluded() } else { String::new() };
+        let is_for_nobody = !self.approvers.is_empty()
+            && !self.approvers.iter().any(|name| self.allows_approver(askers, name));
         match is_for_nobody {
-            true => format!("{BY_NOBODY}: it is to be one by {who}{but} (says {of})"),
-            false => format!("an approval by {who}{but} (says {of})"),
+            true => format!("{IMPOSSIBLE_APPROVAL}: it must be given by {who}{but} (required by {of})"),
+            false => format!("an approval by {who}{but} (required by {of})"),
         }
     }
 }
 
-impl Policy {
-    /// What the annotations of an Application and of its project say.
-    pub fn of(application: &Application, project: &AppProject) -> Self {
+impl ApprovalPolicy {
+    /// Reads the policy from the annotations of an Application and of its project.
+    pub fn from_annotations(application: &Application, project: &AppProject) -> Self {
         let of_project = |name: &str| project.metadata.annotations.get(name).map(String::as_str);
         let of_application = |name: &str| application.annotation(name);
         let named = [
@@ -216,22 +227,25 @@ impl Policy {
             format!("application {}", application.metadata.name),
         ];
         let said = [
-            (of_project(APPROVAL), of_project(APPROVERS)),
-            (of_application(APPROVAL), of_application(APPROVERS)),
+            (of_project(APPROVAL_ANNOTATION), of_project(APPROVERS_ANNOTATION)),
+            (of_application(APPROVAL_ANNOTATION), of_application(APPROVERS_ANNOTATION)),
         ];
         let mut policy = Self::default();
         for ((approval, approvers), of) in said.into_iter().zip(named) {
             policy.is_required |= approval.is_some();
-            policy.problems.extend(wrong(approval, &of));
-            let Some((rule, problem)) = Rule::of(approvers, of) else { continue };
+            policy.problems.extend(invalid_annotation(approval, &of));
+            let Some((rule, problem)) = ApprovalRule::from_annotation(approvers, of) else { continue };
             policy.rules.push(rule);
             policy.problems.extend(problem);
         }
         if !policy.is_required {
-            // A project may say who approves where its Applications ask for it.
+            // A project may restrict the approvers of Applications that require approval themselves.
             policy.problems.clear();
-            let idle = application.annotation(APPROVERS).map(|_| {
-                format!("the annotation {APPROVERS} has no effect: no approval is asked for, by {APPROVAL}: {REQUIRED} on it or on its project")
+            let idle = application.annotation(APPROVERS_ANNOTATION).map(|_| {
+                format!(
+                    "the annotation {APPROVERS_ANNOTATION} has no effect: neither the application nor its project \
+                     requires approval ({APPROVAL_ANNOTATION}: {REQUIRED})"
+                )
             });
             policy.problems.extend(idle);
             policy.rules.clear();
@@ -239,187 +253,201 @@ impl Policy {
         policy
     }
 
-    /// Whether nothing is written without an approval.
+    /// Returns true if writes need an approval.
     pub fn is_required(&self) -> bool {
         self.is_required
     }
 
-    /// What of the annotations makes no sense.
+    /// Returns the problems in the annotations.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// Whether all is approved that has to be.
-    pub fn is_met<'a>(&self, askers: impl Into<Askers<'a>>, approvals: &[PlanApproval]) -> bool {
-        !self.is_required || (!approvals.is_empty() && self.open(askers.into(), approvals).next().is_none())
+    /// Returns true if all required approvals have been given.
+    pub fn is_met<'a>(&self, askers: impl Into<PlanRequesters<'a>>, approvals: &[PlanApproval]) -> bool {
+        !self.is_required
+            || (!approvals.is_empty() && self.unmet_rules(askers.into(), approvals).next().is_none())
     }
 
-    /// The rules that no approval meets.
-    fn open<'p>(
+    /// Returns the rules that the approvals don't satisfy.
+    fn unmet_rules<'p>(
         &'p self,
-        askers: Askers<'p>,
+        askers: PlanRequesters<'p>,
         approvals: &'p [PlanApproval],
-    ) -> impl Iterator<Item = &'p Rule> {
-        self.rules.iter().filter(move |rule| !approvals.iter().any(|one| rule.allows(askers, &one.by)))
+    ) -> impl Iterator<Item = &'p ApprovalRule> {
+        self.rules
+            .iter()
+            .filter(move |rule| !approvals.iter().any(|one| rule.allows_approver(askers, &one.by)))
     }
 
-    /// Whose approvals are missing, in words; nothing where none is.
-    pub fn missing<'a>(&self, askers: impl Into<Askers<'a>>, approvals: &[PlanApproval]) -> Option<String> {
+    /// Describes the missing approvals; `None` if all have been given.
+    pub fn describe_missing<'a>(
+        &self,
+        askers: impl Into<PlanRequesters<'a>>,
+        approvals: &[PlanApproval],
+    ) -> Option<String> {
         let askers = askers.into();
         if self.is_met(askers, approvals) {
             return None;
         }
-        let open: Vec<String> = self.open(askers, approvals).map(|rule| rule.words(askers)).collect();
-        Some(if open.is_empty() { "an approval by somebody".to_owned() } else { open.join(", and ") })
+        let open: Vec<String> =
+            self.unmet_rules(askers, approvals).map(|rule| rule.describe(askers)).collect();
+        Some(if open.is_empty() { "an approval".to_owned() } else { open.join(", and ") })
     }
 
-    /// Whether an approval by somebody brings the beginning nearer.
+    /// Checks that an approval by this person contributes to the policy.
     ///
     /// # Errors
     ///
-    /// It is for others to approve; who they are.
-    pub fn check<'a>(
+    /// Returns an error if other people must approve. The error names them.
+    pub fn check_approval<'a>(
         &self,
-        askers: impl Into<Askers<'a>>,
+        askers: impl Into<PlanRequesters<'a>>,
         approvals: &[PlanApproval],
         by: &str,
-    ) -> Result<(), NotAllowed> {
+    ) -> Result<(), ApprovalRefusal> {
         let askers = askers.into();
         if by.is_empty() {
-            return Err(NotAllowed::Unnamed);
+            return Err(ApprovalRefusal::UnknownApprover);
         }
-        let Some(who) = self.missing(askers, approvals) else { return Ok(()) };
-        let mut open = self.open(askers, approvals).peekable();
-        if open.peek().is_none() || open.any(|rule| rule.allows(askers, by)) {
+        let Some(who) = self.describe_missing(askers, approvals) else { return Ok(()) };
+        let mut open = self.unmet_rules(askers, approvals).peekable();
+        if open.peek().is_none() || open.any(|rule| rule.allows_approver(askers, by)) {
             return Ok(());
         }
         let by = by.to_owned();
         Err(match approvals.iter().any(|one| one.by == by) {
-            true => NotAllowed::Again { by, still: who },
-            false => NotAllowed::NotYours { by, who },
+            true => ApprovalRefusal::AlreadyApproved { by, still: who },
+            false => ApprovalRefusal::NotAnApprover { by, who },
         })
     }
 }
 
-fn wrong(approval: Option<&str>, of: &str) -> Option<String> {
+fn invalid_annotation(approval: Option<&str>, of: &str) -> Option<String> {
     let said = approval.filter(|said| said.trim() != REQUIRED)?;
     Some(format!(
-        "the annotation {APPROVAL} of {of} says {said:?}, and {REQUIRED} is the only word it knows; it counts as {REQUIRED}, take it away if no approval is wanted"
+        "the annotation {APPROVAL_ANNOTATION} of {of} is {said:?}, but {REQUIRED} is its only valid value; it counts as \
+         {REQUIRED}, so remove it if no approval is required"
     ))
 }
 
-/// Whether an operation writes objects of an Application: what only asks, and what deletes the Application, needs no approval.
-pub fn is_about(asked: &OperationRequest) -> bool {
-    operation::cascade(asked).is_none() && !asked.is_dry_run()
+/// Returns true if an operation writes an Application's objects. Dry runs and deletions of the Application
+/// don't need an approval.
+pub fn requires_plan(asked: &OperationRequest) -> bool {
+    operation::deletion_cascade(asked).is_none() && !asked.is_dry_run()
 }
 
-/// The kept plan of an operation, by its hash.
-pub fn plan_of(asked: &OperationRequest) -> Option<&str> {
-    asked.remark(PLAN_REMARK)
+/// Returns the hash of the stored plan of an operation.
+pub fn requested_plan(asked: &OperationRequest) -> Option<&str> {
+    asked.info_value(PLAN_INFO)
 }
 
-/// Whether the kept plan of an operation may be carried out where unrelated fields have changed.
+/// Returns true if the stored plan of an operation may be executed even if unrelated fields have changed.
 pub fn allows_drift(asked: &OperationRequest) -> bool {
-    asked.remark(DRIFT_REMARK).is_some()
+    asked.info_value(DRIFT_INFO).is_some()
 }
 
-/// Has an operation carry out a kept plan.
+/// Restricts an operation to a stored plan.
 pub fn set_plan(asked: &mut OperationRequest, hash: &str, allow_drift: bool) {
-    forget_plan(asked);
-    asked.set_remark(PLAN_REMARK, hash);
+    remove_plan(asked);
+    asked.set_info(PLAN_INFO, hash);
     if allow_drift {
-        asked.set_remark(DRIFT_REMARK, "true");
+        asked.set_info(DRIFT_INFO, "true");
     }
 }
 
-/// The plan of an operation is not one any more.
-pub fn forget_plan(asked: &mut OperationRequest) {
-    asked.info.retain(|info| info.name != PLAN_REMARK && info.name != DRIFT_REMARK);
+/// Removes the stored plan from an operation.
+pub fn remove_plan(asked: &mut OperationRequest) {
+    asked.info.retain(|info| info.name != PLAN_INFO && info.name != DRIFT_INFO);
 }
 
-/// A plan that waits, in words.
+/// Plan that is waiting, for use in messages.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
-    /// The application, as people name it.
+pub struct WaitingPlan<'a> {
+    /// Display name of the application.
     pub application: &'a str,
-    /// The plan, by enough of its hash.
+    /// Abbreviated hash of the plan.
     pub hash: &'a str,
-    /// What it does, and with which revision.
-    pub does: &'a str,
-    /// Whose approval it needs: [`Policy::missing`].
-    pub who: &'a str,
+    /// Summary of the plan with its revision.
+    pub summary: &'a str,
+    /// Description of the missing approvals: [`ApprovalPolicy::describe_missing`].
+    pub missing_approvals: &'a str,
 }
 
-impl Told<'_> {
-    /// As a condition says it.
-    pub fn condition(&self) -> String {
-        let Self { hash, does, who, .. } = self;
-        format!("plan {hash} ({does}) waits for {who}: {}", self.next())
+impl WaitingPlan<'_> {
+    /// Returns the message for a condition.
+    pub fn condition_message(&self) -> String {
+        let Self { hash, summary: does, missing_approvals: who, .. } = self;
+        format!("plan {hash} ({does}) waits for {who}: {}", self.next_command())
     }
 
-    /// As what an operation waits for.
-    pub fn awaited(&self) -> String {
-        let Self { hash, does, who, .. } = self;
-        format!("{who} of plan {hash} ({does}): {}", self.next())
+    /// Returns the message for a waiting operation.
+    pub fn waiting_message(&self) -> String {
+        let Self { hash, summary: does, missing_approvals: who, .. } = self;
+        format!("{who} of plan {hash} ({does}): {}", self.next_command())
     }
 
-    /// What to do.
-    fn next(&self) -> String {
-        let Self { application, hash, who, .. } = self;
-        match who.contains(BY_NOBODY) {
-            true => format!("name others in {APPROVERS}, or end it: tidegate app terminate {application}"),
+    /// Returns the suggested command.
+    fn next_command(&self) -> String {
+        let Self { application, hash, missing_approvals: who, .. } = self;
+        match who.contains(IMPOSSIBLE_APPROVAL) {
+            true => format!(
+                "name other approvers in {APPROVERS_ANNOTATION}, or terminate it: tidegate app terminate {application}"
+            ),
             false => format!("tidegate app approve {application} {hash}"),
         }
     }
 }
 
-/// What an operation asks for whose plan did not fit any more when it was begun: the same once more, without the plan. Nothing
-/// for one that has an author of its own to ask again: who has chosen the plan by its hash, and the progressive sync of a set.
-pub fn anew(
+/// Returns a new request for an operation whose plan no longer matched when the operation started: the same
+/// operation without the plan. Returns `None` if the requester must request it again, which applies to a
+/// person who selected the plan by its hash and to a progressive sync.
+pub fn request_to_repeat(
     application: &Application,
     ended: &OperationRequest,
     is_required: bool,
 ) -> Option<OperationRequest> {
-    let waited = plan_of(ended).is_some() && allows_drift(ended) && is_about(ended);
-    if !waited || running::is_of_rollout(ended) || !(is_required || ended.initiated_by.automated) {
+    let waited = requested_plan(ended).is_some() && allows_drift(ended) && requires_plan(ended);
+    if !waited || rollout_operation::is_of_rollout(ended) || !(is_required || ended.initiated_by.automated) {
         return None;
     }
-    let names = operation::names(ended);
-    let of = operation::sources(application, ended).ok()?;
+    let names = operation::revision_names(ended);
+    let of = operation::operation_sources(application, ended).ok()?;
     let mut again = ended.clone();
-    operation::disown(&mut again);
+    operation::remove_controller_infos(&mut again);
     if let Some(sync) = again.sync.as_mut().filter(|_| !names.is_empty()) {
-        (sync.revision, sync.revisions) = of.revisions(&names);
+        (sync.revision, sync.revisions) = of.revision_fields(&names);
     }
     Some(again)
 }
 
-/// What waits for an approval, in words, as the conditions have it.
-pub fn waiting(application: &Application) -> Option<&str> {
+/// Returns the condition message for a plan that is waiting for an approval.
+pub fn approval_condition_message(application: &Application) -> Option<&str> {
     let mut conditions = application.status.conditions.iter();
-    let waiting = conditions.find(|one| matches!(&one.kind, ConditionType::Other(kind) if kind == WAITING));
+    let waiting =
+        conditions.find(|one| matches!(&one.kind, ConditionType::Other(kind) if kind == APPROVAL_CONDITION));
     waiting.map(|one| one.message.as_str())
 }
 
-/// The plan that waits for an approval, by its hash.
+/// Returns the hash of the plan that is waiting for an approval.
 pub fn waiting_plan(application: &Application) -> Option<&str> {
-    waiting(application)?;
-    application.operation.as_ref().and_then(plan_of)
+    approval_condition_message(application)?;
+    application.operation.as_ref().and_then(requested_plan)
 }
 
-/// An operation that nobody asked for and that waits for an approval is about what differs now. Where nothing does any more, it
-/// is over.
-pub fn renew(application: &mut Application, now: Timestamp) {
-    let Some(asked) = application.operation.as_ref().filter(|asked| is_ours(asked)) else { return };
+/// Updates an automated operation that is waiting for an approval to the current differences. Ends the
+/// operation if there are no differences anymore.
+pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
+    let Some(asked) = application.operation.as_ref().filter(|asked| can_be_redecided(asked)) else { return };
     let compared = application.status.sync.as_ref().map(|sync| sync.status);
-    if compared == Some(SyncStatusCode::Synced) && asked.remark(SUPERSEDES_REMARK).is_none() {
-        let message = "nothing is left to do: all is as it should be, before anybody has approved its plan";
-        let over = Progress::refused(message.to_owned(), now);
-        operation::take_in(application, Progress { phase: OperationPhase::Succeeded, ..over });
+    if compared == Some(SyncStatusCode::Synced) && asked.info_value(SUPERSEDES_INFO).is_none() {
+        let message = "nothing to do: everything was in sync before the plan was approved";
+        let over = EngineProgress::rejected(message.to_owned(), now);
+        operation::apply_progress(application, EngineProgress { phase: OperationPhase::Succeeded, ..over });
         return;
     }
     let heals = asked.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty());
-    let differing = automation::to_heal(application);
+    let differing = automated_sync::objects_to_heal(application);
     if heals
         && !differing.is_empty()
         && let Some(sync) = application.operation.as_mut().and_then(|asked| asked.sync.as_mut())
@@ -428,14 +456,14 @@ pub fn renew(application: &mut Application, now: Timestamp) {
     }
 }
 
-/// Whether it was decided on without anybody, may be decided on anew, and has not begun.
-fn is_ours(asked: &OperationRequest) -> bool {
+/// Returns true if the operation is automated, can be decided again, and hasn't started.
+fn can_be_redecided(asked: &OperationRequest) -> bool {
     asked.initiated_by.automated
-        && operation::id(asked).is_none()
-        && operation::cascade(asked).is_none()
-        && !running::is_of_rollout(asked)
+        && operation::engine_id(asked).is_none()
+        && operation::deletion_cascade(asked).is_none()
+        && !rollout_operation::is_of_rollout(asked)
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests;

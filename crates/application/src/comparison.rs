@@ -1,20 +1,22 @@
-//! What a comparison with the cluster means for the status.
+//! Applies the result of comparing an application with the cluster to its status.
 
 use std::collections::BTreeSet;
 
 use tidegate_model::argo::{
     Application, ApplicationStatus, ApplicationSummary, ConditionType, GROUP, HealthState, ResourceStatus,
-    Rest, SyncStatus, SyncStatusCode,
+    SyncStatus, SyncStatusCode, UnknownFields,
 };
 use tidegate_model::{HealthStatus, Object, Phase, Timestamp};
 
 use crate::conditions;
 use crate::hook_finalizers;
-use crate::refresh::{Level, compared_to};
+use crate::refresh::{RefreshLevel, compared_to};
 use crate::sources::Sources;
 
-/// The kinds of conditions that a comparison finds.
-const FOUND: [ConditionType; 6] = [
+/// Maximum number of characters of a resource message in the application's health.
+const REASON_CHARACTERS_MAX: usize = 400;
+/// Condition types that a comparison sets.
+const COMPARISON_CONDITIONS: [ConditionType; 6] = [
     ConditionType::ComparisonError,
     ConditionType::InvalidSpecError,
     ConditionType::UnknownError,
@@ -23,93 +25,105 @@ const FOUND: [ConditionType; 6] = [
     ConditionType::ExcludedResourceWarning,
 ];
 
-/// A gate that never opens, because nobody has defined it.
-pub fn undefined_gate() -> ConditionType {
+/// Returns the condition type for a gate that never opens because it isn't defined.
+pub fn undefined_gate_condition() -> ConditionType {
     ConditionType::Other("UndefinedGateWarning".to_owned())
 }
 
-/// A condition of our own: manifests say what has no effect, or is probably not what was meant.
-pub fn manifest_warning() -> ConditionType {
+/// Returns Tidegate's condition type for manifest settings that have no effect or are probably mistakes.
+pub fn manifest_warning_condition() -> ConditionType {
     ConditionType::Other("ManifestWarning".to_owned())
 }
 
-fn found() -> Vec<ConditionType> {
-    FOUND.into_iter().chain([undefined_gate(), manifest_warning()]).collect()
+fn comparison_conditions() -> Vec<ConditionType> {
+    COMPARISON_CONDITIONS
+        .into_iter()
+        .chain([undefined_gate_condition(), manifest_warning_condition()])
+        .collect()
 }
 
-/// One resource, as it was compared.
+/// Compared resource.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Resource {
-    /// What the status says of it.
+pub struct ComparedResource {
+    /// The resource's entry in the status.
     pub status: ResourceStatus,
-    /// It is in the cluster.
+    /// True if the resource is in the cluster.
     pub is_live: bool,
-    /// It is out of sync, and asks not to count (`IgnoreExtraneous`), or may be another's.
+    /// True if the resource is out of sync but doesn't count, because it has `IgnoreExtraneous` or may belong
+    /// to another application.
     pub is_ignored: bool,
-    /// Its health does not count (`ignore-healthcheck`).
-    pub is_healthy_anyway: bool,
-    /// Images of its containers, as they are in the cluster.
+    /// True if the resource's health doesn't count (`ignore-healthcheck`).
+    pub is_health_ignored: bool,
+    /// Images of the resource's containers in the cluster.
     pub images: Vec<String>,
-    /// Where it is reached from outside the cluster.
+    /// URLs at which the resource can be reached from outside the cluster.
     pub urls: Vec<String>,
-    /// The rule that judges its health, where its annotations make that another than its kind has; empty: none does.
-    pub own_rule: Option<Box<str>>,
-    /// The version of the object that was compared, where that is known.
-    pub version: Option<Version>,
+    /// Health rule, if the resource's annotations override the rule for its kind. Empty if they disable it.
+    pub custom_health_rule: Option<Box<str>>,
+    /// Version of the compared object, if known.
+    pub version: Option<ObjectVersion>,
+    /// Time at which the resource's health changes even if the object doesn't.
+    pub health_changes_at: Option<Timestamp>,
 }
 
-/// The version of an object, as its cluster counts: with another one, it may be another.
+/// Version of an object in its cluster. If the versions differ, the objects may differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version(Box<str>);
+pub struct ObjectVersion(Box<str>);
 
-impl Version {
-    /// That of an object, if its cluster tells.
-    pub fn of(object: &Object) -> Option<Self> {
+impl ObjectVersion {
+    /// Returns the version of an object, if the cluster provides one.
+    pub fn from_object(object: &Object) -> Option<Self> {
         let version = object.resource_version();
         (!version.is_empty()).then(|| Self(version.into()))
     }
 }
 
-/// What became of a comparison.
+/// Result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// It was made.
+pub enum ComparisonOutcome {
+    /// The comparison succeeded.
     Compared {
-        /// With these revisions, one for each source.
+        /// Compared revisions, one per source.
         revisions: Vec<String>,
-        /// What made the manifests of each source.
+        /// Type of each source.
         source_types: Vec<String>,
-        /// The resources, in any order.
-        resources: Vec<Resource>,
-        /// In which phases of its deletion hooks would run.
+        /// Resources, in any order.
+        resources: Vec<ComparedResource>,
+        /// Phases of a deletion in which hooks would run.
         deletion_hooks: BTreeSet<Phase>,
-        /// What was found beside.
+        /// Warnings found during the comparison.
         warnings: Vec<(ConditionType, String)>,
     },
-    /// It could not be made.
+    /// The comparison failed.
     Failed {
-        /// With these revisions; none where even those could not be told.
+        /// Compared revisions; empty if unknown.
         revisions: Vec<String>,
-        /// Of which kind the reason is.
+        /// Condition type of the reason.
         kind: ConditionType,
-        /// Why not.
+        /// Reason of the failure.
         message: String,
-        /// What the cluster has of the resources that are known; nothing where nobody looked.
-        seen: Vec<Resource>,
+        /// State of the known resources in the cluster. Empty if the cluster wasn't read.
+        live_resources: Vec<ComparedResource>,
     },
 }
 
-impl Outcome {
-    /// A comparison that could not be made, and nobody looked at the cluster.
-    pub fn failed(kind: ConditionType, message: String) -> Self {
-        Self::Failed { revisions: Vec::new(), kind, message, seen: Vec::new() }
+impl ComparisonOutcome {
+    /// Returns the first time at which the health of a resource changes even if the object doesn't.
+    pub fn health_changes_at(&self) -> Option<Timestamp> {
+        let (Self::Compared { resources, .. } | Self::Failed { live_resources: resources, .. }) = self;
+        resources.iter().filter_map(|resource| resource.health_changes_at).min()
+    }
+
+    /// Creates the result of a comparison that failed before it read the cluster.
+    pub fn without_cluster_state(kind: ConditionType, message: String) -> Self {
+        Self::Failed { revisions: Vec::new(), kind, message, live_resources: Vec::new() }
     }
 }
 
-/// Whether all that counts is in sync. An application without resources is.
-pub fn sync_status(resources: &[Resource]) -> SyncStatusCode {
+/// Returns the combined sync status of all resources that count. An application without resources is Synced.
+pub fn sync_status(resources: &[ComparedResource]) -> SyncStatusCode {
     let of = |code| {
-        let counts = |resource: &&Resource| !resource.is_ignored && !resource.status.hook;
+        let counts = |resource: &&ComparedResource| !resource.is_ignored && !resource.status.hook;
         resources.iter().filter(counts).any(|resource| resource.status.status == Some(code))
     };
     match (of(SyncStatusCode::Unknown), of(SyncStatusCode::OutOfSync)) {
@@ -119,12 +133,10 @@ pub fn sync_status(resources: &[Resource]) -> SyncStatusCode {
     }
 }
 
-/// The worst health of all that counts. What is missing does not, unless nothing is there at all.
-pub fn health(resources: &[Resource]) -> HealthStatus {
-    let counted: Vec<&Resource> = resources
-        .iter()
-        .filter(|one| !one.status.hook && !one.is_healthy_anyway && !one.is_ignored)
-        .collect();
+/// Returns the worst health of all resources that count. Missing resources don't count unless all resources
+/// are missing.
+pub fn application_health(resources: &[ComparedResource]) -> HealthStatus {
+    let counted: Vec<&ComparedResource> = resources_with_health(resources).collect();
     if !counted.is_empty() && counted.iter().all(|one| !one.is_live) {
         return HealthStatus::Missing;
     }
@@ -132,32 +144,74 @@ pub fn health(resources: &[Resource]) -> HealthStatus {
     judged.map(|health| health.status).max().unwrap_or(HealthStatus::Healthy)
 }
 
-/// Takes the outcome of a comparison into the status.
-pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, now: Timestamp) {
+/// Returns the resources whose health counts.
+fn resources_with_health(resources: &[ComparedResource]) -> impl Iterator<Item = &ComparedResource> {
+    resources.iter().filter(|one| !one.status.hook && !one.is_health_ignored && !one.is_ignored)
+}
+
+/// Returns the reason why an application is Degraded: its first Degraded resource in status order, and the
+/// number of other Degraded resources. Empty for any other health.
+fn degraded_reason(resources: &[ComparedResource], health: HealthStatus) -> String {
+    if health != HealthStatus::Degraded {
+        return String::new();
+    }
+    let is_degraded = |one: &&ComparedResource| {
+        one.is_live
+            && one.status.health.as_ref().is_some_and(|health| health.status == HealthStatus::Degraded)
+    };
+    let Some(first) =
+        resources_with_health(resources).filter(is_degraded).min_by_key(|one| resource_sort_key(&one.status))
+    else {
+        return String::new();
+    };
+    let ResourceStatus { kind, namespace, name, health, .. } = &first.status;
+    let place = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
+    let why: String =
+        health.iter().flat_map(|health| health.message.chars()).take(REASON_CHARACTERS_MAX).collect();
+    let what =
+        if why.is_empty() { format!("{kind} {place} is Degraded") } else { format!("{kind} {place}: {why}") };
+    match resources_with_health(resources).filter(is_degraded).count().saturating_sub(1) {
+        0 => what,
+        more => format!("{what} (and {more} more)"),
+    }
+}
+
+/// Applies the result of a comparison to the status.
+pub fn apply_comparison(
+    application: &mut Application,
+    outcome: ComparisonOutcome,
+    level: RefreshLevel,
+    now: Timestamp,
+) {
     let compared_to = Some(compared_to(application));
-    let sources = Sources::of(application);
+    let sources = Sources::from_application(application);
     let status = &mut application.status;
     let (revisions, code, health) = match outcome {
-        Outcome::Compared { revisions, source_types, mut resources, deletion_hooks, warnings } => {
-            // Nobody may add one to what is being deleted.
+        ComparisonOutcome::Compared { revisions, source_types, mut resources, deletion_hooks, warnings } => {
+            // The API server rejects new finalizers on an object that is being deleted.
             if application.metadata.deletion_timestamp.is_none() {
-                hook_finalizers::ask(&mut application.metadata.finalizers, &deletion_hooks);
+                hook_finalizers::set_hook_finalizers(&mut application.metadata.finalizers, &deletion_hooks);
             }
-            conditions::set(&mut status.conditions, &found(), warnings, now);
-            let (code, health) = (sync_status(&resources), health(&resources));
-            status.summary = summary(&mut resources);
+            conditions::set_conditions(&mut status.conditions, &comparison_conditions(), warnings, now);
+            let (code, health) = (sync_status(&resources), health_with_reason(&resources));
+            status.summary = summarize(&mut resources);
             set_resources(status, resources);
-            (status.source_type, status.source_types) = sources.revisions(&source_types);
+            (status.source_type, status.source_types) = sources.revision_fields(&source_types);
             (revisions, code, Some(health))
         }
-        Outcome::Failed { revisions, kind, message, seen } => {
-            // What is wanted cannot be told; what is there can, where what is asked for makes sense.
+        ComparisonOutcome::Failed { revisions, kind, message, live_resources: seen } => {
+            // The desired state is unknown. The live state is known if the specification is valid.
             let is_invalid = kind != ConditionType::ComparisonError;
-            conditions::set(&mut status.conditions, &found(), [(kind, message)], now);
+            conditions::set_conditions(
+                &mut status.conditions,
+                &comparison_conditions(),
+                [(kind, message)],
+                now,
+            );
             let health = match seen.is_empty() {
-                _ if is_invalid => Some(HealthStatus::Unknown),
-                true => status.health.is_none().then_some(HealthStatus::Unknown),
-                false => Some(health(&seen)),
+                _ if is_invalid => Some(unknown_health()),
+                true => status.health.is_none().then(unknown_health),
+                false => Some(health_with_reason(&seen)),
             };
             if !is_invalid && !seen.is_empty() {
                 set_resources(status, seen);
@@ -166,56 +220,79 @@ pub fn take_in(application: &mut Application, outcome: Outcome, level: Level, no
         }
     };
     let before = status.sync.take().unwrap_or_default();
-    let (revision, revisions) = sources.revisions(&revisions);
+    let (revision, revisions) = sources.revision_fields(&revisions);
     status.sync = Some(SyncStatus { status: code, compared_to, revision, revisions, rest: before.rest });
-    if let Some(health) = health {
-        set_health(status, health, now);
+    if let Some((health, reason)) = health {
+        set_health(status, health, reason, now);
     }
-    if status.reconciled_at.is_none() || level >= Level::Latest {
+    if status.reconciled_at.is_none() || level >= RefreshLevel::Latest {
         status.reconciled_at = Some(now.into());
     }
 }
 
-fn summary(resources: &mut [Resource]) -> ApplicationSummary {
-    let mut all = |of: fn(&mut Resource) -> &mut Vec<String>| -> Vec<String> {
+fn health_with_reason(resources: &[ComparedResource]) -> (HealthStatus, String) {
+    let health = application_health(resources);
+    (health, degraded_reason(resources, health))
+}
+
+fn unknown_health() -> (HealthStatus, String) {
+    (HealthStatus::Unknown, String::new())
+}
+
+fn summarize(resources: &mut [ComparedResource]) -> ApplicationSummary {
+    let mut all = |of: fn(&mut ComparedResource) -> &mut Vec<String>| -> Vec<String> {
         let each: BTreeSet<String> = resources.iter_mut().flat_map(|one| std::mem::take(of(one))).collect();
         each.into_iter().collect()
     };
     let (images, external_urls) = (all(|one| &mut one.images), all(|one| &mut one.urls));
-    let is_application = |one: &Resource| one.status.group == GROUP && one.status.kind == "Application";
+    let is_application =
+        |one: &ComparedResource| one.status.group == GROUP && one.status.kind == "Application";
     ApplicationSummary {
         images,
         external_urls,
         is_app_of_apps: resources.iter().any(is_application),
-        rest: Rest::new(),
+        rest: UnknownFields::new(),
     }
 }
 
-/// What is written down of an application cannot be used: it is left alone, and what is known of it stays.
-pub fn refuse(application: &mut Application, message: String, now: Timestamp) {
+/// Records that the specification can't be used. The application is left alone, and the rest of its status
+/// stays.
+pub fn record_invalid_spec(application: &mut Application, message: String, now: Timestamp) {
     let status = &mut application.status;
-    conditions::set(&mut status.conditions, &found(), [(ConditionType::InvalidSpecError, message)], now);
+    conditions::set_conditions(
+        &mut status.conditions,
+        &comparison_conditions(),
+        [(ConditionType::InvalidSpecError, message)],
+        now,
+    );
     status.sync.get_or_insert_default();
     if status.health.is_none() {
-        set_health(status, HealthStatus::Unknown, now);
+        set_health(status, HealthStatus::Unknown, String::new(), now);
     }
 }
 
-fn set_resources(status: &mut ApplicationStatus, mut resources: Vec<Resource>) {
-    resources.sort_by(|a, b| order(&a.status).cmp(&order(&b.status)));
+fn set_resources(status: &mut ApplicationStatus, mut resources: Vec<ComparedResource>) {
+    resources.sort_by(|a, b| resource_sort_key(&a.status).cmp(&resource_sort_key(&b.status)));
     status.resources = resources.into_iter().map(|one| one.status).collect();
 }
 
-fn order(resource: &ResourceStatus) -> (&str, &str, &str, &str) {
+fn resource_sort_key(resource: &ResourceStatus) -> (&str, &str, &str, &str) {
     (&resource.group, &resource.kind, &resource.namespace, &resource.name)
 }
 
-/// The time of a health is that of its last change.
-pub(crate) fn set_health(status: &mut ApplicationStatus, health: HealthStatus, now: Timestamp) {
-    if status.health.as_ref().is_none_or(|before| before.status != health) {
-        let rest = status.health.take().map(|before| before.rest).unwrap_or_default();
-        let last_transition_time = Some(now.into());
-        status.health =
-            Some(HealthState { status: health, message: String::new(), last_transition_time, rest });
+/// Sets the health. Its time is the time at which the status last changed, regardless of the reason.
+pub(crate) fn set_health(
+    status: &mut ApplicationStatus,
+    health: HealthStatus,
+    reason: String,
+    now: Timestamp,
+) {
+    match &mut status.health {
+        Some(before) if before.status == health => before.message = reason,
+        before => {
+            let rest = before.take().map(|before| before.rest).unwrap_or_default();
+            let last_transition_time = Some(now.into());
+            *before = Some(HealthState { status: health, message: reason, last_transition_time, rest });
+        }
     }
 }

@@ -1,10 +1,11 @@
-//! What is wrong with an application, and since when.
+//! Conditions of an application and their times.
 
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{ApplicationCondition, ConditionType};
 
-/// Conditions of these kinds are now `found`; those of other kinds stay. What was said before keeps its time.
-pub fn set(
+/// Replaces the conditions of these types with `found` and keeps all other types. An unchanged condition
+/// keeps its time.
+pub fn set_conditions(
     conditions: &mut Vec<ApplicationCondition>,
     kinds: &[ConditionType],
     found: impl IntoIterator<Item = (ConditionType, String)>,

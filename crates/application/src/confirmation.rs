@@ -1,50 +1,48 @@
-//! Has somebody confirmed, by an annotation of the application, what its operation waits for before it deletes objects?
+//! Confirmation of deletions by an annotation on the application, while its operation is waiting for it.
 //!
-//! As in Argo CD, of a sync that counts what is dated from its beginning on, in all of its attempts. Of a deletion its own rule
-//! counts ([`is_approved`]).
+//! As in Argo CD, an annotation whose time is not before the start of a sync confirms the sync in all of its
+//! attempts. The same applies to a deletion, even if its Application is created again afterwards. Before a
+//! deletion starts, a separate rule applies ([`is_approved`]).
 
 use tidegate_model::Timestamp;
 use tidegate_model::annotations::DELETION_APPROVED;
 use tidegate_model::argo::{Application, OperationRequest};
 
-use crate::deletion::is_approved;
+use crate::deletion::{approved_at, is_approved};
 use crate::operation;
 
-/// So much is repeated of what is no time.
-const REPEATED_MAX: usize = 64;
+/// Maximum number of characters of an invalid time in messages.
+const SHOWN_CHARACTERS_MAX: usize = 64;
 
-/// Why what an operation of the application waits for counts as confirmed; `None` where nobody has confirmed that.
-pub fn confirmed(application: &Application, operation: &OperationRequest) -> Option<String> {
-    let is_confirmed = match operation::cascade(operation) {
-        Some(_) => is_approved(application, operation),
-        None => approved_at(application)? >= began(application, operation)?,
-    };
+/// Returns the reason why an operation that is waiting for confirmation may continue; `None` if it isn't
+/// confirmed.
+pub fn confirmation_reason(application: &Application, operation: &OperationRequest) -> Option<String> {
+    // To set the annotation, the file of a deleted application must be restored. The application is then no
+    // longer being deleted.
+    let is_since = || Some(approved_at(application)? >= operation_start(application, operation)?);
+    let deletes = operation::deletion_cascade(operation).is_some();
+    let is_confirmed = (deletes && is_approved(application, operation)) || is_since() == Some(true);
     let said = application.annotation(DELETION_APPROVED).filter(|_| is_confirmed)?;
     Some(format!("the annotation {DELETION_APPROVED} says {said}"))
 }
 
-/// What is wrong with the annotation, so that it confirms nothing.
-pub(crate) fn problem(application: &Application) -> Option<String> {
+/// Describes an annotation that is invalid and therefore doesn't confirm anything.
+pub(crate) fn invalid_annotation_message(application: &Application) -> Option<String> {
     let said = application.annotation(DELETION_APPROVED)?;
     approved_at(application).is_none().then(|| {
-        let said: String = said.chars().take(REPEATED_MAX).collect();
+        let said: String = said.chars().take(SHOWN_CHARACTERS_MAX).collect();
         format!(
-            "the annotation {DELETION_APPROVED} confirms nothing: {said:?} is not an RFC 3339 time such as 2026-11-21T09:30:00Z"
+            "the annotation {DELETION_APPROVED} has no effect: {said:?} is not an RFC 3339 time such as 2026-11-21T09:30:00Z"
         )
     })
 }
 
-/// The time that the annotation says, if it is one.
-pub(crate) fn approved_at(application: &Application) -> Option<Timestamp> {
-    application.annotation(DELETION_APPROVED)?.parse().ok()
-}
-
-/// When an operation has begun, as the status says it: at the beginning of a second, as people write times. One that the engine
-/// has not begun yet has none.
-fn began(application: &Application, operation: &OperationRequest) -> Option<Timestamp> {
+/// Returns the start of an operation from the status, with a precision of one second. Returns `None` if the
+/// engine hasn't started the operation.
+fn operation_start(application: &Application, operation: &OperationRequest) -> Option<Timestamp> {
     let state = application.status.operation_state.as_ref()?;
-    let id = operation::id(operation)?;
-    (operation::id(&state.operation) == Some(id)).then(|| state.started_at.moment())
+    let id = operation::engine_id(operation)?;
+    (operation::engine_id(&state.operation) == Some(id)).then(|| state.started_at.timestamp())
 }
 
 #[cfg(test)]
@@ -53,40 +51,41 @@ mod tests {
 
     use super::*;
     use crate::deletion;
-    use crate::operation::{ID_REMARK, Progress};
+    use crate::operation::{EngineProgress, ID_INFO};
 
     const ID: &str = "0193b6a7-5f80-7000-8000-000000000001";
     const OTHER: &str = "0193b6a7-5f80-7000-8000-000000000002";
-    /// Half a second after a whole one.
+    /// Half a second after a full second.
     const BEGAN: Timestamp = Timestamp::from_millis(1_700_000_000_500);
 
-    fn asked(id: &str) -> OperationRequest {
+    fn operation_request(id: &str) -> OperationRequest {
         let mut asked = OperationRequest::default();
-        asked.set_remark(ID_REMARK, id);
+        asked.set_info(ID_INFO, id);
         asked
     }
 
-    /// An application whose operation has begun, with this annotation.
-    fn at_work(annotation: Option<&str>) -> Application {
-        let mut application = Application { operation: Some(asked(ID)), ..Application::default() };
-        let began = Progress {
+    /// Returns an application with a running operation and this annotation.
+    fn running_application(annotation: Option<&str>) -> Application {
+        let mut application =
+            Application { operation: Some(operation_request(ID)), ..Application::default() };
+        let began = EngineProgress {
             phase: OperationPhase::Running,
             finished_at: None,
-            ..Progress::refused(String::new(), BEGAN)
+            ..EngineProgress::rejected(String::new(), BEGAN)
         };
-        operation::take_in(&mut application, began);
+        operation::apply_progress(&mut application, began);
         let annotations = &mut application.metadata.annotations;
         annotations.extend(annotation.map(|said| (DELETION_APPROVED.to_owned(), said.to_owned())));
         application
     }
 
     #[test]
-    fn a_sync_is_confirmed_by_what_is_dated_from_its_beginning_on() {
+    fn a_sync_is_confirmed_by_a_time_after_its_start() {
         for (annotation, expected) in [
             (None, false),
             (Some("2023-11-14T22:13:19Z"), false),
             (Some("2023-11-14T22:13:19.999Z"), false),
-            // In its second: the status says no more than that, and nor do people.
+            // In the same second, because the status and people use times with a precision of one second.
             (Some("2023-11-14T22:13:20Z"), true),
             (Some("2023-11-14T22:13:21Z"), true),
             (Some("2023-11-15T00:13:20+02:00"), true),
@@ -96,40 +95,71 @@ mod tests {
             (Some(""), false),
             (Some("1700000000"), false),
         ] {
-            let application = at_work(annotation);
+            let application = running_application(annotation);
             let reason = annotation.map(|said| format!("the annotation {DELETION_APPROVED} says {said}"));
-            assert_eq!(confirmed(&application, &asked(ID)), reason.filter(|_| expected), "{annotation:?}");
+            assert_eq!(
+                confirmation_reason(&application, &operation_request(ID)),
+                reason.filter(|_| expected),
+                "{annotation:?}"
+            );
             let is_time = annotation.is_none_or(|said| said.contains('T'));
-            let problem = problem(&application);
+            let problem = invalid_annotation_message(&application);
             assert_eq!(problem.is_none(), is_time, "{annotation:?}: {problem:?}");
         }
     }
 
     #[test]
-    fn what_is_not_known_to_have_begun_is_not_confirmed() {
+    fn an_operation_without_a_known_start_is_not_confirmed() {
         let late = "2033-11-14T22:13:20Z";
-        assert_eq!(confirmed(&at_work(Some(late)), &asked(OTHER)), None, "the status is about another one");
-        assert_eq!(confirmed(&at_work(Some(late)), &OperationRequest::default()), None, "it has no id yet");
-        let mut unknown = at_work(Some(late));
+        assert_eq!(
+            confirmation_reason(&running_application(Some(late)), &operation_request(OTHER)),
+            None,
+            "the status belongs to another application"
+        );
+        assert_eq!(
+            confirmation_reason(&running_application(Some(late)), &OperationRequest::default()),
+            None,
+            "it has no ID yet"
+        );
+        let mut unknown = running_application(Some(late));
         unknown.status.operation_state = None;
-        assert_eq!(confirmed(&unknown, &asked(ID)), None);
+        assert_eq!(confirmation_reason(&unknown, &operation_request(ID)), None);
     }
 
-    /// It is asked for before it begins.
+    /// The deletion is requested before its operation begins.
     #[test]
-    fn a_deletion_is_confirmed_by_what_is_dated_from_when_it_was_asked_for() {
+    fn a_deletion_is_confirmed_by_a_time_after_its_request() {
         for (annotation, expected) in [("2023-11-14T22:13:09Z", false), ("2023-11-14T22:13:10Z", true)] {
-            let mut application = at_work(Some(annotation));
+            let mut application = running_application(Some(annotation));
             let at = Timestamp::from_millis(BEGAN.as_millis() - 10_000);
             application.metadata.deletion_timestamp = Some(at.into());
-            let deletion = deletion::operation(&application, Cascade::Foreground);
-            assert_eq!(confirmed(&application, &deletion).is_some(), expected, "{annotation}");
+            let deletion = deletion::deletion_operation(&application, Cascade::Foreground);
+            assert_eq!(confirmation_reason(&application, &deletion).is_some(), expected, "{annotation}");
+        }
+    }
+
+    /// The file of the application is restored with the annotation, and may be removed again.
+    #[test]
+    fn a_waiting_deletion_stays_confirmed_after_its_application_is_written_again() {
+        let asked_at = Timestamp::from_millis(BEGAN.as_millis() - 10_000);
+        for (annotation, expected) in [("2023-11-14T22:13:10Z", false), ("2023-11-14T22:13:20Z", true)] {
+            let mut application = running_application(Some(annotation));
+            application.metadata.deletion_timestamp = Some(asked_at.into());
+            let mut deletion = deletion::deletion_operation(&application, Cascade::Foreground);
+            deletion.set_info(ID_INFO, ID);
+            let again = Timestamp::from_millis(BEGAN.as_millis() + 3_600_000);
+            for deleted in [None, Some(again.into())] {
+                application.metadata.deletion_timestamp = deleted;
+                let found = confirmation_reason(&application, &deletion).is_some();
+                assert_eq!(found, expected, "{annotation}, {deleted:?}");
+            }
         }
     }
 
     #[test]
-    fn of_what_is_no_time_a_part_is_repeated() {
-        let said = problem(&at_work(Some(&"x".repeat(10_000)))).unwrap_or_default();
-        assert!(said.contains("confirms nothing") && said.len() < 300, "{said}");
+    fn an_invalid_time_is_shown_truncated() {
+        let said =
+            invalid_annotation_message(&running_application(Some(&"x".repeat(10_000)))).unwrap_or_default();
+        assert!(said.contains("has no effect") && said.len() < 300, "{said}");
     }
 }

@@ -1,37 +1,49 @@
-//! What of a resource must not be seen: credentials in the addresses of repositories.
+//! Masking of credentials in repository addresses.
+
+use std::ops::Range;
 
 use tidegate_model::argo::{Application, ApplicationSource};
 
-/// Stands for what is not shown.
-pub const HIDDEN: &str = "******";
+/// Replacement for masked text.
+pub const MASK: &str = "******";
 
-/// What is secret in an address, and what is shown in its place. By HTTP a user alone may be a token.
-fn credentials(url: &str) -> Option<(&str, String)> {
+/// Minimum number of bytes of a secret that is masked anywhere in a text. Shorter secrets are masked only as
+/// whole words.
+const MASKED_ANYWHERE_MIN: usize = 4;
+
+/// Returns the position of the credentials in an address, and their masked form. In an HTTP address, a user
+/// without a password may be a token.
+fn find_credentials(url: &str) -> Option<(Range<usize>, String)> {
     let (scheme, rest) = url.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (user, _) = rest.get(..end)?.rsplit_once('@')?;
+    let begin = url.len().checked_sub(rest.len())?;
+    let place = begin..begin.checked_add(user.len())?;
     let is_http = scheme.get(..4).is_some_and(|begin| begin.eq_ignore_ascii_case("http"));
     match user.split_once(':') {
-        _ if is_http => Some((user, HIDDEN.to_owned())),
-        Some((name, password)) if !password.is_empty() => Some((user, format!("{name}:{HIDDEN}"))),
+        // There is nothing to mask.
+        _ if user.trim_matches(':').is_empty() => None,
+        _ if is_http => Some((place, MASK.to_owned())),
+        Some((name, password)) if !password.is_empty() => Some((place, format!("{name}:{MASK}"))),
         _ => None,
     }
 }
 
-/// An address without its credentials.
+/// Returns an address without its credentials.
 pub fn without_credentials(url: &str) -> String {
-    match credentials(url) {
-        Some((user, shown)) => url.replacen(user, &shown, 1),
-        None => url.to_owned(),
-    }
+    let shown = find_credentials(url).and_then(|(place, shown)| {
+        let (before, after) = (url.get(..place.start)?, url.get(place.end..)?);
+        Some(format!("{before}{shown}{after}"))
+    });
+    shown.unwrap_or_else(|| url.to_owned())
 }
 
-/// What an address in a text ends at.
-const ENDS: [char; 6] = ['"', '\'', '`', '<', '>', ','];
+/// Characters that end an address in a text.
+const ADDRESS_ENDS: [char; 6] = ['"', '\'', '`', '<', '>', ','];
 
-/// A text without the credentials of whatever addresses are in it.
+/// Returns a text without the credentials in any addresses that it contains.
 pub fn text_without_credentials(text: &str) -> String {
-    let is_end = |c: char| c.is_whitespace() || ENDS.contains(&c);
+    let is_end = |c: char| c.is_whitespace() || ADDRESS_ENDS.contains(&c);
     text.split_inclusive(is_end)
         .map(|part| {
             let address = part.trim_end_matches(is_end);
@@ -41,25 +53,45 @@ pub fn text_without_credentials(text: &str) -> String {
         .collect()
 }
 
-/// A text about a repository, without the credentials of its address.
+/// Masks the credentials of a repository address in a text about the repository.
 pub fn hide_credentials(text: &str, url: &str) -> String {
-    let Some((user, shown)) = credentials(url) else { return text.to_owned() };
-    let mut hidden = text.replace(user, &shown);
-    if let Some((_, password)) = user.split_once(':')
-        && !password.is_empty()
-    {
-        hidden = hidden.replace(password, HIDDEN);
+    let found = find_credentials(url).and_then(|(place, shown)| Some((url.get(place)?, shown)));
+    let Some((user, shown)) = found else { return text.to_owned() };
+    // Masks the address itself, even if the user name is short.
+    let hidden = text.replace(url, &without_credentials(url));
+    let hidden = replace_secret(&hidden, user, &shown);
+    match user.split_once(':') {
+        Some((_, password)) => replace_secret(&hidden, password, MASK),
+        None => hidden,
     }
+}
+
+/// Replaces a secret in a text.
+fn replace_secret(text: &str, secret: &str, shown: &str) -> String {
+    if secret.is_empty() {
+        return text.to_owned();
+    }
+    let (mut hidden, mut rest) = (String::with_capacity(text.len()), text);
+    let mut before = None;
+    while let Some((head, tail)) = rest.split_once(secret) {
+        let is_in_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        let is_part = is_in_word(head.chars().next_back().or(before)) || is_in_word(tail.chars().next());
+        hidden.push_str(head);
+        hidden.push_str(if is_part && secret.len() < MASKED_ANYWHERE_MIN { secret } else { shown });
+        before = secret.chars().next_back();
+        rest = tail;
+    }
+    hidden.push_str(rest);
     hidden
 }
 
-/// A source without credentials: to be shown, kept and compared.
-pub fn bare(source: &ApplicationSource) -> ApplicationSource {
+/// Returns a source without credentials, for display, storage and comparison.
+pub fn source_without_credentials(source: &ApplicationSource) -> ApplicationSource {
     ApplicationSource { repo_url: without_credentials(&source.repo_url), ..source.clone() }
 }
 
-/// An application without credentials, to be shown and kept.
-pub fn shown(application: &Application) -> Application {
+/// Returns an application without credentials, for display and storage.
+pub fn application_without_credentials(application: &Application) -> Application {
     let mut shown = application.clone();
     let spec = &mut shown.spec;
     for source in spec.source.iter_mut().chain(&mut spec.sources) {
@@ -70,7 +102,7 @@ pub fn shown(application: &Application) -> Application {
             source.repo_url = without_credentials(&source.repo_url);
         }
     }
-    // `kubectl apply` keeps a copy of all that is wanted.
+    // `kubectl apply` keeps a copy of the whole manifest.
     for value in shown.metadata.annotations.values_mut() {
         for source in application.spec.source.iter().chain(&application.spec.sources) {
             *value = hide_credentials(value, &source.repo_url);
@@ -95,11 +127,36 @@ mod tests {
             ("ssh://git:pass@example.com/a", "ssh://git:******@example.com/a"),
             ("git@example.com:a.git", "git@example.com:a.git"),
             ("./repo", "./repo"),
+            ("https://@example.com/a", "https://@example.com/a"),
+            ("https://:@example.com/a", "https://:@example.com/a"),
+            ("https://:p@example.com/a", "https://******@example.com/a"),
+            // The secret also occurs elsewhere in the address.
+            ("https://s@example.com/a", "https://******@example.com/a"),
         ] {
             assert_eq!(without_credentials(url), shown);
         }
         let told =
             hide_credentials("me:s3cret@example.com refused s3cret", "https://me:s3cret@example.com/a");
         assert_eq!(told, "******@example.com refused ******");
+    }
+
+    #[test]
+    fn a_masked_text_stays_readable() {
+        let words = "cannot read https://example.com/a: it has an empty user";
+        for url in ["https://@example.com/a", "https://:@example.com/a", "https://e@x/a"] {
+            assert_eq!(hide_credentials(words, url), words, "{url}");
+        }
+        for (text, url, expected) in [
+            (
+                "user a of https://a@example.com/a",
+                "https://a@example.com/a",
+                "user ****** of https://******@example.com/******",
+            ),
+            ("as me:pw some", "https://me:pw@example.com", "as ****** some"),
+            ("xtokenx", "https://token@example.com", "x******x"),
+            ("aa a aa", "https://a@example.com", "aa ****** aa"),
+        ] {
+            assert_eq!(hide_credentials(text, url), expected, "{url}");
+        }
     }
 }

@@ -1,77 +1,79 @@
-//! Is an application deleted, with what of it, and what is done next for that?
+//! Deletion of applications: cascade and next step.
 //!
-//! Its finalizers say it, as in Argo CD: with one for resources its objects are deleted by an operation, with one for hooks
-//! alone only the hooks run. When that operation has succeeded, the finalizers go, and the application with them. One without
-//! any of them is forgotten, and nothing of the cluster is touched.
+//! As in Argo CD, the finalizers define the deletion. With a resources finalizer, an operation deletes the
+//! objects. With only hook finalizers, an operation runs only the hooks. After the operation has succeeded,
+//! the finalizers are removed and the application disappears. An application without finalizers is forgotten,
+//! and the cluster isn't changed.
 
-mod asker;
+mod requester;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tidegate_model::annotations::{DELETION_APPROVED, is_stage_of};
+use tidegate_model::annotations::{DELETION_APPROVED, is_finalizer_or_stage};
 use tidegate_model::argo::{
     Application, ConditionType, OperationInitiator, OperationRequest, OperationState, ResourceStatus, Retry,
-    SyncOperation, SyncStatusCode,
+    Strategy, SyncOperation, SyncStatusCode, SyncStrategy,
 };
 use tidegate_model::{
-    Cascade, ClaimRequest, Destination, Gvk, HealthStatus, OperationPhase, SyncOptions, SyncRequest,
-    Timestamp, Wisher,
+    Cascade, ClaimRequest, Destination, Gvk, HealthStatus, OperationPhase, Requester, SyncOptions,
+    SyncRequest, Timestamp,
 };
 
 use crate::comparison::set_health;
-use crate::confirmation::approved_at;
+use crate::controller_info::{APPROVED_INFO, DELETION_INFO, REQUESTED_AT_INFO};
 use crate::hook_finalizers::is_hook_finalizer;
-use crate::operation::{
-    self, APPROVED_REMARK, ASKED_REMARK, BETWEEN, DELETION_REMARK, Refused, described, retry,
-};
-use crate::sources::{Sources, revisions};
+use crate::operation::{self, OperationRefusal, REVISION_SEPARATOR, source_text};
+use crate::sources::{Sources, revisions_of_fields};
 use crate::{conditions, instance_name, refresh};
 
-pub use asker::Asker;
+pub use requester::DeletionRequester;
 pub use tidegate_model::annotations::RESOURCES_FINALIZER;
 
-/// A condition of our own: what a deletion waits for, besides its own operation.
-pub const HELD: &str = "DeletionWarning";
-/// Behind the first: what an object owns is deleted after it.
-const BACKGROUND: &str = "/background";
-/// Who asks for a deletion, as the log has it, where the resource names nobody; behind either, when that was asked for.
-pub(crate) const BY_DELETION: &str = "deletion of the application";
-/// What is between the two.
-const ASKED_AT: &str = ", asked for at ";
-/// How often a deletion is tried again at once, where the application does not say.
-const RETRIES: i64 = 2;
-/// How long after a deletion that has failed another one begins by itself.
-const AGAIN_AFTER: Duration = Duration::from_secs(180);
+/// Condition type of Tidegate: the reason why a deletion is waiting for something other than its own
+/// operation.
+pub const DELETION_CONDITION: &str = "DeletionWarning";
+/// Suffix of the resources finalizer for background deletion: each object is deleted before the objects that
+/// it owns.
+const BACKGROUND_SUFFIX: &str = "/background";
+/// Requester of a deletion in the log if the resource doesn't name a requester. Followed by the time of the
+/// request if it is known.
+pub(crate) const DELETION_REQUESTER: &str = "deletion of the application";
+/// Separator before the time of the request.
+const REQUESTED_AT: &str = ", requested at ";
+/// Default number of immediate retries of a deletion.
+const RETRY_LIMIT_DEFAULT: i64 = 2;
+/// Delay before a failed deletion is automatically retried.
+const RETRY_DELAY: Duration = Duration::from_secs(180);
 
-/// Whether a finalizer is one of those that say how an application is deleted.
+/// Returns true if a finalizer defines how an application is deleted.
 pub fn is_own_finalizer(finalizer: &str) -> bool {
     is_resources_finalizer(finalizer) || is_hook_finalizer(finalizer)
 }
 
-/// Whether it is one for the objects.
+/// Returns true for the resources finalizer in any of its forms.
 pub fn is_resources_finalizer(finalizer: &str) -> bool {
-    is_stage_of(finalizer, RESOURCES_FINALIZER)
+    is_finalizer_or_stage(finalizer, RESOURCES_FINALIZER)
 }
 
-/// What becomes of the objects of an application when it is deleted, by its finalizers; `None` where it is forgotten and
-/// nothing else is done.
-pub fn cascade(application: &Application) -> Option<Cascade> {
-    said_by(&application.metadata.finalizers)
+/// Returns the cascade of a deletion, based on the application's finalizers. Returns `None` if the
+/// application is forgotten without further steps.
+pub fn cascade_from_finalizers(application: &Application) -> Option<Cascade> {
+    parse_finalizers(&application.metadata.finalizers)
 }
 
-fn said_by(finalizers: &[String]) -> Option<Cascade> {
+fn parse_finalizers(finalizers: &[String]) -> Option<Cascade> {
     let mut own = finalizers.iter().filter(|one| is_own_finalizer(one));
     let resources = own.clone().find_map(|one| one.strip_prefix(RESOURCES_FINALIZER));
     match resources {
-        Some(BACKGROUND) => Some(Cascade::Background),
+        Some(BACKGROUND_SUFFIX) => Some(Cascade::Background),
         Some(_) => Some(Cascade::Foreground),
         None => own.next().map(|_| Cascade::Orphan),
     }
 }
 
-/// The finalizers of an application that is to be deleted like this. Foreground is what nobody has to ask for, and leaves
-/// one that says how its objects go.
+/// Returns the finalizers for a deletion with this cascade. Foreground is the default and keeps an existing
+/// resources finalizer.
 pub fn finalizers(application: &Application, cascade: Cascade) -> Vec<String> {
     let mut finalizers = application.metadata.finalizers.clone();
     if cascade == Cascade::Foreground && finalizers.iter().any(|one| is_resources_finalizer(one)) {
@@ -80,185 +82,205 @@ pub fn finalizers(application: &Application, cascade: Cascade) -> Vec<String> {
     finalizers.retain(|one| !is_resources_finalizer(one));
     match cascade {
         Cascade::Foreground => finalizers.push(RESOURCES_FINALIZER.to_owned()),
-        Cascade::Background => finalizers.push(format!("{RESOURCES_FINALIZER}{BACKGROUND}")),
+        Cascade::Background => finalizers.push(format!("{RESOURCES_FINALIZER}{BACKGROUND_SUFFIX}")),
         Cascade::Orphan => {}
     }
     finalizers
 }
 
-/// Whether an application that is being deleted goes the way that somebody wants now.
-pub fn is_under_way(application: &Application, wanted: Cascade) -> bool {
-    application.is_deleting() && said_by(&finalizers(application, wanted)) == cascade(application)
+/// Returns true if the application is being deleted with this cascade.
+pub fn is_deleting_with(application: &Application, wanted: Cascade) -> bool {
+    application.is_deleting()
+        && parse_finalizers(&finalizers(application, wanted)) == cascade_from_finalizers(application)
 }
 
-/// Why somebody cannot have an application deleted like this now, which people name so; `None` where they can.
-pub fn in_the_way(application: &Application, name: &str, wanted: Cascade) -> Option<String> {
-    if is_under_way(application, wanted) {
+/// Returns true if the deletion of an Application has failed and is waiting for a retry.
+pub fn has_failed_deletion(application: &Application) -> bool {
+    let conditions = &application.status.conditions;
+    application.is_deleting() && conditions.iter().any(|one| one.kind == ConditionType::DeletionError)
+}
+
+/// Returns the reason why an application can't be deleted with this cascade now; `None` if it can. `name` is
+/// the display name.
+pub fn deletion_refusal(application: &Application, name: &str, wanted: Cascade) -> Option<String> {
+    if is_deleting_with(application, wanted) {
         return None;
     }
-    if let Some(why) = refresh::left_alone(application) {
+    if let Some(why) = refresh::skip_reason(application) {
         return Some(why);
     }
     application.is_deleting().then(|| {
-        let way = cascade(application).unwrap_or(Cascade::Orphan);
+        let way = cascade_from_finalizers(application).unwrap_or(Cascade::Orphan);
         format!(
-            "application {name} is being deleted already, in the way of --cascade {way}, which cannot be changed any more; `tidegate app delete {name} --cascade {way} --yes` waits until it is gone"
+            "application {name} is already being deleted with --cascade {way}, which can no longer be changed; \
+             `tidegate app delete {name} --cascade {way} --yes` waits until it is gone"
         )
     })
 }
 
-/// Whether an operation is asked for that deletes an application which nobody deletes, or deletes no more: what is said then.
-pub fn is_unfounded(application: &Application) -> Option<String> {
-    let deletes = application.operation.as_ref().is_some_and(|asked| operation::cascade(asked).is_some());
+/// Returns a message if an operation deletes an application that isn't being deleted.
+pub fn unfounded_deletion_message(application: &Application) -> Option<String> {
+    let deletes =
+        application.operation.as_ref().is_some_and(|asked| operation::deletion_cascade(asked).is_some());
     (deletes && !application.is_deleting()).then(|| {
         format!(
-            "application {} is not being deleted, so nothing of it was deleted",
+            "application {} is not being deleted, so none of its objects were deleted",
             application.metadata.name
         )
     })
 }
 
-/// What is done next for the deletion of an application.
+/// Next step of a deletion.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Next {
-    /// Nothing, until something happens.
+pub enum NextDeletionStep {
+    /// Waits for the next event.
     Nothing,
-    /// The operation is begun.
-    Begin(Box<OperationRequest>),
-    /// The last one has failed; another one begins then.
+    /// Starts the operation.
+    Start(Box<OperationRequest>),
+    /// Starts another operation at this time, because the last operation failed.
     Wait(Timestamp),
-    /// All is done: its finalizers go.
+    /// Removes the finalizers, because the deletion is complete.
     Release,
 }
 
-/// Decides what is done next, and says in the conditions why an application is still there. `asked`: somebody wants it to be
-/// tried again.
-pub fn take_in(application: &mut Application, asked: bool, now: Timestamp) -> Next {
-    let (next, error) = decide(application, asked, now);
-    let held = ConditionType::Other(HELD.to_owned());
+/// Decides the next step, and sets conditions with the reason why an application still exists. `asked` is
+/// true if a retry was requested.
+pub fn decide_deletion(application: &mut Application, asked: bool, now: Timestamp) -> NextDeletionStep {
+    let (next, error) = decide_step(application, asked, now);
+    let held = ConditionType::Other(DELETION_CONDITION.to_owned());
     let kinds = [ConditionType::DeletionError, held.clone()];
     let found = error.map(|error| (ConditionType::DeletionError, error));
-    let found = found.into_iter().chain(holds(application).map(|why| (held, why)));
-    conditions::set(&mut application.status.conditions, &kinds, found, now);
-    if is_over(application) {
-        empty(application, now);
+    let found = found.into_iter().chain(describe_delay(application).map(|why| (held, why)));
+    conditions::set_conditions(&mut application.status.conditions, &kinds, found, now);
+    if are_objects_deleted(application) {
+        clear_resources(application, now);
     }
     next
 }
 
-/// What holds a deletion up, or what becomes of one that nobody wants any more.
-fn holds(application: &Application) -> Option<String> {
+/// Describes what delays a deletion, or what happens to a deletion that was canceled.
+fn describe_delay(application: &Application) -> Option<String> {
     let name = &application.metadata.name;
     let Some(asked) = &application.operation else {
         let others = &application.metadata.finalizers;
-        let is_kept = application.is_deleting() && cascade(application).is_none() && !others.is_empty();
-        let objects = if is_over(application) { "its objects are deleted" } else { "its objects stay" };
+        let is_kept =
+            application.is_deleting() && cascade_from_finalizers(application).is_none() && !others.is_empty();
+        let objects =
+            if are_objects_deleted(application) { "its objects are deleted" } else { "its objects are kept" };
         return is_kept.then(|| {
             format!(
-                "{objects}; it is gone when others have taken their finalizers away: {}",
+                "{objects}; it is gone once other controllers have removed their finalizers: {}",
                 others.join(", ")
             )
         });
     };
-    let operation = operation::id(asked).map_or_else(String::new, |id| format!(" {id}"));
-    match (application.is_deleting(), operation::cascade(asked)) {
+    let operation = operation::engine_id(asked).map_or_else(String::new, |id| format!(" {id}"));
+    match (application.is_deleting(), operation::deletion_cascade(asked)) {
         (true, None) => Some(format!(
-            "it is deleted when operation{operation} is over; `tidegate app terminate {name}` ends that"
+            "it is deleted when operation{operation} ends; `tidegate app terminate {name}` terminates that operation"
         )),
         (false, Some(_)) => Some(format!(
-            "it is written down again, and operation{operation} goes on deleting what was begun to be deleted; it is synced anew after that, and `tidegate app terminate {name}` ends it"
+            "it was created again while operation{operation} is still deleting its objects; it is synced after \
+             that, and `tidegate app terminate {name}` terminates the operation"
         )),
         _ => None,
     }
 }
 
-/// Whether its objects are deleted, and others keep its resource.
-fn is_over(application: &Application) -> bool {
+/// Returns true if the application's objects are deleted but other controllers' finalizers keep the resource.
+fn are_objects_deleted(application: &Application) -> bool {
     application.is_deleting()
-        && cascade(application).is_none()
-        && last(application)
-            .is_some_and(|(last, done)| last.phase == OperationPhase::Succeeded && done.deletes())
+        && cascade_from_finalizers(application).is_none()
+        && last_deletion_operation(application)
+            .is_some_and(|(last, done)| last.phase == OperationPhase::Succeeded && done.deletes_objects())
 }
 
-/// What was known of its objects is of the past; nobody compares it any more.
-fn empty(application: &mut Application, now: Timestamp) {
+/// Clears the status of the application's objects, which is no longer updated.
+fn clear_resources(application: &mut Application, now: Timestamp) {
     let status = &mut application.status;
     status.resources.clear();
     if let Some(sync) = &mut status.sync {
         sync.status = SyncStatusCode::Unknown;
     }
-    set_health(status, HealthStatus::Missing, now);
+    set_health(status, HealthStatus::Missing, String::new(), now);
 }
 
-fn decide(application: &Application, asked: bool, now: Timestamp) -> (Next, Option<String>) {
-    let wanted = cascade(application).filter(|_| application.is_deleting());
-    let Some(wanted) = wanted else { return (Next::Nothing, None) };
+fn decide_step(application: &Application, asked: bool, now: Timestamp) -> (NextDeletionStep, Option<String>) {
+    let wanted = cascade_from_finalizers(application).filter(|_| application.is_deleting());
+    let Some(wanted) = wanted else { return (NextDeletionStep::Nothing, None) };
     if application.operation.is_some() {
-        // An operation under way is finished first.
-        return (Next::Nothing, None);
+        // A running operation finishes first.
+        return (NextDeletionStep::Nothing, None);
     }
-    let begin = || Next::Begin(Box::new(operation(application, wanted)));
-    let Some((last, done)) = last(application) else { return (begin(), None) };
+    let begin = || NextDeletionStep::Start(Box::new(deletion_operation(application, wanted)));
+    let Some((last, done)) = last_deletion_operation(application) else { return (begin(), None) };
     if last.phase == OperationPhase::Succeeded {
-        // One that left the objects is not enough where they are to go.
-        let is_done = done == wanted || done.deletes();
-        return (if is_done { Next::Release } else { begin() }, None);
+        // An operation that kept the objects isn't sufficient if they must be deleted.
+        let is_done = done == wanted || done.deletes_objects();
+        return (if is_done { NextDeletionStep::Release } else { begin() }, None);
     }
-    let due = last.finished_at.map_or(now, |at| at.moment() + AGAIN_AFTER);
+    let due = last.finished_at.map_or(now, |at| at.timestamp() + RETRY_DELAY);
     if asked || due <= now {
         return (begin(), None);
     }
     let name = &application.metadata.name;
     let stay = match wanted {
         Cascade::Orphan => "",
-        _ => " and leaves its objects where they are",
+        _ => " and keeps its objects",
     };
     let error = format!(
-        "deleting it has failed: {}; it is tried again at {due}, or at once with `tidegate app refresh {name}`; taking its finalizers away ends the deletion{stay} (where its file is gone, put that back without them)",
+        "deletion failed: {}; it is retried at {due}, or immediately with `tidegate app refresh {name}`; removing \
+         its finalizers ends the deletion{stay} (if its file is gone, restore it without them)",
         last.message.trim_end_matches('.')
     );
-    (Next::Wait(due), Some(error))
+    (NextDeletionStep::Wait(due), Some(error))
 }
 
-/// The last operation, where that was this deletion: no clock of ours is held against the one that dated it.
-fn last(application: &Application) -> Option<(&OperationState, Cascade)> {
+/// Returns the last operation if it belongs to this deletion. The check doesn't compare clocks.
+fn last_deletion_operation(application: &Application) -> Option<(&OperationState, Cascade)> {
     let last = application.status.operation_state.as_ref().filter(|last| last.phase.is_completed())?;
-    let done = operation::cascade(&last.operation)?;
-    is_of_this(application, &last.operation).then_some((last, done))
+    let done = operation::deletion_cascade(&last.operation)?;
+    is_of_current_deletion(application, &last.operation).then_some((last, done))
 }
 
-/// Whether an operation is of the deletion that the resource asks for now.
-fn is_of_this(application: &Application, operation: &OperationRequest) -> bool {
+/// Returns true if an operation belongs to the current deletion request of the resource.
+fn is_of_current_deletion(application: &Application, operation: &OperationRequest) -> bool {
     let asked_at = application.metadata.deletion_timestamp.map(|at| at.to_string());
-    asked_at.is_some() && operation.remark(ASKED_REMARK) == asked_at.as_deref()
+    asked_at.is_some() && operation.info_value(REQUESTED_AT_INFO) == asked_at.as_deref()
 }
 
-/// Who has asked for a deletion that the log has, empty where nobody knows, and when. `None` where these are no such words.
-pub(crate) fn asked(initiated_by: &str) -> Option<(&str, Option<&str>)> {
-    let (who, at) = match initiated_by.rsplit_once(ASKED_AT) {
+/// Parses the requester of a deletion in the log. Returns the name (empty if unknown) and the time of the
+/// request. Returns `None` for other texts.
+pub(crate) fn parse_requester(initiated_by: &str) -> Option<(&str, Option<&str>)> {
+    let (who, at) = match initiated_by.rsplit_once(REQUESTED_AT) {
         Some((who, at)) => (who, Some(at)),
         None => (initiated_by, None),
     };
-    if who == BY_DELETION {
+    if who == DELETION_REQUESTER {
         return Some(("", at));
     }
-    Wisher::deleting(who).map(|_| (who, at))
+    Requester::deletion_requester(who).map(|_| (who, at))
 }
 
-/// Whether somebody has approved the deletion of what asks for that, since it was asked for: with a time after that, or by
-/// writing one since it was begun, whatever their clock says.
+/// Returns true if the deletion was approved after it was requested. Either the annotation has a later time,
+/// or it was changed after the deletion started, regardless of the approver's clock.
 pub fn is_approved(application: &Application, operation: &OperationRequest) -> bool {
     let Some(approved) = application.annotation(DELETION_APPROVED) else { return false };
     let Some(at) = approved_at(application) else { return false };
     let Some(asked) = application.metadata.deletion_timestamp else { return false };
-    let is_begun = is_of_this(application, operation);
-    let is_new = operation.remark(APPROVED_REMARK).is_some_and(|before| before != approved);
-    at >= asked.moment() || is_begun && is_new
+    let is_begun = is_of_current_deletion(application, operation);
+    let is_new = operation.info_value(APPROVED_INFO).is_some_and(|before| before != approved);
+    at >= asked.timestamp() || is_begun && is_new
 }
 
-/// What the status of an application says it has: kind, namespace and name of each. What would be pruned may be another's, and
-/// is no evidence.
-pub fn owned(application: &Application) -> BTreeSet<(Gvk, String, String)> {
+/// Returns the time in an application's approval annotation, if it is valid.
+pub(crate) fn approved_at(application: &Application) -> Option<Timestamp> {
+    application.annotation(DELETION_APPROVED)?.parse().ok()
+}
+
+/// Returns the kind, namespace and name of the application's objects in its status. Excludes objects that
+/// require pruning, because they may belong to another application.
+pub fn owned_objects(application: &Application) -> BTreeSet<(Gvk, String, String)> {
     let resources = application.status.resources.iter();
     let own = resources.filter(|one| !one.requires_pruning && !one.hook && !one.name.is_empty());
     let place = |one: &ResourceStatus| {
@@ -267,46 +289,47 @@ pub fn owned(application: &Application) -> BTreeSet<(Gvk, String, String)> {
     own.map(place).collect()
 }
 
-/// What the deletion of an application asks of the engine, at a place.
-pub fn request(
+/// Returns the engine request that deletes an application at a destination.
+pub fn deletion_request(
     application: &Application,
     operation: &OperationRequest,
     (destination, namespace): (Destination, String),
-) -> Result<SyncRequest, Refused> {
-    let cascade = operation::cascade(operation).ok_or(Refused::Nothing)?;
+) -> Result<SyncRequest, OperationRefusal> {
+    let cascade = operation::deletion_cascade(operation).ok_or(OperationRefusal::Empty)?;
     let sync = operation.sync.clone().unwrap_or_default();
     let is_shared = matches!(destination, Destination::Kubernetes { .. });
     let who = match operation.initiated_by.username.as_str() {
-        "" => BY_DELETION,
+        "" => DELETION_REQUESTER,
         known => known,
     };
     Ok(SyncRequest {
-        revision: revisions(&sync.revision, &sync.revisions).join(BETWEEN),
+        revision: revisions_of_fields(&sync.revision, &sync.revisions).join(REVISION_SEPARATOR),
         options: SyncOptions {
             prune: true,
             prune_confirmed: is_approved(application, operation),
+            skip_hooks: skips_hooks(operation),
             flags: sync.sync_options,
             ..SyncOptions::default()
         },
-        retry: operation.retry.as_ref().map(retry).transpose()?.unwrap_or_default(),
-        initiated_by: match operation.remark(ASKED_REMARK) {
-            Some(at) => format!("{who}{ASKED_AT}{at}"),
+        retry: operation.retry.as_ref().map(Retry::to_policy).transpose()?.unwrap_or_default(),
+        initiated_by: match operation.info_value(REQUESTED_AT_INFO) {
+            Some(at) => format!("{who}{REQUESTED_AT}{at}"),
             None => who.to_owned(),
         },
-        sources: Sources::of(application).all().iter().map(described).collect(),
+        sources: Sources::from_application(application).as_slice().iter().map(source_text).collect(),
         claim: is_shared.then(ClaimRequest::default),
         deletion: Some(cascade),
         ..SyncRequest::new(instance_name(application), namespace, destination)
     })
 }
 
-/// The operation that deletes an application, as it is begun.
-pub fn operation(application: &Application, cascade: Cascade) -> OperationRequest {
+/// Returns the operation that deletes an application.
+pub fn deletion_operation(application: &Application, cascade: Cascade) -> OperationRequest {
     let policy = application.spec.sync_policy.clone().unwrap_or_default();
-    let sources = Sources::of(application).bare();
+    let sources = Sources::from_application(application).without_credentials();
     let sync = SyncOperation {
-        source: sources.one(),
-        sources: sources.several(),
+        source: sources.single_field(),
+        sources: sources.list_field(),
         prune: true,
         sync_options: policy.sync_options,
         ..SyncOperation::default()
@@ -314,22 +337,44 @@ pub fn operation(application: &Application, cascade: Cascade) -> OperationReques
     let mut operation = OperationRequest {
         sync: Some(sync),
         initiated_by: OperationInitiator {
-            username: Asker::of(&application.metadata).map(|asker| asker.words()).unwrap_or_default(),
+            username: DeletionRequester::from_metadata(&application.metadata)
+                .map(|asker| asker.describe())
+                .unwrap_or_default(),
             automated: true,
             ..OperationInitiator::default()
         },
-        retry: Some(policy.retry.unwrap_or_else(|| Retry { limit: RETRIES, ..Retry::default() })),
+        retry: Some(policy.retry.unwrap_or_else(|| Retry { limit: RETRY_LIMIT_DEFAULT, ..Retry::default() })),
         ..OperationRequest::default()
     };
-    operation.set_remark(DELETION_REMARK, cascade.as_str());
+    operation.set_info(DELETION_INFO, cascade.as_str());
     if let Some(at) = application.metadata.deletion_timestamp {
-        operation.set_remark(ASKED_REMARK, at.to_string());
+        operation.set_info(REQUESTED_AT_INFO, at.to_string());
     }
-    // What was there when this deletion was begun first approves nothing of it.
-    let before = last(application).and_then(|(last, _)| last.operation.remark(APPROVED_REMARK));
+    if DeletionRequester::from_metadata(&application.metadata).is_some_and(|asker| asker.skips_hooks()) {
+        skip_hooks(&mut operation);
+    }
+    // An annotation set before this deletion first started doesn't approve it.
+    let before =
+        last_deletion_operation(application).and_then(|(last, _)| last.operation.info_value(APPROVED_INFO));
     let now = application.annotation(DELETION_APPROVED);
-    operation.set_remark(APPROVED_REMARK, before.or(now).unwrap_or_default());
+    operation.set_info(APPROVED_INFO, before.or(now).unwrap_or_default());
     operation
+}
+
+/// Disables a deletion's hooks.
+pub fn skip_hooks(operation: &mut OperationRequest) {
+    let sync = operation.sync.get_or_insert_default();
+    sync.sync_strategy = Some(SyncStrategy { apply: Some(Strategy::default()), ..SyncStrategy::default() });
+}
+
+/// Returns true if an operation that deletes an application runs hooks.
+pub fn runs_hooks(operation: &OperationRequest) -> bool {
+    operation::deletion_cascade(operation) != Some(Cascade::Orphan) && !skips_hooks(operation)
+}
+
+fn skips_hooks(operation: &OperationRequest) -> bool {
+    let strategy = operation.sync.as_ref().and_then(|sync| sync.sync_strategy.as_ref());
+    strategy.is_some_and(|strategy| strategy.apply.is_some())
 }
 
 #[cfg(test)]

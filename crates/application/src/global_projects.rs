@@ -1,10 +1,14 @@
-//! What a project takes over from the global projects that are about it.
+//! Inheritance from global projects.
 
 use tidegate_model::argo::AppProject;
 
-/// A project with the rules of its global projects beside its own, as Argo CD puts them together: repositories, destinations, kinds
-/// and sync windows. What is denied anywhere is denied; what is allowed anywhere is allowed otherwise. Everything else is its own.
-pub fn inheriting<'g>(project: &AppProject, globals: impl IntoIterator<Item = &'g AppProject>) -> AppProject {
+/// Returns a project combined with the rules of its global projects, as in Argo CD: repositories,
+/// destinations, kinds and sync windows. If any of the projects denies something, it is denied; otherwise, it
+/// is permitted if any of them permits it. All other fields come from the project itself.
+pub fn with_global_rules<'g>(
+    project: &AppProject,
+    globals: impl IntoIterator<Item = &'g AppProject>,
+) -> AppProject {
     let mut all = project.clone();
     for global in globals {
         let (spec, more) = (&mut all.spec, &global.spec);
@@ -13,7 +17,7 @@ pub fn inheriting<'g>(project: &AppProject, globals: impl IntoIterator<Item = &'
         spec.cluster_resource_whitelist.extend_from_slice(&more.cluster_resource_whitelist);
         spec.cluster_resource_blacklist.extend_from_slice(&more.cluster_resource_blacklist);
         spec.namespace_resource_blacklist.extend_from_slice(&more.namespace_resource_blacklist);
-        // One that is not said permits all, so it becomes a list only where one of them is.
+        // An absent list permits everything, so it becomes a list only if a global project has one.
         if let Some(list) = &more.namespace_resource_whitelist {
             spec.namespace_resource_whitelist.get_or_insert_default().extend_from_slice(list);
         }

@@ -1,70 +1,73 @@
-//! What is to be done about an Application. Pure: the resource, what was compared, how its operation stands and the time
-//! come in as arguments; the status document and the next step come out.
+//! Rules for Applications as pure functions: they take the resource, the result of a comparison, the
+//! operation's state and the time, and return the new status and the next step.
 //!
-//! | module | question |
+//! | module | content |
 //! |---|---|
-//! | [`refresh`] | must it be compared again, and with which revision? |
-//! | [`comparison`] | in sync? how well does it do? what does its status say? |
-//! | [`conditions`] | what is wrong with it, and since when? |
-//! | [`confirmation`] | has an annotation confirmed what its operation prunes or deletes? |
-//! | [`accounts`] | as whom is it written to its destination? |
-//! | [`approval`] | must somebody approve the plan of a sync, and who may? |
-//! | [`automation`] | is an operation begun without being asked, which one, or when? |
-//! | [`credentials`] | what of it must not be seen? |
-//! | [`deletion`] | is it deleted, with what of it, and what is done next for that? |
-//! | [`external`] | where are its objects reached from outside the cluster? |
-//! | [`hosted`] | which repositories, branches and pull requests does a server tell of? |
-//! | [`hook_finalizers`] | which of its finalizers are there because of its hooks? |
-//! | [`dependencies`] | what does it wait for, before it is synced and before it is deleted? |
-//! | [`project`] | what does its project permit? |
-//! | [`windows`] | may it be synced now? |
-//! | [`operation`] | what does an operation ask of the engine, and what does its status say? |
-//! | [`recorded`] | what does the operation log know that the status does not? |
-//! | [`running`] | when is the operation begun that a progressive sync wants, and what was deployed last? |
-//! | [`pushes`] | which sources is a push about? |
-//! | [`superseding`] | does an operation go on when something newer is wanted? |
-//! | [`unheeded`] | what do its annotations say that has no effect? |
-//! | [`sources`] | what is deployed, be it one source or several? |
+//! | [`refresh`] | due comparisons and their revisions |
+//! | [`comparison`] | sync status, health, and the status document |
+//! | [`conditions`] | problems of an application and their times |
+//! | [`confirmation`] | confirmation of prunes and deletions by an annotation |
+//! | [`impersonation`] | impersonated service accounts of destinations |
+//! | [`approval`] | required approvals of plans and allowed approvers |
+//! | [`automated_sync`] | operations that start without a request |
+//! | [`credentials`] | masking of credentials |
+//! | [`deletion`] | cascade and next step of a deletion |
+//! | [`external_urls`] | URLs of its objects from outside the cluster |
+//! | [`webhook_events`] | webhook events about repositories, branches and pull requests |
+//! | [`hook_finalizers`] | finalizers for deletion hooks |
+//! | [`dependencies`] | dependencies that delay syncs and deletions |
+//! | [`project`] | permissions of its project |
+//! | [`sync_windows`] | sync windows |
+//! | [`operation`] | engine request of an operation, and its status |
+//! | [`history`] | operations in the log that the status lacks |
+//! | [`rollout_operation`] | operations of progressive syncs, and the last deployed revisions |
+//! | [`push_events`] | sources that a push affects |
+//! | [`supersede`] | operations that end in favor of newer ones |
+//! | [`ignored`] | annotations without effect |
+//! | [`sources`] | one source or several |
 
-pub mod accounts;
 pub mod approval;
-pub mod automation;
-mod before;
+pub mod automated_sync;
 pub mod comparison;
 pub mod conditions;
 pub mod confirmation;
+mod controller_info;
 pub mod credentials;
 pub mod deletion;
 pub mod dependencies;
-pub mod external;
+pub mod external_urls;
 pub mod global_projects;
+pub mod history;
 pub mod hook_finalizers;
-pub mod hosted;
+pub mod ignored;
+pub mod impersonation;
 pub mod operation;
+mod previous_operation;
 pub mod project;
-pub mod pushes;
-pub mod recorded;
+pub mod push_events;
 pub mod refresh;
-mod repository_names;
-pub mod running;
+mod repository_name;
+pub mod rollout_operation;
 pub mod sources;
-pub mod superseding;
-pub mod unheeded;
-pub mod windows;
+mod successor;
+pub mod supersede;
+pub mod sync_windows;
+pub mod webhook_events;
 
-pub use tidegate_model::argo::CONTROL_NAMESPACE;
 use tidegate_model::argo::{Application, Automated};
+pub use tidegate_model::argo::{DEFAULT_CONTROL_NAMESPACE, control_namespace};
 
-/// The name under which an application's objects are tracked, and its operations listed.
+/// Returns the name that is used for tracking an application's objects and for listing its operations.
 pub fn instance_name(application: &Application) -> String {
     let metadata = &application.metadata;
     match metadata.namespace.as_str() {
-        "" | CONTROL_NAMESPACE => metadata.name.clone(),
+        "" => metadata.name.clone(),
+        namespace if namespace == control_namespace() => metadata.name.clone(),
         namespace => format!("{namespace}_{}", metadata.name),
     }
 }
 
-/// What is done without being asked, if anything is.
+/// Returns the automated sync settings, if automated sync is enabled.
 pub fn automated(application: &Application) -> Option<&Automated> {
     let automated = application.spec.sync_policy.as_ref()?.automated.as_ref()?;
     (automated.enabled != Some(false)).then_some(automated)

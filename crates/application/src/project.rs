@@ -1,64 +1,68 @@
-//! What may the applications of a project do? Argo CD's rules, for applications and for each object that is written.
+//! Project permissions, as in Argo CD, for applications and for each written object.
 //!
-//! A pattern that makes no sense permits nothing, and so does a rule that is not supported.
+//! Invalid patterns and unsupported rules never permit anything.
 
 use tidegate_model::argo::{AppProject, AppProjectSpec, ClusterResource, ObjectMeta, ProjectDestination};
-use tidegate_model::{DeployTarget, Glob, InvalidGlob, Mandate, ObjectKey};
+use tidegate_model::{DeployTarget, Glob, InvalidGlob, ObjectKey, ProjectPolicy};
 
-use crate::CONTROL_NAMESPACE;
-use crate::repository_names::{RepositoryName, TooLong};
+use crate::control_namespace;
+use crate::repository_name::{AddressTooLong, RepositoryName, matches_server};
 
-/// The project of applications that name none.
+/// Default project of applications.
 pub const DEFAULT_PROJECT: &str = "default";
-/// Stands for anything.
-const ANY: &str = "*";
+/// Pattern that matches anything.
+const ANY_PATTERN: &str = "*";
+/// Problem of a list in which all entries begin with a `!`.
+const NOTHING_PERMITTED: &str = "only negated entries (!) are";
+/// Solution to that problem.
+const ADD_PERMITTING_ENTRY: &str = "add an entry without !, such as *";
 
-/// Why something is not permitted.
+/// Reason why something is not permitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotPermitted {
-    /// The project asks for what is not checked here.
+pub enum PermissionError {
+    /// The project uses an unsupported rule.
     #[error(
-        "project '{project}' has {field}, which is not supported yet: nothing of its applications is synced until that is taken away, or they are moved to another project"
+        "project '{project}' has {field}, which is not supported yet, so its applications are not synced; remove the field, or move \
+         the applications to another project"
     )]
-    Unchecked {
+    UnsupportedRule {
         /// The project.
         project: String,
         /// The field.
         field: &'static str,
     },
-    /// One of its rules makes no sense.
-    #[error(
-        "project '{project}': {field}: {source}; nothing of its applications is synced until that is mended"
-    )]
-    Rule {
+    /// A rule is invalid.
+    #[error("project '{project}': {field}: {source}; its applications are not synced until this is fixed")]
+    InvalidRule {
         /// The project.
         project: String,
-        /// The list.
+        /// List that contains the rule.
         field: &'static str,
-        /// What is wrong.
+        /// Error of the rule.
         source: InvalidGlob,
     },
-    /// The application is not where it may be.
+    /// The namespace of the application is not permitted.
     #[error(
-        "application in namespace {namespace} is not permitted to use project '{project}': none of its sourceNamespaces matches; add the namespace to the AppProject, or write that down if there is none"
+        "application in namespace {namespace} is not permitted to use project '{project}': none of its \
+         sourceNamespaces matches; add the namespace to the AppProject, or create the AppProject if there is none"
     )]
     Namespace {
         /// The project.
         project: String,
-        /// Where the application is.
+        /// Namespace of the application.
         namespace: String,
     },
-    /// Not from there.
+    /// The repository is not permitted.
     #[error("application repo {repository} is not permitted in project '{project}': {rule}")]
     Repository {
         /// The project.
         project: String,
         /// The repository.
         repository: String,
-        /// Why.
+        /// Rule that denies the repository.
         rule: String,
     },
-    /// Not to there.
+    /// The destination is not permitted.
     #[error(
         "application destination server '{server}' and namespace '{namespace}' do not match any of the allowed destinations in project '{project}': {rule}"
     )]
@@ -69,10 +73,10 @@ pub enum NotPermitted {
         server: String,
         /// The namespace.
         namespace: String,
-        /// Why.
+        /// Rule that denies the destination.
         rule: String,
     },
-    /// Not such an object.
+    /// The kind of object is not permitted.
     #[error("resource {group}:{kind} is not permitted in project {project}: {rule}")]
     Kind {
         /// The project.
@@ -81,25 +85,25 @@ pub enum NotPermitted {
         group: String,
         /// Kind.
         kind: String,
-        /// Why.
+        /// Rule that denies the kind.
         rule: String,
     },
-    /// Not in this namespace.
+    /// The namespace of the object is not permitted.
     #[error("namespace {namespace} is not permitted in project '{project}': {rule}")]
     ObjectNamespace {
         /// The project.
         project: String,
         /// The namespace.
         namespace: String,
-        /// Why.
+        /// Rule that denies the namespace.
         rule: String,
     },
 }
 
-/// The project `default` where nobody has written it down: it forbids nothing to the applications beside the projects, and
-/// has no others, as Argo CD's own.
-pub fn permissive() -> AppProject {
-    let any = || ANY.to_owned();
+/// Returns the project `default` for installations that don't declare it. As in Argo CD, it permits
+/// everything, but only to applications in the projects' namespace.
+pub fn permissive_project() -> AppProject {
+    let any = || ANY_PATTERN.to_owned();
     AppProject {
         metadata: ObjectMeta { name: DEFAULT_PROJECT.to_owned(), ..ObjectMeta::default() },
         spec: AppProjectSpec {
@@ -120,19 +124,24 @@ pub fn permissive() -> AppProject {
     }
 }
 
-/// Whether a project permits what an operation was begun for, whatever it writes. `home` is the namespace of the projects.
-pub fn check(project: &AppProject, mandate: &Mandate, home: &str) -> Result<(), NotPermitted> {
-    let rules = Rules { name: &project.metadata.name, spec: &project.spec };
-    rules.supported()?;
-    rules.namespace(&mandate.namespace, home)?;
+/// Checks that a project permits an operation as a whole, before any write. `home` is the namespace of the
+/// projects.
+pub fn check_operation(
+    project: &AppProject,
+    mandate: &ProjectPolicy,
+    home: &str,
+) -> Result<(), PermissionError> {
+    let rules = ProjectRules { name: &project.metadata.name, spec: &project.spec };
+    rules.check_supported()?;
+    rules.check_namespace(&mandate.namespace, home)?;
     for repository in &mandate.repositories {
-        rules.repository(repository)?;
+        rules.check_repository(repository)?;
     }
     let target = &mandate.target;
-    match rules.target(target, &target.namespace)? {
+    match rules.check_target(target, &target.namespace)? {
         None => Ok(()),
-        Some(rule) => Err(NotPermitted::Destination {
-            project: rules.project(),
+        Some(rule) => Err(PermissionError::Destination {
+            project: rules.project_name(),
             server: target.servers.first().cloned().unwrap_or_default(),
             namespace: target.namespace.clone(),
             rule,
@@ -140,90 +149,95 @@ pub fn check(project: &AppProject, mandate: &Mandate, home: &str) -> Result<(), 
     }
 }
 
-/// Whether a project permits a repository, be it one that manifests name beside their source.
-pub fn check_repository(project: &AppProject, repository: &str) -> Result<(), NotPermitted> {
-    let rules = Rules { name: &project.metadata.name, spec: &project.spec };
-    rules.supported()?;
-    rules.repository(repository)
+/// Checks that a project permits a repository. Also applies to repositories that manifests refer to in
+/// addition to their source.
+pub fn check_repository(project: &AppProject, repository: &str) -> Result<(), PermissionError> {
+    let rules = ProjectRules { name: &project.metadata.name, spec: &project.spec };
+    rules.check_supported()?;
+    rules.check_repository(repository)
 }
 
-/// Whether a project permits an operation to write an object, also to delete it. Where nobody knows whether a kind lives in
-/// namespaces, both must be permitted.
+/// Checks that a project lets an operation write or delete an object. If it isn't known whether the kind is
+/// namespaced, both cases must be permitted.
 pub fn check_object(
     project: &AppProject,
     target: &DeployTarget,
     object: &ObjectKey,
     namespaced: Option<bool>,
-) -> Result<(), NotPermitted> {
-    let rules = Rules { name: &project.metadata.name, spec: &project.spec };
-    let refused = |rule| NotPermitted::Kind {
-        project: rules.project(),
+) -> Result<(), PermissionError> {
+    let rules = ProjectRules { name: &project.metadata.name, spec: &project.spec };
+    let refused = |rule| PermissionError::Kind {
+        project: rules.project_name(),
         group: object.group.clone(),
         kind: object.kind.clone(),
         rule,
     };
     if namespaced != Some(true)
-        && let Some(rule) = rules.cluster_kind(object)?
+        && let Some(rule) = rules.check_cluster_kind(object)?
     {
         return Err(refused(rule));
     }
     if namespaced != Some(false) {
-        if let Some(rule) = rules.namespace_kind(object)? {
+        if let Some(rule) = rules.check_namespaced_kind(object)? {
             return Err(refused(rule));
         }
-        if let Some(rule) = rules.target(target, &object.namespace)? {
-            let (project, namespace) = (rules.project(), object.namespace.clone());
-            return Err(NotPermitted::ObjectNamespace { project, namespace, rule });
+        if let Some(rule) = rules.check_target(target, &object.namespace)? {
+            let (project, namespace) = (rules.project_name(), object.namespace.clone());
+            return Err(PermissionError::ObjectNamespace { project, namespace, rule });
         }
     }
     Ok(())
 }
 
-/// The rules of one project. Each says why not, where it does not permit.
-struct Rules<'p> {
+/// Rules of a single project. Each check returns the reason for a denial.
+struct ProjectRules<'p> {
     name: &'p str,
     spec: &'p AppProjectSpec,
 }
 
-impl Rules<'_> {
-    fn project(&self) -> String {
+impl ProjectRules<'_> {
+    fn project_name(&self) -> String {
         self.name.to_owned()
     }
 
-    fn wrong(&self, field: &'static str) -> impl Fn(InvalidGlob) -> NotPermitted {
-        let project = self.project();
-        move |source| NotPermitted::Rule { project: project.clone(), field, source }
+    fn invalid_rule(&self, field: &'static str) -> impl Fn(InvalidGlob) -> PermissionError {
+        let project = self.project_name();
+        move |source| PermissionError::InvalidRule { project: project.clone(), field, source }
     }
 
-    /// What is written down and not checked would be broken without a word.
-    fn supported(&self) -> Result<(), NotPermitted> {
+    /// Rejects rules that Tidegate doesn't enforce, because they would be violated silently.
+    fn check_supported(&self) -> Result<(), PermissionError> {
         match self.spec.source_integrity {
-            Some(_) => Err(NotPermitted::Unchecked { project: self.project(), field: "sourceIntegrity" }),
+            Some(_) => Err(PermissionError::UnsupportedRule {
+                project: self.project_name(),
+                field: "sourceIntegrity",
+            }),
             None => Ok(()),
         }
     }
 
-    fn namespace(&self, namespace: &str, home: &str) -> Result<(), NotPermitted> {
-        let namespace = if namespace.is_empty() { CONTROL_NAMESPACE } else { namespace };
+    fn check_namespace(&self, namespace: &str, home: &str) -> Result<(), PermissionError> {
+        let namespace = if namespace.is_empty() { control_namespace() } else { namespace };
         if namespace == home {
             return Ok(());
         }
         for pattern in &self.spec.source_namespaces {
-            if is_match(pattern, namespace).map_err(self.wrong("sourceNamespaces"))? {
+            if is_match(pattern, namespace).map_err(self.invalid_rule("sourceNamespaces"))? {
                 return Ok(());
             }
         }
-        Err(NotPermitted::Namespace { project: self.project(), namespace: namespace.to_owned() })
+        Err(PermissionError::Namespace { project: self.project_name(), namespace: namespace.to_owned() })
     }
 
-    fn repository(&self, repository: &str) -> Result<(), NotPermitted> {
-        let wrong = self.wrong("sourceRepos");
-        let refused = |rule: String| NotPermitted::Repository {
-            project: self.project(),
+    fn check_repository(&self, repository: &str) -> Result<(), PermissionError> {
+        let wrong = self.invalid_rule("sourceRepos");
+        let refused = |rule: String| PermissionError::Repository {
+            project: self.project_name(),
             repository: repository.to_owned(),
             rule,
         };
-        let wanted = RepositoryName::of(repository).map_err(|TooLong| refused(TooLong.to_string()))?;
+        let wanted = RepositoryName::from_address(repository)
+            .map_err(|AddressTooLong| refused(AddressTooLong.to_string()))?;
         let mut is_permitted = false;
         for pattern in &self.spec.source_repos {
             match pattern.strip_prefix('!') {
@@ -237,44 +251,69 @@ impl Rules<'_> {
         if is_permitted { Ok(()) } else { Err(refused("none of its sourceRepos matches".to_owned())) }
     }
 
-    /// An entry that denies goes before all that permit.
-    fn target(&self, target: &DeployTarget, namespace: &str) -> Result<Option<String>, NotPermitted> {
+    /// Denying entries take precedence over permitting entries. An entry with a `!` in any field never
+    /// permits anything: it denies what follows the `!`. A namespace with a `!` is denied on the clusters
+    /// that match the entry's server or name. If the entry has neither, the namespace is denied on all
+    /// clusters.
+    fn check_target(
+        &self,
+        target: &DeployTarget,
+        namespace: &str,
+    ) -> Result<Option<String>, PermissionError> {
         let field = "destinations";
-        let wrong = self.wrong(field);
+        let wrong = self.invalid_rule(field);
         if self.spec.permit_only_project_scoped_clusters && target.project != self.name {
             return Ok(Some(
-                "permitOnlyProjectScopedClusters, and the cluster is not declared for it".to_owned(),
+                "permitOnlyProjectScopedClusters is set, and the cluster does not belong to the project"
+                    .to_owned(),
             ));
         }
-        let (servers, names): (Vec<&str>, [&str; 1]) =
-            (target.servers.iter().map(|server| server.trim_end_matches('/')).collect(), [&target.name]);
-        // A cluster that is declared for the project is as good as one of its destinations, as with Argo CD.
+        let servers: Vec<&str> = target.servers.iter().map(String::as_str).collect();
+        let of_server = |pattern: &str| matches_server(pattern, &servers).map_err(&wrong);
+        let is_named = !target.name.is_empty();
+        let of_name =
+            |pattern: &str| is_match(pattern, &target.name).map(|is_it| is_it && is_named).map_err(&wrong);
+        let of_namespace = |pattern: &str| is_match(pattern, namespace).map_err(&wrong);
+        // As in Argo CD, a cluster declared for the project counts as one of the project's destinations.
         let mut is_permitted = !target.project.is_empty() && target.project == self.name;
         for entry in &self.spec.destinations {
-            let is_by_name = entry.server.is_empty();
-            let denies = |pattern: &str, texts: &[&str]| denied_by(pattern, texts).map_err(&wrong);
-            if denies(&entry.server, &servers)? || denies(&entry.name, &names)? {
-                return Ok(Some(format!("{field} denies {}", shown(entry))));
+            let denied_server = denied_pattern(&entry.server);
+            let denied_name = denied_pattern(&entry.name);
+            let denied_namespace = denied_pattern(&entry.namespace);
+            // All three patterns are evaluated, so that an invalid pattern in any of them is detected.
+            let is_server = of_server(denied_server.unwrap_or(&entry.server))?;
+            let is_name = of_name(denied_name.unwrap_or(&entry.name))?;
+            let is_namespace = of_namespace(denied_namespace.unwrap_or(&entry.namespace))?;
+            // A cluster without a name might be the denied cluster. Argo CD denies it too.
+            let is_cluster_denied =
+                (denied_server.is_some() && is_server) || (denied_name.is_some() && (is_name || !is_named));
+            // A server or name with a `!` matches all clusters that it doesn't deny.
+            let is_everywhere = denied_server.is_some()
+                || denied_name.is_some()
+                || (entry.server.is_empty() && entry.name.is_empty());
+            let is_namespace_denied =
+                denied_namespace.is_some() && is_namespace && (is_everywhere || is_server || is_name);
+            if is_cluster_denied || is_namespace_denied {
+                return Ok(Some(format!("{field} denies {}", entry_text(entry))));
             }
-            let of_cluster = if is_by_name {
-                !target.name.is_empty() && permits(&entry.name, &names).map_err(&wrong)?
-            } else {
-                permits(&entry.server, &servers).map_err(&wrong)?
-            };
-            if !of_cluster {
-                continue;
+            if !is_denying_entry(entry) {
+                let is_cluster = if entry.server.is_empty() { is_name } else { is_server };
+                is_permitted |= is_cluster && is_namespace;
             }
-            if denies(&entry.namespace, &[namespace])? {
-                return Ok(Some(format!("{field} denies {}", shown(entry))));
-            }
-            is_permitted |= permits(&entry.namespace, &[namespace]).map_err(&wrong)?;
         }
-        Ok((!is_permitted).then(|| format!("none of its {field} matches")))
+        Ok((!is_permitted).then(|| match self.has_only_denying_destinations() {
+            true => format!("{NOTHING_PERMITTED} in its {field}; {ADD_PERMITTING_ENTRY}"),
+            false => format!("none of its {field} matches"),
+        }))
     }
 
-    fn cluster_kind(&self, object: &ObjectKey) -> Result<Option<String>, NotPermitted> {
+    fn has_only_denying_destinations(&self) -> bool {
+        !self.spec.destinations.is_empty() && self.spec.destinations.iter().all(is_denying_entry)
+    }
+
+    fn check_cluster_kind(&self, object: &ObjectKey) -> Result<Option<String>, PermissionError> {
         let has = |field, list: &[ClusterResource]| {
-            let wrong = self.wrong(field);
+            let wrong = self.invalid_rule(field);
             for one in list {
                 let is_it = is_match(&one.group, &object.group).map_err(&wrong)?
                     && is_match(&one.kind, &object.kind).map_err(&wrong)?
@@ -288,15 +327,15 @@ impl Rules<'_> {
         let (white, black) = ("clusterResourceWhitelist", "clusterResourceBlacklist");
         let name = &object.name;
         if has(black, &self.spec.cluster_resource_blacklist)? {
-            return Ok(Some(format!("its {black} has {name}")));
+            return Ok(Some(format!("its {black} contains {name}")));
         }
         let is_permitted = has(white, &self.spec.cluster_resource_whitelist)?;
-        Ok((!is_permitted).then(|| format!("its {white} does not have {name}")))
+        Ok((!is_permitted).then(|| format!("its {white} does not contain {name}")))
     }
 
-    fn namespace_kind(&self, object: &ObjectKey) -> Result<Option<String>, NotPermitted> {
+    fn check_namespaced_kind(&self, object: &ObjectKey) -> Result<Option<String>, PermissionError> {
         let has = |field, list: &[tidegate_model::argo::NamespaceResource]| {
-            let wrong = self.wrong(field);
+            let wrong = self.invalid_rule(field);
             for one in list {
                 let is_it = is_match(&one.group, &object.group).map_err(&wrong)?
                     && is_match(&one.kind, &object.kind).map_err(&wrong)?;
@@ -308,43 +347,48 @@ impl Rules<'_> {
         };
         let (white, black) = ("namespaceResourceWhitelist", "namespaceResourceBlacklist");
         if has(black, &self.spec.namespace_resource_blacklist)? {
-            return Ok(Some(format!("its {black} has it")));
+            return Ok(Some(format!("its {black} contains it")));
         }
         let is_permitted = match &self.spec.namespace_resource_whitelist {
             None => true,
             Some(list) => has(white, list)?,
         };
-        Ok((!is_permitted).then(|| format!("its {white} does not have it")))
+        Ok((!is_permitted).then(|| format!("its {white} does not contain it")))
     }
 }
 
-/// Whether a pattern matches a whole name.
+/// Returns true if a pattern matches an entire name.
 pub(crate) fn is_match(pattern: &str, text: &str) -> Result<bool, InvalidGlob> {
-    Ok(pattern == ANY || Glob::parse(pattern)?.matches(text))
+    Ok(pattern == ANY_PATTERN || Glob::parse(pattern)?.matches(text))
 }
 
-/// A pattern with `!` permits what it does not deny.
-fn permits(pattern: &str, texts: &[&str]) -> Result<bool, InvalidGlob> {
-    if pattern.starts_with('!') {
-        return Ok(!denied_by(pattern, texts)?);
-    }
-    matches_any(pattern, texts)
+/// Returns the pattern after the `!` of a denying entry.
+fn denied_pattern(pattern: &str) -> Option<&str> {
+    pattern.strip_prefix('!')
 }
 
-fn denied_by(pattern: &str, texts: &[&str]) -> Result<bool, InvalidGlob> {
-    pattern.strip_prefix('!').map_or(Ok(false), |denied| matches_any(denied, texts))
+/// Returns true if an entry denies something and therefore doesn't permit anything.
+fn is_denying_entry(entry: &ProjectDestination) -> bool {
+    [&entry.server, &entry.name, &entry.namespace].into_iter().any(|field| denied_pattern(field).is_some())
 }
 
-/// Whether a pattern matches one of these; a slash at its end is none of it.
-pub(crate) fn matches_any(pattern: &str, texts: &[&str]) -> Result<bool, InvalidGlob> {
-    if pattern == ANY {
-        return Ok(true);
-    }
-    let glob = Glob::parse(pattern.strip_suffix('/').unwrap_or(pattern))?;
-    Ok(texts.iter().any(|text| glob.matches(text)))
+/// Returns warnings about project rules that don't permit anything because all of their entries deny.
+pub fn only_denying_warnings(project: &AppProject) -> Vec<String> {
+    let (name, spec) = (&project.metadata.name, &project.spec);
+    let repositories = &spec.source_repos;
+    let repositories =
+        !repositories.is_empty() && repositories.iter().all(|one| denied_pattern(one).is_some());
+    let destinations = ProjectRules { name, spec }.has_only_denying_destinations();
+    let warning = |field: &str| {
+        format!(
+            "project '{name}' permits nothing: {NOTHING_PERMITTED} in its {field}; {ADD_PERMITTING_ENTRY}"
+        )
+    };
+    let both = [(repositories, "sourceRepos"), (destinations, "destinations")];
+    both.into_iter().filter(|(is_so, _)| *is_so).map(|(_, field)| warning(field)).collect()
 }
 
-fn shown(entry: &ProjectDestination) -> String {
+fn entry_text(entry: &ProjectDestination) -> String {
     let fields = [("server", &entry.server), ("name", &entry.name), ("namespace", &entry.namespace)];
     let said = fields.into_iter().filter(|(_, value)| !value.is_empty());
     said.map(|(field, value)| format!("{field} {value:?}")).collect::<Vec<_>>().join(", ")

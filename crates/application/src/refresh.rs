@@ -1,86 +1,92 @@
-//! Must an application be compared again?
+//! Determines when a comparison of an application is due.
 
 use std::time::Duration;
 
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{Application, ComparedTo};
 
-use crate::credentials::bare;
+use crate::credentials::source_without_credentials;
 
-/// Asks for a comparison: `normal`, or `hard`, which forgets what was made of the same manifests before.
+/// Annotation that requests a comparison: `normal`, or `hard` to ignore cached manifests.
 pub const REFRESH_ANNOTATION: &str = "argocd.argoproj.io/refresh";
-/// Says that an application is to be left alone.
-pub const SKIP_ANNOTATION: &str = "argocd.argoproj.io/skip-reconcile";
+/// Annotation that excludes an application from reconciliation.
+pub const SKIP_RECONCILE_ANNOTATION: &str = "argocd.argoproj.io/skip-reconcile";
 
-/// With what an application is compared, least first.
+/// Level of a comparison, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// With the revision it was compared with last: only the cluster has changed.
+pub enum RefreshLevel {
+    /// At the last compared revision, because only the cluster has changed.
     Recent,
-    /// With what its revision means by the last look at the repository.
+    /// At the revision from the last read of the repository.
     Latest,
-    /// With what its revision means now.
+    /// At the current revision of the repository.
     Forced,
-    /// As [`Level::Forced`], and nothing that was kept is used.
+    /// Like [`RefreshLevel::Forced`], but without using any caches.
     Hard,
 }
 
-/// Says that an application is ours, beside an Argo CD: what would have it left alone is then for that one.
+/// Label of an application that Tidegate manages alongside Argo CD. The skip annotation then applies only to
+/// Argo CD.
 pub const MANAGED_LABEL: &str = "tidegate.dev/managed";
 
-/// Whether an application is left alone: its annotation says so, in a word for yes, and it is not labelled as ours.
+/// Returns true if an application is excluded, because its annotation is true and it doesn't have the label.
 pub fn is_skipped(application: &Application) -> bool {
     if application.metadata.labels.get(MANAGED_LABEL).is_some_and(|managed| managed == "true") {
         return false;
     }
-    let value = application.annotation(SKIP_ANNOTATION).unwrap_or_default();
+    let value = application.annotation(SKIP_RECONCILE_ANNOTATION).unwrap_or_default();
     ["1", "t", "T", "true", "TRUE", "True"].contains(&value)
 }
 
-/// Why nothing is done with an application that is left alone; `None` for all others.
-pub fn left_alone(application: &Application) -> Option<String> {
+/// Returns the reason why an excluded application isn't processed; `None` for other applications.
+pub fn skip_reason(application: &Application) -> Option<String> {
     let name = &application.metadata.name;
-    let says = || format!("is left alone, as its annotation {SKIP_ANNOTATION} says");
+    let says = || format!("is skipped because of its annotation {SKIP_RECONCILE_ANNOTATION}");
     is_skipped(application).then(|| match application.is_deleting() {
         true => format!(
-            "application {name} is to be deleted, and {} until then; take that away, or write \"false\" there: where its file is gone, put that back without the annotation, and remove it again",
+            "application {name} must be deleted, but {}; remove the annotation or set it to \"false\": if the \
+             file of the application is gone, restore it without the annotation, and remove it again",
             says()
         ),
-        false => format!("application {name} {}; take that away, or write \"false\" there", says()),
+        false => format!("application {name} {}; remove the annotation or set it to \"false\"", says()),
     })
 }
 
-/// What a comparison of the application as it is now is made with; credentials are no part of it.
+/// Returns the inputs for comparing the current application, without credentials.
 pub fn compared_to(application: &Application) -> ComparedTo {
     let spec = &application.spec;
     ComparedTo {
-        source: spec.source.as_ref().filter(|_| spec.sources.is_empty()).map(bare),
-        sources: spec.sources.iter().map(bare).collect(),
+        source: spec.source.as_ref().filter(|_| spec.sources.is_empty()).map(source_without_credentials),
+        sources: spec.sources.iter().map(source_without_credentials).collect(),
         destination: spec.destination.clone(),
         ignore_differences: spec.ignore_differences.clone(),
         ..ComparedTo::default()
     }
 }
 
-/// A comparison has answered the request of an annotation that it began with. One that has come since, or has become another, is
-/// about what may be newer than what was compared: it stays, and is answered by the next.
-pub fn answered(application: &mut Application, began_with: Option<&str>) {
+/// Removes the refresh annotation if it still has the value from when the comparison started. A later or
+/// changed annotation stays for the next comparison, because it can refer to a newer state.
+pub fn complete_refresh(application: &mut Application, began_with: Option<&str>) {
     if application.annotation(REFRESH_ANNOTATION) == began_with {
         application.metadata.annotations.remove(REFRESH_ANNOTATION);
     }
 }
 
-/// Whether a comparison is due, by Argo CD's rules in their order; `asked` is what was asked for meanwhile. A comparison is
-/// old after `every`; zero means never.
-pub fn needed(
+/// Returns the level of the comparison that is due, by Argo CD's rules in their order. `asked` is the level
+/// requested in the meantime. A comparison is outdated after `every`; zero means never.
+///
+/// [`comparison::apply_comparison`](crate::comparison::apply_comparison) and [`complete_refresh`] resolve
+/// every reason listed here. After them, a comparison isn't due until the Application changes, a request
+/// arrives or `every` has passed.
+pub fn due_refresh(
     application: &Application,
-    asked: Option<Level>,
+    asked: Option<RefreshLevel>,
     now: Timestamp,
     every: Duration,
-) -> Option<Level> {
+) -> Option<RefreshLevel> {
     match application.annotation(REFRESH_ANNOTATION) {
-        Some("hard") => return Some(Level::Hard),
-        Some(_) => return Some(asked.map_or(Level::Forced, |asked| asked.max(Level::Forced))),
+        Some("hard") => return Some(RefreshLevel::Hard),
+        Some(_) => return Some(asked.map_or(RefreshLevel::Forced, |asked| asked.max(RefreshLevel::Forced))),
         None => {}
     }
     let status = &application.status;
@@ -89,30 +95,23 @@ pub fn needed(
     let is_new =
         before.is_none_or(|before| (&before.source, &before.sources) != (&current.source, &current.sources));
     if is_new {
-        return Some(asked.map_or(Level::Forced, |asked| asked.max(Level::Forced)));
+        return Some(asked.map_or(RefreshLevel::Forced, |asked| asked.max(RefreshLevel::Forced)));
     }
-    let is_old = status.reconciled_at.is_none_or(|at| !every.is_zero() && at.moment() + every <= now);
-    let is_elsewhere = before.is_some_and(|before| before.destination != current.destination);
-    let ignores_other = before.is_some_and(|before| before.ignore_differences != current.ignore_differences);
-    if is_old || is_elsewhere || ignores_other || has_other_namespace(application) {
-        return Some(asked.map_or(Level::Latest, |asked| asked.max(Level::Latest)));
+    let is_old = status.reconciled_at.is_none_or(|at| !every.is_zero() && at.timestamp() + every <= now);
+    // A comparison records all of these inputs; otherwise it would immediately trigger the next comparison. A
+    // difference that only a sync can resolve isn't a reason to compare.
+    let is_about_other = before != Some(&current);
+    if is_old || is_about_other {
+        return Some(asked.map_or(RefreshLevel::Latest, |asked| asked.max(RefreshLevel::Latest)));
     }
     asked
 }
 
-/// When it is looked at again because its last comparison is old then. What is old already is being compared, or whatever keeps it
-/// from that says when it does not any more: there is no moment to wait for.
+/// Returns the time at which the last comparison becomes outdated. Returns `None` if it is already outdated.
+/// In that case, a comparison is running, or its obstacle determines the next time.
 pub fn due_at(application: &Application, now: Timestamp, every: Duration) -> Option<Timestamp> {
     const MARGIN: Duration = Duration::from_secs(1);
-    let compared = application.status.reconciled_at?.moment();
+    let compared = application.status.reconciled_at?.timestamp();
     let due = compared + every + MARGIN;
     (!every.is_zero() && due > now).then_some(due)
-}
-
-/// The namespace is to bear something else than at the last sync.
-fn has_other_namespace(application: &Application) -> bool {
-    let policy = application.spec.sync_policy.as_ref();
-    let wanted = policy.and_then(|policy| policy.managed_namespace_metadata.as_ref());
-    let result = application.status.operation_state.as_ref().and_then(|state| state.sync_result.as_ref());
-    result.is_some_and(|result| result.managed_namespace_metadata.as_ref() != wanted)
 }

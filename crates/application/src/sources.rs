@@ -1,10 +1,10 @@
-//! One source or several: said in other fields, meant in the same way.
+//! Unified view of one or more sources, which are specified in different fields.
 
 use tidegate_model::argo::{Application, ApplicationSource};
 
 use crate::credentials;
 
-/// What is deployed. A list is said in fields of its own, also where it has one entry.
+/// Sources of a deployment. A list has its own field, even if it only has one entry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sources {
     list: Vec<ApplicationSource>,
@@ -12,13 +12,13 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Those of an application.
-    pub fn of(application: &Application) -> Self {
-        Self::said(application.spec.source.as_ref(), &application.spec.sources).unwrap_or_default()
+    /// Returns the sources of an application.
+    pub fn from_application(application: &Application) -> Self {
+        Self::from_fields(application.spec.source.as_ref(), &application.spec.sources).unwrap_or_default()
     }
 
-    /// What the two fields say; the list counts where there is one.
-    pub fn said(source: Option<&ApplicationSource>, sources: &[ApplicationSource]) -> Option<Self> {
+    /// Returns the sources in the two fields. The list takes precedence.
+    pub fn from_fields(source: Option<&ApplicationSource>, sources: &[ApplicationSource]) -> Option<Self> {
         match (source, sources) {
             (_, [_, ..]) => Some(Self { list: sources.to_vec(), is_list: true }),
             (Some(source), []) => Some(Self { list: vec![source.clone()], is_list: false }),
@@ -26,38 +26,41 @@ impl Sources {
         }
     }
 
-    /// All of them, in their order.
-    pub fn all(&self) -> &[ApplicationSource] {
+    /// Returns all sources in order.
+    pub fn as_slice(&self) -> &[ApplicationSource] {
         &self.list
     }
 
-    /// Whether they are said as a list.
+    /// Returns true if the sources are specified as a list.
     pub fn is_list(&self) -> bool {
         self.is_list
     }
 
-    /// The same without credentials: to be shown, kept and compared.
-    pub fn bare(&self) -> Self {
-        Self { list: self.list.iter().map(credentials::bare).collect(), is_list: self.is_list }
+    /// Returns the sources without credentials, for display, storage and comparison.
+    pub fn without_credentials(&self) -> Self {
+        Self {
+            list: self.list.iter().map(credentials::source_without_credentials).collect(),
+            is_list: self.is_list,
+        }
     }
 
-    /// Which revisions they ask for.
-    pub fn wanted(&self) -> Vec<String> {
+    /// Returns the target revisions.
+    pub fn target_revisions(&self) -> Vec<String> {
         self.list.iter().map(|source| source.target_revision.clone()).collect()
     }
 
-    /// What the field `source` says of them.
-    pub fn one(&self) -> Option<ApplicationSource> {
+    /// Returns the value of the field `source`.
+    pub fn single_field(&self) -> Option<ApplicationSource> {
         self.list.first().filter(|_| !self.is_list).cloned()
     }
 
-    /// What the field `sources` says of them.
-    pub fn several(&self) -> Vec<ApplicationSource> {
+    /// Returns the value of the field `sources`.
+    pub fn list_field(&self) -> Vec<ApplicationSource> {
         if self.is_list { self.list.clone() } else { Vec::new() }
     }
 
-    /// What the fields `revision` and `revisions` say of theirs.
-    pub fn revisions(&self, revisions: &[String]) -> (String, Vec<String>) {
+    /// Returns the values of the fields `revision` and `revisions`.
+    pub fn revision_fields(&self, revisions: &[String]) -> (String, Vec<String>) {
         match revisions {
             _ if self.is_list => (String::new(), revisions.to_vec()),
             [only] => (only.clone(), Vec::new()),
@@ -66,13 +69,13 @@ impl Sources {
     }
 }
 
-/// Whether a revision is a whole commit, and no name of one.
+/// Returns true if a revision is a complete commit hash.
 pub(crate) fn is_commit(revision: &str) -> bool {
     revision.len() >= 40 && revision.chars().all(|c| c.is_ascii_hexdigit())
 }
 
-/// The revisions that the two fields say.
-pub fn revisions(revision: &str, revisions: &[String]) -> Vec<String> {
+/// Returns the revisions in the two fields.
+pub fn revisions_of_fields(revision: &str, revisions: &[String]) -> Vec<String> {
     if revisions.is_empty() && !revision.is_empty() {
         return vec![revision.to_owned()];
     }

@@ -1,359 +1,359 @@
-//! What is done to Applications, so that they are what their set generates?
+//! Changes that make Applications match their ApplicationSet's output.
 
 use std::collections::BTreeMap;
 
+use tidegate_lifecycle::fleet::join_names;
 use tidegate_lifecycle::teardown::Order;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_planner::IgnoreError;
 
-use crate::deletion::Deletion;
-use crate::desired::{Stays, Unmergeable, desired};
-use crate::guard::{self, Guarded, Permit};
-use crate::known::{Invalid, Known, check};
-use crate::order::{InvalidOrder, order};
-use crate::ownership::{Owner, beside, may_adopt, owner};
-use crate::policy::{Allowed, Options, allowed, is_progressive};
-use crate::status::{Failure, Reason};
+use crate::deletion::MemberDeletion;
+use crate::deletion_limit::{self, DeletionPermit, DeletionsBlocked};
+use crate::deletion_order::{InvalidOrder, deletion_order};
+use crate::desired::{MergeError, PreservedContent, desired_application};
+pub use crate::output::AppSetOutput;
+use crate::ownership::{Owner, applications_in_namespace, may_adopt, owner_of};
+use crate::references::{InvalidReference, References, check_references};
+use crate::status::{ConditionReason, ReconcileFailure};
+use crate::sync_policy::{AllowedChanges, AppSetRuleOptions, allowed_changes, is_progressive};
 
-/// What a set has generated, once all of it is known.
+/// Changes to make, ordered by name. They are safe to repeat.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Generated {
-    /// Its Applications, by name.
-    pub applications: BTreeMap<String, Application>,
-    /// Names under which there is to be no Application, and why: two have it, or it is none. Those that exist under such a
-    /// name are left alone.
-    pub refused: BTreeMap<String, String>,
-    /// Generators that had nothing to say, and why: an Application that is missing need not be unwanted.
-    pub silent: Vec<String>,
-    /// What is wrong with generators that gave nothing because of it: the same.
-    pub failed: Vec<String>,
-}
-
-impl Generated {
-    /// Why an Application that is missing need not be unwanted.
-    fn unsure(&self) -> Option<String> {
-        let refused = || self.refused.first_key_value().map(|(name, why)| format!("{name} {why}"));
-        // It may be the one that is refused, under a name that is misspelt.
-        self.failed.first().or(self.silent.first()).cloned().or_else(refused)
-    }
-
-    /// Names that were refused when all was known stay refused while it is not: what they were refused for may be what is
-    /// missing, and one of two that have a name would be taken for the only one.
-    pub fn keep_refused(&mut self, before: &BTreeMap<String, String>) {
-        if self.failed.is_empty() && self.silent.is_empty() {
-            return;
-        }
-        for (name, why) in before {
-            if self.applications.remove(name).is_some() {
-                self.refused.insert(name.clone(), why.clone());
-            }
-        }
-    }
-
-    /// What the conditions say of generators that have failed.
-    fn failure(&self) -> Option<Failure> {
-        let all = self.failed.join("; ");
-        let message =
-            format!("{all}; what its other generators gave is made and changed, and nothing is deleted");
-        let reason = Reason::ApplicationGenerationFromParamsError;
-        (!self.failed.is_empty()).then_some(Failure { reason, message })
-    }
-}
-
-/// What is to be done. All in the order of names, and safe to be done again.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Changes {
-    /// Applications to be created.
+pub struct AppSetChanges {
+    /// Applications to create.
     pub create: Vec<Application>,
-    /// Applications to be changed into this, if they are still what they were: each has the version that was looked at.
+    /// Applications to update. Each has the version that was read, so it is only updated if it hasn't changed
+    /// since.
     pub update: Vec<Application>,
-    /// Applications to be deleted.
-    pub delete: Vec<Deletion>,
-    /// `delete` is done in this order.
+    /// Applications to delete.
+    pub delete: Vec<MemberDeletion>,
+    /// Order of the deletions.
     pub order: Order,
-    /// By what `delete` is done, where it would be held because they are too many.
-    pub permit: Option<Permit>,
-    /// Applications that nothing is done to, and why.
-    pub left: BTreeMap<String, Left>,
-    /// What is wrong with the set itself.
-    pub wrong: Vec<Wrong>,
-    /// Why nobody knows all that is to be done: generators or templates have failed.
-    pub unknown: Option<Failure>,
+    /// Permit for the deletions if they exceed the limit.
+    pub permit: Option<DeletionPermit>,
+    /// Applications that stay unchanged, with the reason.
+    pub unchanged: BTreeMap<String, UnchangedReason>,
+    /// Problems of the ApplicationSet itself.
+    pub problems: Vec<AppSetProblem>,
+    /// Reason why the changes are incomplete, because generators or templates have failed.
+    pub generation_failure: Option<ReconcileFailure>,
 }
 
-/// Why nothing is done to an Application.
+/// Reason why an Application stays unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Left {
-    /// It is as it should be.
-    #[error("it is as it should be")]
+pub enum UnchangedReason {
+    /// The Application is up to date.
+    #[error("it is up to date")]
     Unchanged,
-    /// It is being deleted.
+    /// The Application is being deleted.
     #[error("it is being deleted")]
     Deleting,
     /// Updates are not allowed.
-    #[error("it is not as generated, and the policy does not allow to update it")]
+    #[error("it differs from the generated Application, and the policy does not allow updates")]
     NotUpdated,
     /// Deletions are not allowed.
-    #[error("it is not generated any more, and the policy does not allow to delete it")]
-    Kept,
-    /// It is not sure that it is not wanted.
-    #[error("it is not generated at present, but not all that is generated is known or can be: {0}")]
-    NotSure(String),
-    /// Too many would be deleted at once.
-    #[error("it is not generated any more, as are more Applications than may be deleted at once")]
-    TooMany,
-    /// What is wrong with the set keeps it as it is.
-    #[error("it waits until the ApplicationSet is mended")]
-    Waits,
-    /// It is refused.
+    #[error("it is no longer generated, and the policy does not allow deletions")]
+    NotDeleted,
+    /// It may still be wanted.
+    #[error("it is not generated now, but might be generated again, so it is kept: {0}")]
+    Uncertain(String),
+    /// The number of deletions exceeds the limit.
+    #[error("it is no longer generated, but more Applications would be deleted than are allowed at once")]
+    DeletionLimit,
+    /// A problem of the ApplicationSet blocks the change.
+    #[error("it is not changed until the ApplicationSet is fixed")]
+    Blocked,
+    /// The Application is rejected.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Rejected(#[from] MemberRejection),
 }
 
-/// Why an Application is not made, or not changed. All others are.
+/// Reason why an Application is neither created nor updated. Other Applications aren't affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// Whoever generates it refuses it.
+pub enum MemberRejection {
+    /// The generator rejects the Application.
     #[error("ApplicationSet {set} {reason}")]
     Generated {
-        /// The set.
+        /// Name of the ApplicationSet.
         set: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What it refers to is not there.
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
-    /// It is another's.
+    /// Its project or destination does not exist.
+    #[error("Application {name}: {cause}")]
+    Invalid {
+        /// Name of the Application.
+        name: String,
+        /// The missing reference.
+        cause: InvalidReference,
+    },
+    /// The Application has another owner.
     #[error(
-        "Application {name}, which ApplicationSet {set} generates, belongs to {owner}, and is left alone; give one of the two another name, or take it out of one of them"
+        "Application {name}, which ApplicationSet {set} generates, belongs to {owner} and is not changed; rename \
+         one of the two, or remove it from one of its owners"
     )]
     Owned {
-        /// Its name.
+        /// Name of the Application.
         name: String,
-        /// The set.
+        /// Name of the ApplicationSet.
         set: String,
-        /// Whose it is.
+        /// The owner.
         owner: String,
     },
-    /// Somebody has made it by hand.
+    /// The Application wasn't created by an ApplicationSet.
     #[error(
-        "Application {name}, which ApplicationSet {set} generates, is there already, was made by somebody else, and is left alone; annotate it with {}: {set} to hand it over, or give one of the two another name",
-        crate::ownership::SET_ANNOTATION
+        "Application {name}, which ApplicationSet {set} generates, already exists, was not created by an \
+         ApplicationSet, and is not changed; annotate it with {}: {set} to hand it over, or rename one of the two",
+        crate::ownership::APPSET_ANNOTATION
     )]
-    NotOurs {
-        /// Its name.
+    NotOwned {
+        /// Name of the Application.
         name: String,
-        /// The set.
+        /// Name of the ApplicationSet.
         set: String,
     },
-    /// Its ignored fields do not fit.
+    /// Its ignored fields cannot be merged.
     #[error("Application {name}: {cause}")]
     Unmergeable {
-        /// Its name.
+        /// Name of the Application.
         name: String,
-        /// Why.
-        cause: Unmergeable,
+        /// The merge error.
+        cause: MergeError,
     },
 }
 
-/// What is wrong with a set.
+/// Problem of an ApplicationSet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
-    /// Nobody knows which fields are to stay.
+pub enum AppSetProblem {
+    /// The fields to preserve are unknown.
     #[error(
-        "spec.ignoreApplicationDifferences: {0}; no Application is updated before that is mended, so that nothing is lost"
+        "spec.ignoreApplicationDifferences: {0}; no Application is updated until this is fixed, so that nothing is lost"
     )]
-    Ignore(IgnoreError),
-    /// Nobody knows what is deleted first.
+    InvalidIgnoreRule(IgnoreError),
+    /// The deletion order is unknown.
     #[error(transparent)]
-    Order(#[from] InvalidOrder),
-    /// More would be deleted at once than may.
+    InvalidOrder(#[from] InvalidOrder),
+    /// The number of deletions exceeds the limit.
     #[error(transparent)]
-    Guarded(#[from] Guarded),
+    DeletionsBlocked(#[from] DeletionsBlocked),
 }
 
-/// What is done to the Applications there are, in whatever namespaces, so that they are what the set generates. For a set
-/// that is not being deleted; [`deleting`](crate::deletion::deleting) is for others.
+/// Returns the changes that make the existing Applications, in all namespaces, match the ApplicationSet's
+/// output. For a deleted ApplicationSet, use [`next_deletion_step`](crate::deletion::next_deletion_step).
 ///
-/// Where generators or templates have failed, what is missing need not be unwanted, and nothing is deleted; where all of them
-/// have, nothing at all is done.
+/// If some generators or templates have failed, a missing Application may still be wanted, so nothing is
+/// deleted. If all of them have failed, nothing changes.
 pub fn reconcile(
     set: &ApplicationSet,
-    generated: Result<&Generated, &Failure>,
+    generated: Result<&AppSetOutput, &ReconcileFailure>,
     existing: &[Application],
-    known: &dyn Known,
-    options: &Options,
-) -> Changes {
-    let mut changes = Changes::default();
+    known: &dyn References,
+    options: &AppSetRuleOptions,
+) -> AppSetChanges {
+    let mut changes = AppSetChanges::default();
     let generated = match generated {
         Ok(generated) => generated,
-        Err(failure) => return Changes { unknown: Some(failure.clone()), ..changes },
+        Err(failure) => return AppSetChanges { generation_failure: Some(failure.clone()), ..changes },
     };
     let there: BTreeMap<&str, &Application> =
-        beside(set, existing).map(|one| (one.metadata.name.as_str(), one)).collect();
-    let stays = match Stays::of(set, options) {
+        applications_in_namespace(set, existing).map(|one| (one.metadata.name.as_str(), one)).collect();
+    let stays = match PreservedContent::from_appset(set, options) {
         Ok(stays) => Some(stays),
         Err(errors) => {
-            changes.wrong.extend(errors.into_iter().map(Wrong::Ignore));
+            changes.problems.extend(errors.into_iter().map(AppSetProblem::InvalidIgnoreRule));
             None
         }
     };
-    let allowed = allowed(set, options);
-    changes.unknown = generated.failure();
+    let allowed = allowed_changes(set, options);
+    changes.generation_failure = generated.failure();
     let is_progressive = is_progressive(set, options);
-    let deciding = Deciding { set, stays, known, allowed, is_progressive, options };
+    let deciding =
+        ChangeDecider { appset: set, preserved: stays, references: known, allowed, is_progressive, options };
     for (name, application) in &generated.applications {
-        match deciding.wanted(name, application, there.get(name.as_str()).copied()) {
-            Decided::Create(new) => changes.create.push(new),
-            Decided::Update(changed) => changes.update.push(changed),
-            Decided::Leave(left) => drop(changes.left.insert(name.clone(), left)),
+        match deciding.decide_generated(name, application, there.get(name.as_str()).copied()) {
+            ChangeDecision::Create(new) => changes.create.push(new),
+            ChangeDecision::Update(changed) => changes.update.push(changed),
+            ChangeDecision::KeepUnchanged(left) => drop(changes.unchanged.insert(name.clone(), left)),
         }
     }
-    for (name, reason) in &generated.refused {
-        let refused = Refused::Generated { set: set.metadata.name.clone(), reason: reason.clone() };
-        changes.left.insert(name.clone(), refused.into());
+    for (name, reason) in &generated.rejected {
+        let refused = MemberRejection::Generated { set: set.metadata.name.clone(), reason: reason.clone() };
+        changes.unchanged.insert(name.clone(), refused.into());
     }
-    deciding.unwanted(&mut changes, generated, &there);
+    deciding.decide_removed(&mut changes, generated, &there);
     changes
 }
 
-struct Deciding<'a> {
-    set: &'a ApplicationSet,
-    stays: Option<Stays<'a>>,
-    known: &'a dyn Known,
-    allowed: Allowed,
+struct ChangeDecider<'a> {
+    appset: &'a ApplicationSet,
+    preserved: Option<PreservedContent<'a>>,
+    references: &'a dyn References,
+    allowed: AllowedChanges,
     is_progressive: bool,
-    options: &'a Options,
+    options: &'a AppSetRuleOptions,
 }
 
-enum Decided {
+enum ChangeDecision {
     Create(Application),
     Update(Application),
-    Leave(Left),
+    KeepUnchanged(UnchangedReason),
 }
 
-impl From<Refused> for Decided {
-    fn from(refused: Refused) -> Self {
-        Self::Leave(refused.into())
+impl From<MemberRejection> for ChangeDecision {
+    fn from(refused: MemberRejection) -> Self {
+        Self::KeepUnchanged(refused.into())
     }
 }
 
-impl Deciding<'_> {
-    fn wanted(&self, name: &str, generated: &Application, there: Option<&Application>) -> Decided {
-        let (name, set) = (name.to_owned(), self.set.metadata.name.clone());
+impl ChangeDecider<'_> {
+    fn decide_generated(
+        &self,
+        name: &str,
+        generated: &Application,
+        there: Option<&Application>,
+    ) -> ChangeDecision {
+        let (name, set) = (name.to_owned(), self.appset.metadata.name.clone());
         if let Some(there) = there {
-            match owner(self.set, there) {
-                Owner::Other(owner) => return Refused::Owned { name, set, owner }.into(),
-                Owner::Nobody if !may_adopt(self.set, there) => return Refused::NotOurs { name, set }.into(),
-                Owner::Set | Owner::Nobody => {}
+            match owner_of(self.appset, there) {
+                Owner::Other(owner) => return MemberRejection::Owned { name, set, owner }.into(),
+                Owner::Unowned if !may_adopt(self.appset, there) => {
+                    return MemberRejection::NotOwned { name, set }.into();
+                }
+                Owner::AppSet | Owner::Unowned => {}
             }
         }
-        let desired = desired(self.set, generated, self.is_progressive);
-        if let Err(invalid) = check(&desired.spec, self.known) {
-            return Refused::from(invalid).into();
+        let desired = desired_application(self.appset, generated, self.is_progressive);
+        if let Err(cause) = check_references(&desired.spec, self.references) {
+            return MemberRejection::Invalid { name, cause }.into();
         }
-        let Some(there) = there else { return Decided::Create(desired) };
+        let Some(there) = there else { return ChangeDecision::Create(desired) };
         if there.is_deleting() {
-            return Decided::Leave(Left::Deleting);
+            return ChangeDecision::KeepUnchanged(UnchangedReason::Deleting);
         }
-        let Some(stays) = &self.stays else { return Decided::Leave(Left::Waits) };
-        match stays.updated(there, &desired) {
-            Ok(None) => Decided::Leave(Left::Unchanged),
-            Ok(Some(changed)) if self.allowed.update => Decided::Update(changed),
-            Ok(Some(_)) => Decided::Leave(Left::NotUpdated),
-            Err(cause) => Refused::Unmergeable { name, cause }.into(),
+        let Some(stays) = &self.preserved else {
+            return ChangeDecision::KeepUnchanged(UnchangedReason::Blocked);
+        };
+        match stays.update_application(there, &desired) {
+            Ok(None) => ChangeDecision::KeepUnchanged(UnchangedReason::Unchanged),
+            Ok(Some(changed)) if self.allowed.update => ChangeDecision::Update(changed),
+            Ok(Some(_)) => ChangeDecision::KeepUnchanged(UnchangedReason::NotUpdated),
+            Err(cause) => MemberRejection::Unmergeable { name, cause }.into(),
         }
     }
 
-    /// What is done to those that are not generated any more.
-    fn unwanted(&self, changes: &mut Changes, generated: &Generated, there: &BTreeMap<&str, &Application>) {
+    /// Decides what to do with Applications that are no longer generated.
+    fn decide_removed(
+        &self,
+        changes: &mut AppSetChanges,
+        generated: &AppSetOutput,
+        there: &BTreeMap<&str, &Application>,
+    ) {
         let is_wanted =
-            |name: &str| generated.applications.contains_key(name) || generated.refused.contains_key(name);
-        let order = order(self.set);
+            |name: &str| generated.applications.contains_key(name) || generated.rejected.contains_key(name);
+        let order = deletion_order(self.appset);
         for (name, application) in there.iter().filter(|(name, _)| !is_wanted(name)) {
-            if owner(self.set, application) != Owner::Set {
+            if owner_of(self.appset, application) != Owner::AppSet {
                 continue;
             }
             let left = if application.is_deleting() {
-                Left::Deleting
+                UnchangedReason::Deleting
             } else if !self.allowed.delete {
-                Left::Kept
-            } else if let Some(why) = generated.unsure() {
-                Left::NotSure(why)
+                UnchangedReason::NotDeleted
+            } else if let Some(reason) = generated.uncertainty_reason() {
+                UnchangedReason::Uncertain(reason)
             } else if order.is_err() {
-                Left::Waits
+                UnchangedReason::Blocked
             } else {
-                changes.delete.push(Deletion::of(self.set, application, self.known));
+                changes.delete.push(MemberDeletion::for_member(self.appset, application, self.references));
                 continue;
             };
-            changes.left.insert((*name).to_owned(), left);
+            changes.unchanged.insert((*name).to_owned(), left);
         }
-        self.guard(changes, generated, there);
+        self.check_deletion_limit(changes, generated, there);
         match order {
             Ok(order) if !changes.delete.is_empty() => changes.order = order,
             Ok(_) => {}
-            Err(invalid) => changes.wrong.push(invalid.into()),
+            Err(invalid) => changes.problems.push(invalid.into()),
         }
     }
 
-    /// Nothing is deleted where more would be than may.
-    fn guard(&self, changes: &mut Changes, generated: &Generated, there: &BTreeMap<&str, &Application>) {
+    /// Blocks all deletions if their number exceeds the limit.
+    fn check_deletion_limit(
+        &self,
+        changes: &mut AppSetChanges,
+        generated: &AppSetOutput,
+        there: &BTreeMap<&str, &Application>,
+    ) {
         let going: Vec<&str> =
             changes.delete.iter().map(|one| one.application.metadata.name.as_str()).collect();
-        let members = there.values().filter(|one| owner(self.set, one) == Owner::Set).count();
-        let guarded = match guard::check(self.set, generated, (&going, members), self.options) {
-            Ok(permit) => {
-                changes.permit = permit;
-                return;
-            }
-            Err(guarded) => guarded,
-        };
-        let kept = going.into_iter().map(|name| (name.to_owned(), Left::TooMany));
+        let members = there.values().filter(|one| owner_of(self.appset, one) == Owner::AppSet).count();
+        let guarded =
+            match deletion_limit::check_deletions(self.appset, generated, (&going, members), self.options) {
+                Ok(permit) => {
+                    changes.permit = permit;
+                    return;
+                }
+                Err(guarded) => guarded,
+            };
+        let kept = going.into_iter().map(|name| (name.to_owned(), UnchangedReason::DeletionLimit));
         let kept: Vec<_> = kept.collect();
         changes.delete.clear();
-        changes.left.extend(kept);
-        changes.wrong.push(guarded.into());
+        changes.unchanged.extend(kept);
+        changes.problems.push(guarded.into());
     }
 }
 
-impl Changes {
-    /// Whether nothing is written.
+impl AppSetChanges {
+    /// Returns true if there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.create.is_empty() && self.update.is_empty() && self.delete.is_empty()
     }
 
-    /// Why Applications are not made or not changed, by their names.
-    pub fn refused(&self) -> impl DoubleEndedIterator<Item = (&str, &Refused)> {
-        self.left.iter().filter_map(|(name, left)| match left {
-            Left::Refused(refused) => Some((name.as_str(), refused)),
+    /// Returns the rejected Applications and the reasons, by name.
+    pub fn rejected_applications(&self) -> impl DoubleEndedIterator<Item = (&str, &MemberRejection)> {
+        self.unchanged.iter().filter_map(|(name, left)| match left {
+            UnchangedReason::Rejected(refused) => Some((name.as_str(), refused)),
             _ => None,
         })
     }
 
-    /// Why Applications stay as they are though they are not as they are generated, and nothing is wrong, by their names.
-    pub fn left_alone(&self) -> impl Iterator<Item = (&str, &Left)> {
-        let stays = |left: &Left| matches!(left, Left::NotUpdated | Left::Kept | Left::NotSure(_));
-        self.left.iter().filter(move |(_, left)| stays(left)).map(|(name, left)| (name.as_str(), left))
+    /// Returns the Applications that differ from the output but stay unchanged without an error, and the
+    /// reasons, by name.
+    pub fn retained_applications(&self) -> impl Iterator<Item = (&str, &UnchangedReason)> {
+        let stays = |left: &UnchangedReason| {
+            matches!(
+                left,
+                UnchangedReason::NotUpdated | UnchangedReason::NotDeleted | UnchangedReason::Uncertain(_)
+            )
+        };
+        self.unchanged.iter().filter(move |(_, left)| stays(left)).map(|(name, left)| (name.as_str(), left))
     }
 
-    /// What the conditions of the set say of it: why nothing was generated, or what is wrong with the set, or else with the
-    /// last of its Applications that are refused, and how many more there are.
-    pub fn failure(&self) -> Option<Failure> {
-        if self.unknown.is_some() {
-            return self.unknown.clone();
+    /// Returns the failure for the conditions: the generation failure, otherwise a problem of the
+    /// ApplicationSet, otherwise the last rejected Application with the names of the others.
+    pub fn failure(&self) -> Option<ReconcileFailure> {
+        if self.generation_failure.is_some() {
+            return self.generation_failure.clone();
         }
-        if let Some(wrong) = self.wrong.first() {
+        if let Some(wrong) = self.problems.first() {
             let reason = match wrong {
-                Wrong::Ignore(_) => Reason::UpdateApplicationError,
-                Wrong::Order(_) | Wrong::Guarded(_) => Reason::DeleteApplicationError,
+                AppSetProblem::InvalidIgnoreRule(_) => ConditionReason::UpdateApplicationError,
+                AppSetProblem::InvalidOrder(_) | AppSetProblem::DeletionsBlocked(_) => {
+                    ConditionReason::DeleteApplicationError
+                }
             };
-            return Some(Failure { reason, message: wrong.to_string() });
+            return Some(ReconcileFailure { reason, message: wrong.to_string() });
         }
-        let mut refused = self.refused();
+        let mut refused = self.rejected_applications();
         let (_, last) = refused.next_back()?;
-        let more = refused.count();
-        let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
-        Some(Failure { reason: Reason::ApplicationValidationError, message: format!("{last}{more}") })
+        let others: Vec<&str> = refused.map(|(name, _)| name).collect();
+        let more = match others.len() {
+            0 => String::new(),
+            more => format!(" (and {more} more: {})", join_names(&others)),
+        };
+        Some(ReconcileFailure {
+            reason: ConditionReason::ApplicationValidationError,
+            message: format!("{last}{more}"),
+        })
     }
 }

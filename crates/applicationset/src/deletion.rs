@@ -1,210 +1,228 @@
-//! What becomes of Applications that go, and what is done when their set goes?
+//! Deletion of ApplicationSets and of Applications that are no longer generated.
 
 use tidegate_application::deletion::{RESOURCES_FINALIZER, is_resources_finalizer};
 use tidegate_lifecycle::teardown::Order;
 use tidegate_model::argo::{Application, ApplicationSet, ObjectMeta};
 
-use crate::known::{Known, lost_cluster};
-use crate::order::{InvalidOrder, order};
-use crate::ownership::{Owner, may_adopt, members, owner, released};
-use crate::policy::{Options, allowed, why_kept};
+use crate::deletion_order::{InvalidOrder, deletion_order};
+use crate::ownership::{Owner, may_adopt, owned_applications, owner_of, without_owner};
+use crate::references::{References, lost_cluster_reason};
+use crate::sync_policy::{AppSetRuleOptions, allowed_changes, deletion_refusal};
 
-/// Kubernetes' own word for a set whose Applications are to outlive it.
-pub const ORPHAN: &str = "orphan";
-/// And for one that goes after them: its garbage collector deletes all of them at once.
-const FOREGROUND: &str = "foregroundDeletion";
-/// So many Applications are named that wait for their turn.
+/// Kubernetes finalizer of an owner whose dependents outlive it.
+pub const ORPHAN_FINALIZER: &str = "orphan";
+/// Kubernetes finalizer of an owner that is deleted after its dependents. The garbage collector deletes all
+/// dependents at once.
+const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
+/// Maximum number of waiting Applications named in a message.
 const NAMED_MAX: usize = 5;
 
-/// An Application that is to be deleted.
+/// Application to delete.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Deletion {
-    /// It, as it was looked at: no other of its name is meant.
+pub struct MemberDeletion {
+    /// The observed object. An object that was recreated with the same name isn't affected.
     pub application: Application,
-    /// Before that it is to have these finalizers, so that its objects stay, and why.
-    pub before: Option<Orphaned>,
+    /// Finalizers to set first so that the objects stay, and the reason.
+    pub orphaning: Option<Orphaning>,
 }
 
-/// An Application whose objects stay when it goes.
+/// Settings that keep the objects of a deleted Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Orphaned {
-    /// The finalizers it keeps.
+pub struct Orphaning {
+    /// Finalizers that remain.
     pub finalizers: Vec<String>,
-    /// Why its objects stay.
-    pub why: String,
+    /// Reason why the objects stay.
+    pub reason: String,
 }
 
-impl Deletion {
-    /// The deletion of an Application of a set.
-    pub fn of(set: &ApplicationSet, application: &Application, known: &dyn Known) -> Self {
+impl MemberDeletion {
+    /// Returns the deletion of an Application of an ApplicationSet.
+    pub fn for_member(set: &ApplicationSet, application: &Application, known: &dyn References) -> Self {
         let finalizers = &application.metadata.finalizers;
         let lost = || {
-            lost_cluster(application, known).map(|reason| {
-                format!("its cluster is not there any more, and its objects cannot be deleted: {reason}")
+            lost_cluster_reason(application, known).map(|reason| {
+                format!("its cluster no longer exists, so its objects cannot be deleted: {reason}")
             })
         };
-        let why =
-            preserved(set).or_else(lost).filter(|_| finalizers.iter().any(|one| is_resources_finalizer(one)));
+        let why = preservation_reason(set)
+            .or_else(lost)
+            .filter(|_| finalizers.iter().any(|one| is_resources_finalizer(one)));
         let keep = |why| {
             let rest = finalizers.iter().filter(|one| !is_resources_finalizer(one)).cloned();
-            Orphaned { finalizers: rest.collect(), why }
+            Orphaning { finalizers: rest.collect(), reason: why }
         };
-        Self { application: application.clone(), before: why.map(keep) }
+        Self { application: application.clone(), orphaning: why.map(keep) }
     }
 }
 
-/// Whether objects stay though an Application may still say otherwise: one that was made before the set said so. What a
-/// template or a patch says itself of finalizers counts more.
-pub(crate) fn preserved(set: &ApplicationSet) -> Option<String> {
+/// Returns the reason for keeping the objects of Applications that were created before
+/// `preserveResourcesOnDeletion` was set. Explicit finalizers in the template or a patch take precedence.
+pub(crate) fn preservation_reason(set: &ApplicationSet) -> Option<String> {
     let preserves = set.spec.sync_policy.as_ref().is_some_and(|policy| policy.preserve_resources_on_deletion);
     let is_silent = set.spec.template.metadata.finalizers.is_empty() && set.spec.template_patch.is_none();
     (preserves && is_silent)
         .then(|| "spec.syncPolicy.preserveResourcesOnDeletion keeps its objects".to_owned())
 }
 
-/// What is done next for a set that is being deleted.
+/// Next step in the deletion of an ApplicationSet.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Next {
-    /// These Applications are to outlive the set: they are written like this, and then it is looked at again.
+pub enum AppSetDeletionStep {
+    /// Updates these Applications so that they outlive the ApplicationSet, then decides again.
     Release(Vec<Application>),
-    /// These go step after step, in this order; nothing else happens before all of them are gone. Those that are on their way already are among them.
+    /// Deletes these Applications step by step, in this order, and waits for all of them. Includes
+    /// Applications that are already being deleted.
     TearDown {
-        /// The order.
+        /// Deletion order.
         order: Order,
         /// The Applications.
-        members: Vec<Deletion>,
+        members: Vec<MemberDeletion>,
     },
-    /// The finalizer of the set goes, and the set with it. Kubernetes deletes then what the set has owned; where nobody
-    /// does, these are deleted. What is to be done before their deletion is done before in any case.
+    /// Removes the ApplicationSet's finalizer, which completes its deletion. Kubernetes then garbage-collects
+    /// its Applications; without a garbage collector, Tidegate deletes them. Either way, their deletion is
+    /// prepared first.
     Finish {
         /// The Applications.
-        members: Vec<Deletion>,
+        members: Vec<MemberDeletion>,
     },
-    /// The set stays, until somebody mends it.
-    Stay(InvalidOrder),
+    /// The ApplicationSet stays until the order is fixed.
+    InvalidOrder(InvalidOrder),
 }
 
-/// Why the Applications of a set outlive it; `None` where they go with it.
-pub(crate) fn why_outlived(set: &ApplicationSet, options: &Options) -> Option<String> {
-    let is_orphaning = set.metadata.finalizers.iter().any(|one| one == ORPHAN);
-    let by_finalizer = || is_orphaning.then(|| format!("the set has the finalizer {ORPHAN}"));
-    why_kept(set, options).or_else(by_finalizer)
+/// Returns the reason why an ApplicationSet's Applications outlive it; `None` if they are deleted along with
+/// it.
+pub(crate) fn outlive_reason(set: &ApplicationSet, options: &AppSetRuleOptions) -> Option<String> {
+    let is_orphaning = set.metadata.finalizers.iter().any(|one| one == ORPHAN_FINALIZER);
+    let by_finalizer =
+        || is_orphaning.then(|| format!("the ApplicationSet has the finalizer {ORPHAN_FINALIZER}"));
+    deletion_refusal(set, options).or_else(by_finalizer)
 }
 
-/// What is done next for a set that is being deleted. Whatever else is done for it, such as a progressive sync, ends first.
-pub fn deleting(
+/// Returns the next step in the deletion of an ApplicationSet. Other activities, such as a progressive sync,
+/// must end first.
+pub fn next_deletion_step(
     set: &ApplicationSet,
     existing: &[Application],
-    known: &dyn Known,
-    options: &Options,
-) -> Next {
-    let own = || members(set, existing);
-    if why_outlived(set, options).is_some() {
-        let free: Vec<_> = own().map(|one| outliving(set, one)).collect();
-        return if free.is_empty() { Next::Finish { members: Vec::new() } } else { Next::Release(free) };
+    known: &dyn References,
+    options: &AppSetRuleOptions,
+) -> AppSetDeletionStep {
+    let own = || owned_applications(set, existing);
+    if outlive_reason(set, options).is_some() {
+        let free: Vec<_> = own().map(|one| without_ownership(set, one)).collect();
+        return if free.is_empty() {
+            AppSetDeletionStep::Finish { members: Vec::new() }
+        } else {
+            AppSetDeletionStep::Release(free)
+        };
     }
-    let order = match order(set) {
+    let order = match deletion_order(set) {
         Ok(order) => order,
-        // There is nothing left to be put into an order.
+        // There are no Applications left to order.
         Err(_) if own().next().is_none() => Order::AllAtOnce,
-        Err(invalid) => return Next::Stay(invalid),
+        Err(invalid) => return AppSetDeletionStep::InvalidOrder(invalid),
     };
-    let all = || own().map(|one| Deletion::of(set, one, known));
+    let all = || own().map(|one| MemberDeletion::for_member(set, one, known));
     if order != Order::AllAtOnce && own().next().is_some() {
-        return Next::TearDown { order, members: all().collect() };
+        return AppSetDeletionStep::TearDown { order, members: all().collect() };
     }
     let members = all().filter(|one| !one.application.is_deleting());
-    Next::Finish { members: members.collect() }
+    AppSetDeletionStep::Finish { members: members.collect() }
 }
 
-/// What is recorded of the deletion of a set that waits for no order: its Applications go with it all at once, or outlive it.
-pub fn witnessed(set: &ApplicationSet, options: &Options) -> Order {
-    if why_outlived(set, options).is_some() { Order::Orphaned } else { Order::Collected }
+/// Returns the order to record for a deletion without an order: either its Applications are all deleted at
+/// once, or they outlive it.
+pub fn recorded_order(set: &ApplicationSet, options: &AppSetRuleOptions) -> Order {
+    if outlive_reason(set, options).is_some() { Order::Orphaned } else { Order::Collected }
 }
 
-/// The Applications of which that tells, of those of its namespace: its own; and of those that outlive it also what Kubernetes has
-/// taken from it before it was seen to go.
-pub fn departing<'a>(
+/// Returns the Applications to include in the record of such a deletion: the Applications that the
+/// ApplicationSet owns and, if they outlive it, also those that Kubernetes disowned before the deletion was
+/// observed. `existing` are the Applications in its namespace.
+pub fn recorded_members<'a>(
     set: &ApplicationSet,
     existing: impl IntoIterator<Item = &'a Application>,
-    options: &Options,
+    options: &AppSetRuleOptions,
 ) -> Vec<&'a Application> {
-    let is_outlived = why_outlived(set, options).is_some();
-    let is_departing = |one: &&Application| match owner(set, one) {
-        Owner::Set => true,
-        Owner::Nobody => is_outlived && may_adopt(set, one),
+    let is_outlived = outlive_reason(set, options).is_some();
+    let is_departing = |one: &&Application| match owner_of(set, one) {
+        Owner::AppSet => true,
+        Owner::Unowned => is_outlived && may_adopt(set, one),
         Owner::Other(_) => false,
     };
     existing.into_iter().filter(is_departing).collect()
 }
 
-/// The finalizers of a set, where it needs one more: without it the set would be gone, and Kubernetes delete its
-/// Applications, before anybody could keep them or their order. It stays until the set is deleted, whatever becomes of the
-/// strategy.
-pub fn finalizers(set: &ApplicationSet, options: &Options) -> Option<Vec<String>> {
-    let needs_one = is_ordered(set, options);
+/// Returns the ApplicationSet's finalizers if one must be added. Without the finalizer, the ApplicationSet
+/// could disappear, and Kubernetes could delete its Applications before the controller can preserve or order
+/// them. The finalizer stays until the ApplicationSet is deleted, even if the strategy changes.
+pub fn with_finalizer(set: &ApplicationSet, options: &AppSetRuleOptions) -> Option<Vec<String>> {
+    let needs_one = controls_deletion(set, options);
     let present = &set.metadata.finalizers;
     let is_missing = !present.iter().any(|one| one == RESOURCES_FINALIZER);
     (needs_one && is_missing && set.metadata.deletion_timestamp.is_none())
         .then(|| present.iter().cloned().chain([RESOURCES_FINALIZER.to_owned()]).collect())
 }
 
-/// Whether it is the set that says when its Applications are deleted: it has an order, or does not allow it.
-pub fn is_ordered(set: &ApplicationSet, options: &Options) -> bool {
-    !matches!(order(set), Ok(Order::AllAtOnce)) || !allowed(set, options).delete
+/// Returns true if the ApplicationSet controls the deletion of its Applications, because it has an order or
+/// forbids deletion.
+pub fn controls_deletion(set: &ApplicationSet, options: &AppSetRuleOptions) -> bool {
+    !matches!(deletion_order(set), Ok(Order::AllAtOnce)) || !allowed_changes(set, options).delete
 }
 
-/// Whether an Application was being deleted before its set was.
-pub fn was_before(set: &ApplicationSet, application: &Application) -> bool {
-    let deleted = |metadata: &ObjectMeta| metadata.deletion_timestamp.map(|at| at.moment());
+/// Returns true if an Application's deletion began before its ApplicationSet's deletion.
+pub fn is_deleted_earlier(set: &ApplicationSet, application: &Application) -> bool {
+    let deleted = |metadata: &ObjectMeta| metadata.deletion_timestamp.map(|at| at.timestamp());
     deleted(&application.metadata).zip(deleted(&set.metadata)).is_some_and(|(one, all)| one < all)
 }
 
-/// Whether a set was deleted in the foreground, by which Kubernetes deletes its Applications.
-fn is_in_foreground(set: &ApplicationSet) -> bool {
-    set.metadata.deletion_timestamp.is_some() && set.metadata.finalizers.iter().any(|one| one == FOREGROUND)
+/// Returns true if an ApplicationSet was deleted in the foreground, which makes Kubernetes delete its
+/// Applications.
+fn is_foreground_deletion(set: &ApplicationSet) -> bool {
+    set.metadata.deletion_timestamp.is_some()
+        && set.metadata.finalizers.iter().any(|one| one == FOREGROUND_FINALIZER)
 }
 
-/// Whether an Application was deleted because its set was, though that does not say so.
-fn is_collected(set: &ApplicationSet, application: &Application) -> bool {
-    is_in_foreground(set) && application.is_deleting() && !was_before(set, application)
+/// Returns true if the garbage collector deleted an Application because of its ApplicationSet.
+fn is_garbage_collected(set: &ApplicationSet, application: &Application) -> bool {
+    is_foreground_deletion(set) && application.is_deleting() && !is_deleted_earlier(set, application)
 }
 
-/// An Application that outlives its set; or, where Kubernetes has deleted it all the same, whose objects do.
-pub fn outliving(set: &ApplicationSet, application: &Application) -> Application {
-    let mut free = released(set, application);
-    if is_collected(set, application) {
+/// Returns an Application that outlives its ApplicationSet. If Kubernetes has already deleted the
+/// Application, only its objects outlive the ApplicationSet.
+pub fn without_ownership(set: &ApplicationSet, application: &Application) -> Application {
+    let mut free = without_owner(set, application);
+    if is_garbage_collected(set, application) {
         free.metadata.finalizers.retain(|one| !is_resources_finalizer(one));
     }
     free
 }
 
-/// What is said of a set that was deleted in the foreground though it has an order, or does not allow deletions.
-pub fn warning<'a>(
+/// Returns a warning for an ApplicationSet that was deleted in the foreground although it has an order or
+/// forbids deletion.
+pub fn foreground_warning<'a>(
     set: &ApplicationSet,
     members: impl IntoIterator<Item = &'a Application>,
-    options: &Options,
+    options: &AppSetRuleOptions,
 ) -> Option<String> {
-    if !is_in_foreground(set) || !is_ordered(set, options) {
+    if !is_foreground_deletion(set) || !controls_deletion(set, options) {
         return None;
     }
-    let collected: Vec<_> = members.into_iter().filter(|one| is_collected(set, one)).collect();
+    let collected: Vec<_> = members.into_iter().filter(|one| is_garbage_collected(set, one)).collect();
     let mut names: Vec<_> = collected.iter().take(NAMED_MAX).map(|one| one.metadata.name.as_str()).collect();
     let more = collected.len().saturating_sub(NAMED_MAX);
     let more = (more > 0).then(|| format!("{more} more"));
     names.extend(more.as_deref());
-    let names = if names.is_empty() { String::new() } else { format!(" ({} are left)", names.join(", ")) };
-    let (what, instead) = match allowed(set, options).delete {
-        true => ("the objects of each go when its turn in the order has come", "keeps their order, too"),
-        false => ("their objects stay, as the policy allows no deletion", "keeps them"),
+    let names = if names.is_empty() { String::new() } else { format!(" ({} remain)", names.join(", ")) };
+    let (what, instead) = match allowed_changes(set, options).delete {
+        true => ("the objects of each are deleted when its turn comes", "also follows their order"),
+        false => ("their objects are kept, because the policy does not allow deletions", "keeps them"),
     };
     Some(format!(
-        "it was deleted with --cascade=foreground, so Kubernetes deletes all of its Applications at once{names}; {what}. Without --cascade=foreground, a deletion {instead}"
+        "it was deleted with `kubectl delete --cascade=foreground`, so Kubernetes deletes all of its Applications at once{names}; {what}. Without --cascade=foreground, a deletion {instead}"
     ))
 }
 
-/// The finalizers of a set that is done with, where one of them goes.
-pub fn finished(set: &ApplicationSet) -> Option<Vec<String>> {
+/// Returns the finalizers of an ApplicationSet whose deletion is complete if one must be removed.
+pub fn without_finalizer(set: &ApplicationSet) -> Option<Vec<String>> {
     let present = &set.metadata.finalizers;
     let rest: Vec<String> = present.iter().filter(|one| *one != RESOURCES_FINALIZER).cloned().collect();
     (rest.len() < present.len()).then_some(rest)

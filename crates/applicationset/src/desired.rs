@@ -1,4 +1,4 @@
-//! What an Application of a set should be, and what of one that is there stays.
+//! Desired Applications, and the fields of existing Applications that are preserved.
 
 use serde_json::Value;
 use tidegate_application::deletion::{is_own_finalizer, is_resources_finalizer};
@@ -13,9 +13,9 @@ use tidegate_model::{IgnoreDifference, Object, Tracking};
 use tidegate_planner::{Comparer, IgnoreError};
 
 use crate::ownership;
-use crate::policy::Options;
+use crate::sync_policy::AppSetRuleOptions;
 
-/// Annotations of Applications that belong to whoever talks to them, and never to a template.
+/// Annotations that controllers and people use on Applications. Templates never control them.
 const PRESERVED: [&str; 4] = [
     "notified.notifications.argoproj.io",
     REFRESH_ANNOTATION,
@@ -23,18 +23,18 @@ const PRESERVED: [&str; 4] = [
     DELETION_APPROVED,
 ];
 
-/// A specification as it is compared: what is empty is left out, and what is not said is written out.
-pub fn normal(spec: &ApplicationSpec) -> ApplicationSpec {
+/// Normalizes a specification for comparison by omitting empty fields and adding defaults.
+pub fn normalize_spec(spec: &ApplicationSpec) -> ApplicationSpec {
     let mut spec = spec.clone();
     if spec.project.is_empty() {
         DEFAULT_PROJECT.clone_into(&mut spec.project);
     }
     spec.sync_policy = spec.sync_policy.filter(|policy| *policy != Default::default());
-    spec.source.iter_mut().chain(&mut spec.sources).for_each(without_empty_blocks);
+    spec.source.iter_mut().chain(&mut spec.sources).for_each(remove_empty_blocks);
     spec
 }
 
-fn without_empty_blocks(source: &mut ApplicationSource) {
+fn remove_empty_blocks(source: &mut ApplicationSource) {
     let is_empty = |value: &Value| value.is_null() || value.as_object().is_some_and(|map| map.is_empty());
     source.helm = source.helm.take().filter(|helm| *helm != Default::default());
     source.kustomize = source.kustomize.take().filter(|kustomize| *kustomize != Default::default());
@@ -45,9 +45,13 @@ fn without_empty_blocks(source: &mut ApplicationSource) {
     source.directory = source.directory.take().filter(|directory| *directory != Default::default());
 }
 
-/// What an Application should be: what was generated, in the namespace of its set and owned by it. One that is synced step
-/// by step is not synced by itself. Nothing generated asks for an operation or says how it stands.
-pub(crate) fn desired(set: &ApplicationSet, generated: &Application, is_progressive: bool) -> Application {
+/// Returns the desired Application: the generated Application, in the ApplicationSet's namespace and owned by
+/// it. In a progressive sync, automated sync is disabled. Generated operations and statuses are ignored.
+pub(crate) fn desired_application(
+    set: &ApplicationSet,
+    generated: &Application,
+    is_progressive: bool,
+) -> Application {
     let given = &generated.metadata;
     let mut metadata = ObjectMeta {
         name: given.name.clone(),
@@ -57,8 +61,8 @@ pub(crate) fn desired(set: &ApplicationSet, generated: &Application, is_progress
         finalizers: given.finalizers.clone(),
         ..ObjectMeta::default()
     };
-    ownership::claim(set, &mut metadata);
-    let mut spec = normal(&generated.spec);
+    ownership::set_owner(set, &mut metadata);
+    let mut spec = normalize_spec(&generated.spec);
     let automated = spec.sync_policy.as_mut().and_then(|policy| policy.automated.as_mut());
     if let Some(automated) = automated.filter(|_| is_progressive) {
         automated.enabled = Some(false);
@@ -66,82 +70,93 @@ pub(crate) fn desired(set: &ApplicationSet, generated: &Application, is_progress
     Application { metadata, spec, ..Application::default() }
 }
 
-/// What of Applications stays, whatever is generated.
-pub(crate) struct Stays<'a> {
-    set: &'a ApplicationSet,
+/// Fields of existing Applications that are preserved.
+pub(crate) struct PreservedContent<'a> {
+    appset: &'a ApplicationSet,
     annotations: Vec<&'a str>,
     labels: Vec<&'a str>,
-    /// Fields that others may change; `None` where there are none.
+    /// Ignored fields; `None` if there are none.
     ignored: Option<Comparer>,
 }
 
-/// An Application that could not be brought together with what is generated.
+/// Error that occurs when an existing Application is merged with the generated one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("with the fields that ignoreApplicationDifferences keeps, it is no Application: {0}")]
-pub struct Unmergeable(String);
+#[error("with the fields that ignoreApplicationDifferences keeps, it is not a valid Application: {0}")]
+pub struct MergeError(String);
 
-impl<'a> Stays<'a> {
-    /// What a set and the service say. Rules that cannot be used are named: without them, what they are to keep would be
-    /// lost.
-    pub fn of(set: &'a ApplicationSet, options: &'a Options) -> Result<Self, Vec<IgnoreError>> {
+impl<'a> PreservedContent<'a> {
+    /// Reads the preserved fields from an ApplicationSet and the options of the service.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if rules are invalid, because the fields that they preserve would be lost.
+    pub fn from_appset(
+        set: &'a ApplicationSet,
+        options: &'a AppSetRuleOptions,
+    ) -> Result<Self, Vec<IgnoreError>> {
         let fields = set.spec.preserved_fields.as_ref();
         let annotations = fields.into_iter().flat_map(|fields| &fields.annotations);
         let labels = fields.into_iter().flat_map(|fields| &fields.labels);
         Ok(Self {
-            set,
+            appset: set,
             annotations: annotations
                 .chain(&options.preserved_annotations)
                 .map(String::as_str)
                 .chain(PRESERVED)
                 .collect(),
             labels: labels.chain(&options.preserved_labels).map(String::as_str).collect(),
-            ignored: comparer(set)?,
+            ignored: ignore_comparer(set)?,
         })
     }
 
-    /// An Application that is there, changed into what it should be; `None` where that makes no difference. What is asked
-    /// of it and how it stands are not touched.
-    pub fn updated(
+    /// Returns the updated Application; `None` if nothing changes. The operation and the status stay.
+    pub fn update_application(
         &self,
         live: &Application,
         desired: &Application,
-    ) -> Result<Option<Application>, Unmergeable> {
+    ) -> Result<Option<Application>, MergeError> {
         let mut wanted = live.clone();
         wanted.spec.clone_from(&desired.spec);
         let (given, there) = (&desired.metadata, &live.metadata);
         wanted.metadata.annotations =
-            with_preserved(&given.annotations, &there.annotations, &self.annotations);
-        wanted.metadata.labels = with_preserved(&given.labels, &there.labels, &self.labels);
-        wanted.metadata.finalizers.clone_from(&given.finalizers);
-        let hooks =
-            there.finalizers.iter().filter(|one| is_own_finalizer(one) && !is_resources_finalizer(one));
-        for hook in hooks.filter(|hook| !given.finalizers.contains(hook)) {
-            wanted.metadata.finalizers.push(hook.clone());
+            merge_preserved(&given.annotations, &there.annotations, &self.annotations);
+        // A comparison removes this annotation. Adding it again would cause endless comparisons.
+        if !there.annotations.contains_key(REFRESH_ANNOTATION) {
+            wanted.metadata.annotations.remove(REFRESH_ANNOTATION);
         }
-        ownership::claim(self.set, &mut wanted.metadata);
-        let is_same =
-            |wanted: &Application| wanted.metadata == *there && normal(&wanted.spec) == normal(&live.spec);
+        wanted.metadata.labels = merge_preserved(&given.labels, &there.labels, &self.labels);
+        // Comparisons manage the finalizers for deletion hooks. Two writers would overwrite each other
+        // forever.
+        let is_hook = |one: &&String| is_own_finalizer(one) && !is_resources_finalizer(one);
+        let is_given = |one: &&String| !is_hook(one) || there.finalizers.contains(one);
+        let others = there.finalizers.iter().filter(is_hook).filter(|one| !given.finalizers.contains(one));
+        wanted.metadata.finalizers =
+            given.finalizers.iter().filter(is_given).chain(others).cloned().collect();
+        ownership::set_owner(self.appset, &mut wanted.metadata);
+        let is_same = |wanted: &Application| {
+            wanted.metadata == *there && normalize_spec(&wanted.spec) == normalize_spec(&live.spec)
+        };
         if is_same(&wanted) {
             return Ok(None);
         }
         if let Some(ignored) = &self.ignored {
-            wanted = keep_ignored(self.set, ignored, wanted, live)?;
+            wanted = restore_ignored(self.appset, ignored, wanted, live)?;
         }
         Ok(Some(wanted).filter(|wanted| !is_same(wanted)))
     }
 }
 
-/// What leaves out, or keeps, the fields that others may change; nothing where there are none.
-pub(crate) fn comparer(set: &ApplicationSet) -> Result<Option<Comparer>, Vec<IgnoreError>> {
-    let rules: Vec<_> = set.spec.ignore_application_differences.iter().map(rule).collect();
+/// Returns the comparer for the ignored fields; `None` if there are none.
+pub(crate) fn ignore_comparer(set: &ApplicationSet) -> Result<Option<Comparer>, Vec<IgnoreError>> {
+    let rules: Vec<_> = set.spec.ignore_application_differences.iter().map(to_ignore_difference).collect();
     let (comparer, errors) = Comparer::new(&rules, &Tracking::default());
-    // A rule without fields keeps nothing, and harms nothing.
+    // A rule without fields has no effect and does no harm.
     let errors: Vec<_> =
         errors.into_iter().filter(|error| !matches!(error, IgnoreError::NoFields { .. })).collect();
     if errors.is_empty() { Ok((!rules.is_empty()).then_some(comparer)) } else { Err(errors) }
 }
 
-fn rule(entry: &IgnoreApplicationDifferences) -> IgnoreDifference {
+fn to_ignore_difference(entry: &IgnoreApplicationDifferences) -> IgnoreDifference {
     IgnoreDifference {
         group: API_VERSION.split('/').next().unwrap_or_default().to_owned(),
         kind: "Application".to_owned(),
@@ -152,7 +167,7 @@ fn rule(entry: &IgnoreApplicationDifferences) -> IgnoreDifference {
     }
 }
 
-fn with_preserved(
+fn merge_preserved(
     given: &std::collections::BTreeMap<String, String>,
     there: &std::collections::BTreeMap<String, String>,
     preserved: &[&str],
@@ -166,24 +181,24 @@ fn with_preserved(
     all
 }
 
-/// The fields that others may change are as they are.
-fn keep_ignored(
+/// Restores the ignored fields of the live object.
+fn restore_ignored(
     set: &ApplicationSet,
     ignored: &Comparer,
     wanted: Application,
     live: &Application,
-) -> Result<Application, Unmergeable> {
+) -> Result<Application, MergeError> {
     let object = |application: &Application| {
-        let value = serde_json::to_value(application).map_err(|error| Unmergeable(error.to_string()))?;
-        Object::try_from(value).map_err(|error| Unmergeable(error.to_string()))
+        let value = serde_json::to_value(application).map_err(|error| MergeError(error.to_string()))?;
+        Object::try_from(value).map_err(|error| MergeError(error.to_string()))
     };
     let mut merged = object(&wanted)?;
-    ignored.respect(&mut merged, &object(live)?);
+    ignored.preserve_ignored(&mut merged, &object(live)?);
     let merged: Application =
-        serde_json::from_value(merged.as_value().clone()).map_err(|error| Unmergeable(error.to_string()))?;
-    // Whatever a rule says, an Application stays the one it is, and its set answers for it.
+        serde_json::from_value(merged.as_value().clone()).map_err(|error| MergeError(error.to_string()))?;
+    // Rules can't change an Application's identity or owner.
     let mut metadata =
         ObjectMeta { name: wanted.metadata.name, rest: wanted.metadata.rest, ..merged.metadata };
-    ownership::claim(set, &mut metadata);
+    ownership::set_owner(set, &mut metadata);
     Ok(Application { operation: wanted.operation, status: wanted.status, metadata, ..merged })
 }

@@ -1,42 +1,44 @@
-//! What is to be done about an ApplicationSet. Pure: the resource, what it generates, the Applications there are, what is
-//! known of projects and clusters, and the time come in as arguments; what is to be written comes out.
+//! Rules for ApplicationSets as pure functions: they take the resource, its output, the existing
+//! Applications, the known projects and clusters, and the time, and return what has to be written.
 //!
-//! | module | question |
+//! | module | content |
 //! |---|---|
-//! | [`changes`] | which Applications are created, changed, deleted, or left alone, and why? |
-//! | [`desired`] | what should an Application be, and what of one that is there stays? |
-//! | [`ownership`] | whose is an Application? |
-//! | [`policy`] | what may be done with Applications? |
-//! | [`guard`] | may so many of them be deleted at once? |
-//! | [`known`] | is what an Application refers to there? |
-//! | [`order`] | in which order do they go? |
-//! | [`steps`] | whom does a step select, and how many of them at once? |
-//! | [`rollout`] | is a progressive sync to be begun, and what is one under way to be told? |
-//! | [`deletion`] | what is done when the set goes? |
-//! | [`preview`] | what would a progressive sync and a deletion do? |
-//! | [`foreseen`] | what would become of each Application, were this generated? |
-//! | [`requeue`] | when is it looked at again? |
-//! | [`retry`] | who wants what has ended to be begun again? |
-//! | [`wake`] | is a change a reason to look at it again? |
-//! | [`unheeded`] | what does it say that has no effect? |
-//! | [`status`] | what does its status say? |
+//! | [`changes`] | Applications to create, update, delete, or leave alone |
+//! | [`desired`] | desired Applications and preserved fields |
+//! | [`ownership`] | owner of an Application |
+//! | [`sync_policy`] | allowed changes of Applications |
+//! | [`deletion_limit`] | limit on simultaneous deletions |
+//! | [`references`] | existence of projects and clusters |
+//! | [`deletion_order`] | order of deletions |
+//! | [`rollout_steps`] | selection and maximum number of Applications in a step |
+//! | [`rollout`] | start and inputs of progressive syncs |
+//! | [`deletion`] | deletion of ApplicationSets |
+//! | [`preview`] | preview of progressive syncs and deletions |
+//! | [`change_preview`] | preview of the changes of each Application |
+//! | [`requeue`] | time of the next reconciliation |
+//! | [`retry`] | requests to start an ended rollout or deletion again |
+//! | [`triggers`] | changes that trigger a reconciliation |
+//! | [`ignored`] | settings without effect |
+//! | [`status`] | status of an ApplicationSet |
 
+pub mod change_preview;
 pub mod changes;
 pub mod deletion;
+pub mod deletion_limit;
+pub mod deletion_order;
 pub mod desired;
-pub mod foreseen;
 mod generators;
-pub mod guard;
-mod hosted;
-pub mod known;
-pub mod order;
+pub mod ignored;
+mod max_deletions;
+mod output;
 pub mod ownership;
-pub mod policy;
 pub mod preview;
+pub mod references;
 pub mod requeue;
 pub mod retry;
 pub mod rollout;
+pub mod rollout_steps;
 pub mod status;
-pub mod steps;
-pub mod unheeded;
-pub mod wake;
+pub mod sync_policy;
+pub mod triggers;
+mod webhook_matching;

@@ -1,60 +1,64 @@
-//! Whose is an Application? Its owner reference says it, as for all of Kubernetes: only what a set owns is changed or
-//! deleted by it. Each has a mark besides, which stays where the reference is lost: by that it is taken back.
+//! Ownership of Applications. As everywhere in Kubernetes, the owner reference defines it: an ApplicationSet
+//! changes or deletes only the Applications that it owns. An annotation remains if the reference is lost, and
+//! allows the ApplicationSet to adopt its Applications again.
 
 use serde_json::{Value, json};
 use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ObjectMeta};
 
-/// The set that an Application is of. On one that nobody owns: the set that may take it over, or take it back.
-pub const SET_ANNOTATION: &str = "tidegate.dev/application-set";
-const REFERENCES: &str = "ownerReferences";
+/// Annotation with an Application's ApplicationSet. If the Application has no owner, this ApplicationSet may
+/// adopt it.
+pub const APPSET_ANNOTATION: &str = "tidegate.dev/application-set";
+const OWNER_REFERENCES: &str = "ownerReferences";
 const KIND: &str = "ApplicationSet";
 
-/// Who answers for an Application.
+/// Owner of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// The set.
-    Set,
-    /// Something else: its kind and name.
+    /// The ApplicationSet.
+    AppSet,
+    /// Another object, identified by kind and name.
     Other(String),
-    /// Nobody.
-    Nobody,
+    /// No owner.
+    Unowned,
 }
 
-/// Who answers for an Application that is in the namespace of the set. A set that was made again under its name is the
-/// same.
-pub fn owner(set: &ApplicationSet, application: &Application) -> Owner {
-    let Some(controller) = controller(application) else { return Owner::Nobody };
-    if names(set, controller) {
-        return Owner::Set;
+/// Returns the owner of an Application in the ApplicationSet's namespace. A recreated ApplicationSet with the
+/// same name counts as the same owner.
+pub fn owner_of(set: &ApplicationSet, application: &Application) -> Owner {
+    let Some(controller) = controller_reference(application) else { return Owner::Unowned };
+    if refers_to(set, controller) {
+        return Owner::AppSet;
     }
     let text = |field| controller.get(field).and_then(Value::as_str).unwrap_or("?");
     Owner::Other(format!("{} {}", text("kind"), text("name")))
 }
 
-/// The name of the set that answers for an Application, whichever that is.
-pub fn set_of(application: &Application) -> Option<&str> {
-    let text = |field| controller(application)?.get(field)?.as_str();
-    let is_set = group(text("apiVersion")?) == group(API_VERSION) && text("kind") == Some(KIND);
+/// Returns the name of the ApplicationSet that owns an Application.
+pub fn owning_appset(application: &Application) -> Option<&str> {
+    let text = |field| controller_reference(application)?.get(field)?.as_str();
+    let is_set =
+        group_of_version(text("apiVersion")?) == group_of_version(API_VERSION) && text("kind") == Some(KIND);
     text("name").filter(|_| is_set)
 }
 
-/// The UID of whoever answers for an Application, as that is written down there.
+/// Returns the owner's UID from an Application's owner reference.
 pub fn owner_uid(application: &Application) -> Option<&str> {
-    controller(application)?.get("uid")?.as_str()
+    controller_reference(application)?.get("uid")?.as_str()
 }
 
-fn controller(application: &Application) -> Option<&Value> {
-    references(&application.metadata).find(|one| one.get("controller") == Some(&Value::Bool(true)))
+fn controller_reference(application: &Application) -> Option<&Value> {
+    owner_references(&application.metadata).find(|one| one.get("controller") == Some(&Value::Bool(true)))
 }
 
-/// Whether a set may take over an Application that nobody owns.
+/// Returns true if an ApplicationSet may adopt an Application that has no owner.
 pub(crate) fn may_adopt(set: &ApplicationSet, application: &Application) -> bool {
-    application.annotation(SET_ANNOTATION) == Some(set.metadata.name.as_str())
+    application.annotation(APPSET_ANNOTATION) == Some(set.metadata.name.as_str())
 }
 
-/// Makes the set the owner, beside whatever else refers to it, and marks it as the set's.
-pub(crate) fn claim(set: &ApplicationSet, metadata: &mut ObjectMeta) {
-    mark(set, metadata);
+/// Makes the ApplicationSet the controlling owner, in addition to any other references, and adds its
+/// annotation.
+pub(crate) fn set_owner(set: &ApplicationSet, metadata: &mut ObjectMeta) {
+    add_appset_annotation(set, metadata);
     let mut own = json!({
         "apiVersion": API_VERSION, "kind": KIND, "name": set.metadata.name, "controller": true,
         "blockOwnerDeletion": true,
@@ -62,60 +66,60 @@ pub(crate) fn claim(set: &ApplicationSet, metadata: &mut ObjectMeta) {
     if let (false, Some(fields)) = (set.metadata.uid.is_empty(), own.as_object_mut()) {
         fields.insert("uid".to_owned(), json!(set.metadata.uid));
     }
-    let mut all: Vec<Value> = references(metadata).cloned().collect();
-    match all.iter_mut().find(|one| names(set, one)) {
+    let mut all: Vec<Value> = owner_references(metadata).cloned().collect();
+    match all.iter_mut().find(|one| refers_to(set, one)) {
         Some(before) => *before = own,
         None => all.push(own),
     }
-    metadata.rest.insert(REFERENCES.to_owned(), Value::Array(all));
+    metadata.rest.insert(OWNER_REFERENCES.to_owned(), Value::Array(all));
 }
 
-fn mark(set: &ApplicationSet, metadata: &mut ObjectMeta) {
-    metadata.annotations.insert(SET_ANNOTATION.to_owned(), set.metadata.name.clone());
+fn add_appset_annotation(set: &ApplicationSet, metadata: &mut ObjectMeta) {
+    metadata.annotations.insert(APPSET_ANNOTATION.to_owned(), set.metadata.name.clone());
 }
 
-/// An Application that is let go, so that it outlives its set: the set is its owner no more. Another set of the same name
-/// may take it over.
-pub fn released(set: &ApplicationSet, application: &Application) -> Application {
+/// Returns an Application without the reference to its ApplicationSet, so that it outlives it. An
+/// ApplicationSet with the same name may adopt the Application later.
+pub fn without_owner(set: &ApplicationSet, application: &Application) -> Application {
     let mut free = application.clone();
     let others: Vec<Value> =
-        references(&application.metadata).filter(|one| !names(set, one)).cloned().collect();
+        owner_references(&application.metadata).filter(|one| !refers_to(set, one)).cloned().collect();
     match others.is_empty() {
-        true => free.metadata.rest.remove(REFERENCES),
-        false => free.metadata.rest.insert(REFERENCES.to_owned(), Value::Array(others)),
+        true => free.metadata.rest.remove(OWNER_REFERENCES),
+        false => free.metadata.rest.insert(OWNER_REFERENCES.to_owned(), Value::Array(others)),
     };
-    mark(set, &mut free.metadata);
+    add_appset_annotation(set, &mut free.metadata);
     free
 }
 
-/// The Applications that are in the namespace of the set.
-pub(crate) fn beside<'a>(
+/// Returns the Applications in the namespace of the ApplicationSet.
+pub(crate) fn applications_in_namespace<'a>(
     set: &ApplicationSet,
     applications: &'a [Application],
 ) -> impl Iterator<Item = &'a Application> {
-    let home = set.metadata.home().to_owned();
-    applications.iter().filter(move |one| one.metadata.home() == home)
+    let home = set.metadata.namespace_or_default().to_owned();
+    applications.iter().filter(move |one| one.metadata.namespace_or_default() == home)
 }
 
-/// The Applications that the set owns.
-pub fn members<'a>(
+/// Returns the Applications that the ApplicationSet owns.
+pub fn owned_applications<'a>(
     set: &'a ApplicationSet,
     applications: &'a [Application],
 ) -> impl Iterator<Item = &'a Application> {
-    beside(set, applications).filter(|one| owner(set, one) == Owner::Set)
+    applications_in_namespace(set, applications).filter(|one| owner_of(set, one) == Owner::AppSet)
 }
 
-fn references(metadata: &ObjectMeta) -> impl Iterator<Item = &Value> {
-    metadata.rest.get(REFERENCES).and_then(Value::as_array).into_iter().flatten()
+fn owner_references(metadata: &ObjectMeta) -> impl Iterator<Item = &Value> {
+    metadata.rest.get(OWNER_REFERENCES).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn names(set: &ApplicationSet, reference: &Value) -> bool {
+fn refers_to(set: &ApplicationSet, reference: &Value) -> bool {
     let text = |field| reference.get(field).and_then(Value::as_str).unwrap_or_default();
-    group(text("apiVersion")) == group(API_VERSION)
+    group_of_version(text("apiVersion")) == group_of_version(API_VERSION)
         && text("kind") == KIND
         && text("name") == set.metadata.name
 }
 
-fn group(version: &str) -> &str {
+fn group_of_version(version: &str) -> &str {
     version.split('/').next().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! What would a progressive sync and a deletion do? The same machines answer that carry them out, with nothing recorded but
-//! their begin.
+//! Preview of progressive syncs and deletions, computed by the same state machines that execute them. Only
+//! their start is recorded.
 
 use std::collections::BTreeMap;
 
@@ -7,199 +7,208 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_application::deletion::{RESOURCES_FINALIZER, is_resources_finalizer};
 use tidegate_lifecycle::Machine;
-use tidegate_lifecycle::fleet::assign;
-use tidegate_lifecycle::rollout::{self, Progressive, RolloutView};
+use tidegate_lifecycle::fleet::assign_step;
+use tidegate_lifecycle::rollout::{self, ProgressiveSync, RolloutView};
 use tidegate_lifecycle::teardown::{self, MemberSpec, OrderedDeletion, TeardownView};
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{Application, ApplicationSet};
 
-use crate::changes::Generated;
-use crate::deletion::{preserved, why_outlived};
-use crate::foreseen::{FieldChange, What, foresee_with};
-use crate::known::Known;
-use crate::order::{InvalidOrder, order};
-use crate::policy::{Options, rolling_steps};
-use crate::rollout::BY;
-use crate::steps::{InvalidStep, Step, steps};
+use crate::change_preview::{ChangeKind, FieldChange, preview_with_references};
+use crate::changes::AppSetOutput;
+use crate::deletion::{outlive_reason, preservation_reason};
+use crate::deletion_order::{InvalidOrder, deletion_order};
+use crate::references::References;
+use crate::rollout::ROLLOUT_REQUESTER;
+use crate::rollout_steps::{InvalidStep, Step, parse_steps};
+use crate::sync_policy::{AppSetRuleOptions, rolling_steps};
 
-/// Why it cannot be told.
+/// Reason why a preview is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unforeseen {
-    /// The order means nothing.
+pub enum PreviewError {
+    /// The deletion order is invalid.
     #[error(transparent)]
     Order(#[from] InvalidOrder),
-    /// A step of its progressive sync means nothing.
+    /// A step of the progressive sync is invalid.
     #[error(transparent)]
     Step(#[from] InvalidStep),
-    /// The machine does not begin.
+    /// The state machine doesn't start.
     #[error("{0}")]
-    Refused(String),
+    NotStarted(String),
 }
 
-/// What becomes of the Applications of a set before its progressive sync begins, because its generators, its template or what
-/// is in its repositories have changed. Steps are those of the progressive sync, from 1.
+/// Changes to an ApplicationSet's Applications before its progressive sync starts, because its generators,
+/// its template or the content of its repositories have changed. Step numbers refer to the progressive sync
+/// and start at 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MembersPreview {
-    /// Those that would be made, by name.
+    /// Applications that would be created, by name.
     pub created: Vec<CreatedMember>,
-    /// Those of which fields would change, by name.
+    /// Applications whose fields would change, by name.
     pub changed: Vec<ChangedMember>,
-    /// Those that would be deleted, because they are not generated any more, by name.
+    /// Applications that would be deleted because they are no longer generated, by name.
     pub deleted: Vec<DeletedMember>,
-    /// In which order those would be deleted; absent where none would.
+    /// Order of these deletions; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<DeletionPreview>,
-    /// Those that would stay as they are, though they are not as they are generated, or are not generated any more; with the
-    /// reason.
+    /// Applications that would stay unchanged although they differ from the output or are no longer
+    /// generated, and the reasons.
+    #[serde(rename = "withheld")]
     pub left: BTreeMap<String, String>,
-    /// What keeps some of this from being known or done.
+    /// Problems that make the preview incomplete or block some of the changes.
     pub problems: Vec<String>,
 }
 
-/// An Application that would be made.
+/// Application that would be created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreatedMember {
-    /// Its name.
+    /// Name of the Application.
     pub application: String,
-    /// The step that selects it; absent where none does.
+    /// Step that selects the Application; absent if no step does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
 }
 
-/// An Application that would be changed.
+/// Application that would change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangedMember {
-    /// Its name.
+    /// Name of the Application.
     pub application: String,
-    /// The step that selects it then; absent where none does.
+    /// Step that selects the Application after the change; absent if no step does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
-    /// From what to what. Secrets are hidden.
+    /// Changed fields. Secrets are masked.
     pub fields: Vec<FieldChange>,
 }
 
-/// An Application that would be deleted.
+/// Application that would be deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletedMember {
-    /// Its name.
+    /// Name of the Application.
     pub application: String,
-    /// The step that selects it now; absent where none does.
+    /// Step that currently selects the Application; absent if no step does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
-    /// Whether what it has deployed stays.
+    /// True if the Application's objects stay.
     pub keeps_objects: bool,
 }
 
-/// The deletion of a set, before it begins.
+/// Preview of the deletion of an ApplicationSet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionPreview {
-    /// Its steps, and the Applications that go with it.
+    /// Steps with the Applications that are deleted.
     #[serde(flatten)]
     pub deletion: TeardownView,
-    /// What stays.
-    pub kept: Vec<Kept>,
+    /// Applications and objects that remain.
+    #[serde(rename = "remaining")]
+    pub kept: Vec<RetainedMember>,
 }
 
-/// What a deletion leaves behind.
+/// Applications or objects that remain after a deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Kept {
-    /// What it is.
-    pub what: KeptWhat,
-    /// Why it stays.
+#[schemars(rename = "Remainder")]
+pub struct RetainedMember {
+    /// Kind of remainder.
+    #[serde(rename = "kind")]
+    pub what: RetainedKind,
+    /// Reason why they remain.
+    #[serde(rename = "reason")]
     pub why: String,
-    /// The Applications, by name.
+    /// Names of the Applications.
     pub applications: Vec<String>,
 }
 
-/// What stays of an Application.
+/// Kind of remainder after a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub enum KeptWhat {
-    /// It outlives the set, with all it has.
+#[schemars(rename = "RemainderType")]
+pub enum RetainedKind {
+    /// The Application outlives the ApplicationSet along with all its objects.
     Application,
-    /// It goes; what it has deployed stays.
+    /// The Application is deleted, but its objects stay.
     Objects,
 }
 
-/// A progressive sync before it begins.
+/// Returns the preview of a progressive sync.
 ///
 /// # Errors
 ///
-/// Two of its members have one name.
-pub fn rollout(request: rollout::Request, at: Timestamp) -> Result<RolloutView, Unforeseen> {
-    let state = begun::<Progressive>(&rollout::Input::Begin(Box::new(request)), at)?;
-    rollout::view(&state).ok_or_else(nothing)
+/// Returns an error if two members have the same name.
+pub fn preview_rollout(request: rollout::Request, at: Timestamp) -> Result<RolloutView, PreviewError> {
+    let state = start_machine::<ProgressiveSync>(&rollout::Input::Begin(Box::new(request)), at)?;
+    rollout::view(&state).ok_or_else(nothing_to_preview)
 }
 
-/// What a look at a set would do to its Applications, and in which step of its progressive sync each is. `existing` are those
-/// there are, whether its own or not; with a set that has no progressive sync, none is in a step.
+/// Returns the changes that a reconciliation would make to an ApplicationSet's Applications, with the step
+/// for each. `existing` are all existing Applications, whether or not the ApplicationSet owns them. Without a
+/// progressive sync, there are no steps.
 ///
 /// # Errors
 ///
-/// A step means nothing, or nobody knows in which order Applications go that are to be deleted.
-pub fn members(
+/// Returns an error if a step or the deletion order is invalid.
+pub fn preview_members(
     set: &ApplicationSet,
-    generated: &Generated,
+    generated: &AppSetOutput,
     existing: &[Application],
-    (known, options): (&dyn Known, &Options),
+    (known, options): (&dyn References, &AppSetRuleOptions),
     at: Timestamp,
-) -> Result<MembersPreview, Unforeseen> {
-    let steps = steps("spec.strategy.rollingSync", rolling_steps(set))?;
-    let foreseen = foresee_with(set, generated, existing, &BTreeMap::new(), (known, options));
-    let mut preview = MembersPreview { left: foreseen.held, ..MembersPreview::default() };
-    preview.problems = generated.failed.iter().cloned().chain(foreseen.wrong).collect();
+) -> Result<MembersPreview, PreviewError> {
+    let steps = parse_steps("spec.strategy.rollingSync", rolling_steps(set))?;
+    let foreseen = preview_with_references(set, generated, existing, &BTreeMap::new(), (known, options));
+    let mut preview = MembersPreview { left: foreseen.retained, ..MembersPreview::default() };
+    preview.problems = generated.errors.iter().cloned().chain(foreseen.problems).collect();
     for (application, change) in foreseen.members {
         let step = generated.applications.get(&application).and_then(|one| step_of(&steps, one));
         match change.what {
-            What::Created => preview.created.push(CreatedMember { application, step }),
-            What::Changed => {
+            ChangeKind::Created => preview.created.push(CreatedMember { application, step }),
+            ChangeKind::Changed => {
                 preview.changed.push(ChangedMember { application, step, fields: change.fields });
             }
-            What::LeftAlone => drop(preview.left.insert(application, change.why.unwrap_or_default())),
-            What::Unchanged => {}
+            ChangeKind::LeftAlone => drop(preview.left.insert(application, change.why.unwrap_or_default())),
+            ChangeKind::Unchanged => {}
         }
     }
     let deleted = foreseen.removed.iter().map(|one| DeletedMember {
         application: one.metadata.name.clone(),
         step: step_of(&steps, one),
-        keeps_objects: keeps_objects(set, one),
+        keeps_objects: retains_objects(set, one),
     });
     preview.deleted = deleted.collect();
     if !foreseen.removed.is_empty() {
-        preview.deletion = Some(deletion(set, &foreseen.removed, options, at)?);
+        preview.deletion = Some(preview_deletion(set, &foreseen.removed, options, at)?);
     }
     Ok(preview)
 }
 
-/// The step that selects an Application, from 1.
+/// Returns the number of the step that selects an Application. Steps start at 1.
 fn step_of(steps: &[Step], application: &Application) -> Option<u32> {
     let expressions = steps.iter().map(|step| step.expressions.as_slice());
-    assign(expressions, &application.metadata.labels).step.map(|step| step.saturating_add(1))
+    assign_step(expressions, &application.metadata.labels).step.map(|step| step.saturating_add(1))
 }
 
-/// The deletion of Applications of a set before it begins. Those that are only generated have no UID yet.
+/// Returns the preview of deleting an ApplicationSet's Applications. Applications that have only been
+/// generated don't have a UID yet.
 ///
 /// # Errors
 ///
-/// What is wrong with the order, and what to do; or two of the Applications have one name.
-pub fn deletion<'a>(
+/// Returns an error if the order is invalid, along with a fix, or if two Applications have the same name.
+pub fn preview_deletion<'a>(
     set: &ApplicationSet,
     members: impl IntoIterator<Item = &'a Application>,
-    options: &Options,
+    options: &AppSetRuleOptions,
     at: Timestamp,
-) -> Result<DeletionPreview, Unforeseen> {
+) -> Result<DeletionPreview, PreviewError> {
     let mut members: Vec<&Application> = members.into_iter().collect();
     let mut kept = BTreeMap::<_, Vec<String>>::new();
-    let outlived = why_outlived(set, options);
+    let outlived = outlive_reason(set, options);
     for member in &members {
         let stays = match &outlived {
-            Some(why) => Some((KeptWhat::Application, why.clone())),
-            None => why_objects_stay(set, member).map(|why| (KeptWhat::Objects, why)),
+            Some(reason) => Some((RetainedKind::Application, reason.clone())),
+            None => object_retention_reason(set, member).map(|reason| (RetainedKind::Objects, reason)),
         };
         if let Some(stays) = stays {
             kept.entry(stays).or_default().push(member.metadata.name.clone());
@@ -210,54 +219,54 @@ pub fn deletion<'a>(
     }
     let kept = kept.into_iter().map(|((what, why), mut applications)| {
         applications.sort_unstable();
-        Kept { what, why, applications }
+        RetainedMember { what, why, applications }
     });
-    Ok(DeletionPreview { deletion: ordered(set, members, at)?, kept: kept.collect() })
+    Ok(DeletionPreview { deletion: preview_ordered_deletion(set, members, at)?, kept: kept.collect() })
 }
 
-/// Whether what an Application has deployed stays when the set deletes it.
-pub fn keeps_objects(set: &ApplicationSet, member: &Application) -> bool {
-    why_objects_stay(set, member).is_some()
+/// Returns true if an Application's objects stay when the ApplicationSet deletes the Application.
+pub fn retains_objects(set: &ApplicationSet, member: &Application) -> bool {
+    object_retention_reason(set, member).is_some()
 }
 
-/// Why what an Application has deployed stays when it goes with its set.
-fn why_objects_stay(set: &ApplicationSet, member: &Application) -> Option<String> {
+/// Returns the reason why an Application's objects stay when it is deleted along with its ApplicationSet.
+fn object_retention_reason(set: &ApplicationSet, member: &Application) -> Option<String> {
     let has_finalizer = member.metadata.finalizers.iter().any(|one| is_resources_finalizer(one));
     let missing = || (!has_finalizer).then(|| format!("no finalizer {RESOURCES_FINALIZER}"));
-    preserved(set).or_else(missing)
+    preservation_reason(set).or_else(missing)
 }
 
-fn ordered<'a>(
+fn preview_ordered_deletion<'a>(
     set: &ApplicationSet,
     members: impl IntoIterator<Item = &'a Application>,
     at: Timestamp,
-) -> Result<TeardownView, Unforeseen> {
+) -> Result<TeardownView, PreviewError> {
     let member = |one: &Application| MemberSpec {
         name: one.metadata.name.clone(),
         uid: one.metadata.uid.clone(),
         labels: one.metadata.labels.clone(),
     };
     let request = teardown::Request {
-        set: format!("{}/{}", set.metadata.home(), set.metadata.name),
+        set: format!("{}/{}", set.metadata.namespace_or_default(), set.metadata.name),
         uid: set.metadata.uid.clone(),
-        by: BY.to_owned(),
-        order: order(set)?,
+        by: ROLLOUT_REQUESTER.to_owned(),
+        order: deletion_order(set)?,
         members: members.into_iter().map(member).collect(),
         options: teardown::Options::default(),
-        kept: std::collections::BTreeMap::new(),
+        kept_members: std::collections::BTreeMap::new(),
         approved: None,
     };
-    let state = begun::<OrderedDeletion>(&teardown::Input::Begin(Box::new(request)), at)?;
-    teardown::view(&state).ok_or_else(nothing)
+    let state = start_machine::<OrderedDeletion>(&teardown::Input::Begin(Box::new(request)), at)?;
+    teardown::view(&state).ok_or_else(nothing_to_preview)
 }
 
-fn begun<M: Machine>(begin: &M::Input, at: Timestamp) -> Result<M::State, Unforeseen> {
-    let facts = M::decide(&M::State::default(), begin, at);
-    let facts = facts.map_err(|rejection| Unforeseen::Refused(rejection.to_string()))?;
-    let state = facts.iter().try_fold(M::State::default(), M::evolve);
-    state.map_err(|illegal| Unforeseen::Refused(illegal.to_string()))
+fn start_machine<M: Machine>(begin: &M::Input, at: Timestamp) -> Result<M::State, PreviewError> {
+    let events = M::decide(&M::State::default(), begin, at);
+    let events = events.map_err(|rejection| PreviewError::NotStarted(rejection.to_string()))?;
+    let state = events.iter().try_fold(M::State::default(), M::apply);
+    state.map_err(|illegal| PreviewError::NotStarted(illegal.to_string()))
 }
 
-fn nothing() -> Unforeseen {
-    Unforeseen::Refused("nothing has begun".to_owned())
+fn nothing_to_preview() -> PreviewError {
+    PreviewError::NotStarted("nothing has started".to_owned())
 }

@@ -1,51 +1,56 @@
-//! When is a set looked at again, though nothing has happened that anybody told of?
+//! Time of an ApplicationSet's next reconciliation if no event occurs.
 
 use std::time::Duration;
 
 use tidegate_model::argo::{ApplicationSet, ApplicationSetGenerator, Generator};
 
-use crate::generators::any;
-use crate::policy::Options;
+use crate::generators::has_generator;
+use crate::sync_policy::AppSetRuleOptions;
+pub use crate::sync_policy::REQUEUE_AFTER;
 
-/// How often generators are asked that look at Git or at resources, where nobody says it.
-pub const REQUEUE_AFTER: Duration = Duration::from_secs(180);
-/// What the service may say of it.
+/// Minimum value of the service option.
 pub const REQUEUE_AFTER_MIN: Duration = Duration::from_secs(1);
-/// What the service may say of it: a year.
+/// Maximum value of the service option: a year.
 pub const REQUEUE_AFTER_MAX: Duration = Duration::from_secs(8760 * 3600);
-/// How often generators are asked that ask other services, where they do not say it.
-const SERVICES_AFTER: Duration = Duration::from_secs(1800);
-/// When a set is looked at again that could not be generated, or has Applications that are refused.
-const AFTER_FAILURE: Duration = Duration::from_secs(180);
+/// Default interval for generators that send requests to other services.
+const REMOTE_REQUEUE_AFTER: Duration = Duration::from_secs(1800);
+/// Delay after a reconciliation in which generation failed or Applications were rejected.
+const FAILURE_REQUEUE_AFTER: Duration = Duration::from_secs(180);
 
-/// How a look at a set has ended.
+/// Result of a reconciliation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// Not all of it was generated, because generators or templates have failed.
+pub enum ReconcileOutcome {
+    /// The output is incomplete because generators or templates have failed.
     Failed,
-    /// Something of it is wrong, and the rest is done.
-    Partly,
-    /// All of it is done.
-    Well,
+    /// Some problems occurred, but the output is complete.
+    Partial,
+    /// The reconciliation is complete.
+    Complete,
 }
 
-/// How long after a look the next one is due by itself; `None`: it is not.
-pub fn again_after(set: &ApplicationSet, ended: Ended, options: &Options) -> Option<Duration> {
+/// Returns the delay until the next scheduled reconciliation; `None` if there is none.
+pub fn requeue_delay(
+    set: &ApplicationSet,
+    ended: ReconcileOutcome,
+    options: &AppSetRuleOptions,
+) -> Option<Duration> {
     match ended {
-        Ended::Failed => Some(AFTER_FAILURE),
-        Ended::Partly => Some(soonest(&set.spec.generators, options).unwrap_or(AFTER_FAILURE)),
-        Ended::Well => soonest(&set.spec.generators, options),
+        ReconcileOutcome::Failed => Some(FAILURE_REQUEUE_AFTER),
+        ReconcileOutcome::Partial => {
+            Some(shortest_interval(&set.spec.generators, options).unwrap_or(FAILURE_REQUEUE_AFTER))
+        }
+        ReconcileOutcome::Complete => shortest_interval(&set.spec.generators, options),
     }
 }
 
-/// Whether the clusters that are declared have to do with what a set generates.
-pub fn asks_for_clusters(set: &ApplicationSet) -> bool {
-    any(&set.spec.generators, &|generator| {
+/// Returns true if the output of an ApplicationSet depends on the declared clusters.
+pub fn uses_clusters(set: &ApplicationSet) -> bool {
+    has_generator(&set.spec.generators, &|generator| {
         matches!(generator, Generator::Clusters(_) | Generator::ClusterDecisionResource(_))
     })
 }
 
-fn soonest(entries: &[ApplicationSetGenerator], options: &Options) -> Option<Duration> {
+fn shortest_interval(entries: &[ApplicationSetGenerator], options: &AppSetRuleOptions) -> Option<Duration> {
     entries
         .iter()
         .flat_map(ApplicationSetGenerator::generators)
@@ -53,9 +58,9 @@ fn soonest(entries: &[ApplicationSetGenerator], options: &Options) -> Option<Dur
         .min()
 }
 
-fn interval(generator: Generator<'_>, options: &Options) -> Option<Duration> {
-    let looks = |said: Option<i64>| said.and_then(seconds).or(Some(options.requeue_after));
-    let asks = |said: Option<i64>| said.map_or(Some(SERVICES_AFTER), seconds);
+fn interval(generator: Generator<'_>, options: &AppSetRuleOptions) -> Option<Duration> {
+    let looks = |said: Option<i64>| said.and_then(positive_seconds).or(Some(options.requeue_after));
+    let asks = |said: Option<i64>| said.map_or(Some(REMOTE_REQUEUE_AFTER), positive_seconds);
     match generator {
         Generator::List(_) | Generator::Clusters(_) => None,
         Generator::Git(git) => looks(git.requeue_after_seconds),
@@ -63,13 +68,13 @@ fn interval(generator: Generator<'_>, options: &Options) -> Option<Duration> {
         Generator::ScmProvider(scm) => asks(scm.requeue_after_seconds),
         Generator::PullRequest(requests) => asks(requests.requeue_after_seconds),
         Generator::Plugin(plugin) => asks(plugin.requeue_after_seconds),
-        Generator::Matrix(matrix) => soonest(&matrix.generators, options),
-        Generator::Merge(merge) => soonest(&merge.generators, options),
+        Generator::Matrix(matrix) => shortest_interval(&matrix.generators, options),
+        Generator::Merge(merge) => shortest_interval(&merge.generators, options),
     }
 }
 
-/// An interval that somebody wrote down; nothing where it is none.
-fn seconds(said: i64) -> Option<Duration> {
+/// Returns a configured interval; `None` if it isn't positive.
+fn positive_seconds(said: i64) -> Option<Duration> {
     let said = u64::try_from(said).ok().filter(|said| *said > 0)?;
     Some(Duration::from_secs(said).min(REQUEUE_AFTER_MAX))
 }

@@ -1,58 +1,59 @@
-//! A rollout or a deletion that has ended is to be begun again, because a person asks for it: the set says so, with who and why,
-//! until one was begun. So it is begun after a kill too, and its record names them.
+//! Requests to restart a finished rollout or deletion. The ApplicationSet stores the requester and the reason
+//! until the restart, so that the request survives a crash and the new record names the requester.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::argo::{ApplicationSet, Time};
-use tidegate_model::{StreamId, Timestamp, Wisher};
+use tidegate_model::{Requester, StreamId, Timestamp};
 
-/// On a set: who wants what has ended to be begun again. Nobody writes it by hand.
+/// Annotation of an ApplicationSet: the requester of a retry. Only the controller writes it.
 pub const RETRY_ANNOTATION: &str = "tidegate.dev/retry-requested-by";
 
-/// All that it consists of.
+/// All annotations of a retry request.
 pub const ANNOTATIONS: [&str; 1] = [RETRY_ANNOTATION];
 
-/// Who wants what has ended to be begun again, why, and since when.
+/// Request to restart a finished rollout or deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retry {
+pub struct RetryAnnotation {
     by: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reason: String,
     at: Time,
-    /// The newest rollout or deletion of the set then.
+    /// The ApplicationSet's newest rollout or deletion at the time of the request.
     #[serde(default)]
     after: Option<StreamId>,
 }
 
-impl Retry {
-    /// Somebody asks for it now, after this rollout or deletion, the newest of the set.
+impl RetryAnnotation {
+    /// Creates a request. `after` is the ApplicationSet's newest rollout or deletion.
     pub fn new(by: &str, reason: &str, at: Time, after: Option<StreamId>) -> Self {
         Self { by: by.to_owned(), reason: reason.to_owned(), at, after }
     }
 
-    /// The one that a set names and that is to be begun still: none is newer than that after which it was asked for.
-    pub fn of(set: &ApplicationSet, newest: Option<StreamId>) -> Option<Self> {
+    /// Returns the ApplicationSet's request if it is still outstanding, which means that no newer rollout or
+    /// deletion has started.
+    pub fn from_appset(set: &ApplicationSet, newest: Option<StreamId>) -> Option<Self> {
         let found: Self = serde_json::from_str(set.metadata.annotations.get(RETRY_ANNOTATION)?).ok()?;
         (found.after == newest && !found.by.is_empty()).then_some(found)
     }
 
-    /// Who, and why.
-    pub fn asker(&self) -> Wisher<'_> {
-        Wisher { by: &self.by, reason: &self.reason }
+    /// Returns the requester and the reason.
+    pub fn requester(&self) -> Requester<'_> {
+        Requester { name: &self.by, reason: &self.reason }
     }
 
-    /// Since when.
-    pub fn at(&self) -> Timestamp {
-        self.at.moment()
+    /// Returns the time of the request.
+    pub fn requested_at(&self) -> Timestamp {
+        self.at.timestamp()
     }
 
-    /// Who and why, as the log has it of what is begun.
-    pub fn recorded(&self) -> String {
-        self.asker().text()
+    /// Returns the requester and the reason for the log.
+    pub fn requester_text(&self) -> String {
+        self.requester().to_text()
     }
 
-    /// The set, which says so.
+    /// Returns the ApplicationSet with the request.
     #[must_use]
-    pub fn written(&self, set: &ApplicationSet) -> ApplicationSet {
+    pub fn write_to(&self, set: &ApplicationSet) -> ApplicationSet {
         let mut set = set.clone();
         if let Ok(text) = serde_json::to_string(self) {
             set.metadata.annotations.insert(RETRY_ANNOTATION.to_owned(), text);
@@ -61,8 +62,9 @@ impl Retry {
     }
 }
 
-/// The set without it, because it was begun or there is nothing to begin. `None` where it says nothing.
-pub fn without(set: &ApplicationSet) -> Option<ApplicationSet> {
+/// Returns the ApplicationSet without the request, once the restart has happened or if there is nothing to
+/// restart. Returns `None` if there is no request.
+pub fn without_retry(set: &ApplicationSet) -> Option<ApplicationSet> {
     set.metadata.annotations.contains_key(RETRY_ANNOTATION).then(|| {
         let mut without = set.clone();
         without.metadata.annotations.remove(RETRY_ANNOTATION);
@@ -70,8 +72,8 @@ pub fn without(set: &ApplicationSet) -> Option<ApplicationSet> {
     })
 }
 
-/// What a set says of it goes on to one that was read anew from what its author wrote.
-pub fn carried(known: &ApplicationSet, read: &mut ApplicationSet) {
+/// Copies the request to an ApplicationSet that was reread from its file.
+pub fn carry_over_retry(known: &ApplicationSet, read: &mut ApplicationSet) {
     if let Some(value) = known.metadata.annotations.get(RETRY_ANNOTATION) {
         read.metadata.annotations.insert(RETRY_ANNOTATION.to_owned(), value.clone());
     }

@@ -1,54 +1,54 @@
-//! The health rules that the arguments name.
+//! Health rules that the arguments select.
 
 use tidegate_health::HealthRules;
-use tidegate_service::customizations::Found;
+use tidegate_service::customizations::LoadedRules;
 
 use crate::args::{CustomizationArgs, Switch};
 use crate::error::CliError;
 use crate::input::{self, Problem};
 use crate::output::Printer;
 
-/// The rules the arguments name, and those that come with us.
-pub fn given(args: &CustomizationArgs, printer: &Printer) -> Result<HealthRules, CliError> {
-    Ok(switched(load(args, printer)?.unwrap_or_default(), args))
+/// Returns the rules in the arguments, together with the built-in rules.
+pub fn load_rules(args: &CustomizationArgs, printer: &Printer) -> Result<HealthRules, CliError> {
+    Ok(apply_convention_switch(load_user_rules(args, printer)?.unwrap_or_default(), args))
 }
 
-/// With the general convention, or without it, if the arguments say so.
-pub fn switched(rules: HealthRules, args: &CustomizationArgs) -> HealthRules {
+/// Enables or disables the general convention according to the arguments.
+pub fn apply_convention_switch(rules: HealthRules, args: &CustomizationArgs) -> HealthRules {
     match args.health_convention {
         Some(switch) => rules.with_convention(switch == Switch::On),
         None => rules,
     }
 }
 
-/// The rules of the user the arguments name; `None` when they name none. A rule that does not load costs its own kind, and a
-/// warning.
-pub fn load(args: &CustomizationArgs, printer: &Printer) -> Result<Option<HealthRules>, CliError> {
-    // A variable that is set to nothing is not set.
+/// Returns the user's rules in the arguments; `None` if there are none. A rule that cannot be loaded affects only its own kind
+/// and causes a warning.
+pub fn load_user_rules(args: &CustomizationArgs, printer: &Printer) -> Result<Option<HealthRules>, CliError> {
+    // An empty environment variable counts as unset.
     let given = args.customizations.as_deref().filter(|path| !path.as_os_str().is_empty());
     let Some(path) = given else { return Ok(None) };
     let found = if path.is_dir() {
-        Found::in_folder(path)
+        LoadedRules::from_folder(path)
     } else {
-        let manifests = input::load(&[path.to_path_buf()], input::Wanted::default())?;
+        let manifests = input::load(&[path.to_path_buf()], input::InputRequirements::default())?;
         let objects = manifests.targets.iter().map(|target| &target.object);
-        Found::in_objects(&path.display().to_string(), objects)
+        LoadedRules::from_objects(&path.display().to_string(), objects)
     };
     found.warnings.iter().for_each(|warning| printer.warn(warning));
     let mut problems: Vec<Problem> =
-        found.outside.iter().map(|path| Problem::Outside { path: path.clone() }).collect();
+        found.outside_links.iter().map(|path| Problem::LinkOutside { path: path.clone() }).collect();
     if found.is_empty() && problems.is_empty() {
-        problems.push(Problem::NoScripts { path: path.to_path_buf() });
+        problems.push(Problem::MissingScripts { path: path.to_path_buf() });
     }
     if !problems.is_empty() {
-        return Err(CliError::BadInput { problems });
+        return Err(CliError::InvalidInput { problems });
     }
     let rules = found.into_rules();
-    for fault in rules.faults() {
-        printer.warn(&format!("objects of the kind of this health rule count as Unknown: {fault}"));
+    for fault in rules.rule_errors() {
+        printer.warn(&format!("invalid health rule, so objects of its kind are Unknown: {fault}"));
     }
-    for doubt in rules.doubts() {
-        printer.warn(&format!("this health expression gives no answer where that is asked: {doubt}"));
+    for doubt in rules.suspicious_parts() {
+        printer.warn(&format!("a health expression may give no result: {doubt}"));
     }
     Ok(Some(rules))
 }

@@ -1,4 +1,4 @@
-//! Why a command could not do what was asked. Every message says what to do next.
+//! Errors of commands. Every message says what to do next.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,64 +10,62 @@ use tidegate_service::error::ServiceError;
 
 use crate::input::problem::Problem;
 
-/// Why a command could not do what was asked.
+/// Error of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// The arguments do not make sense together.
+    /// The arguments cannot be combined in this way.
     #[error("{message}")]
     Usage {
-        /// What is wrong and what to write instead.
+        /// Description of the problem and the correct usage.
         message: String,
     },
-    /// The manifests cannot be used. All problems of all files.
-    #[error("{}", counted(problems.len(), "problem", "in the input; nothing was written"))]
-    BadInput {
-        /// What is wrong, in the order of the files.
+    /// The manifests are invalid. Contains all problems in all files.
+    #[error("{}", format_count(problems.len(), "problem", "in the input; nothing was written"))]
+    InvalidInput {
+        /// Problems, in the order of the files.
         problems: Vec<Problem>,
     },
-    /// `--strict`, and the plan has findings.
-    #[error("{}", counted(warnings.len(), "finding", "refused by --strict; nothing was written"))]
+    /// The plan has warnings, and `--strict` is set.
+    #[error("{}", format_count(warnings.len(), "warning", "rejected by --strict; nothing was written"))]
     Strict { warnings: Vec<Warning> },
-    /// ApplicationSets do not make all of their Applications.
-    #[error("{}", counted(problems.len(), "problem", "with ApplicationSets"))]
+    /// ApplicationSets could not generate all of their Applications.
+    #[error("{}", format_count(problems.len(), "problem", "with ApplicationSets"))]
     Generate {
-        /// What is wrong, each with the name of the ApplicationSet and the place in it.
+        /// Problems, each with the name of the ApplicationSet and the position in it.
         problems: Vec<String>,
-        /// It is what is written in them, and not somebody who did not answer.
+        /// True if the content of the files is the cause, rather than a server that did not respond.
         is_input: bool,
     },
-    /// What should go on is held by a person.
+    /// A person has paused the operation that the command should continue.
     #[error("{message}")]
     Paused {
-        /// Which operation, and how to let it go on.
+        /// Names the operation and says how to continue it.
         message: String,
     },
-    /// A second signal came during the orderly stop.
-    #[error(
-        "stopped at once; what was not recorded yet is looked at again on resume: `tidegate resume --all`"
-    )]
-    Impatient,
-    /// Standard output refused the result.
-    #[error("cannot write the result: {source}")]
+    /// A second signal arrived during the graceful shutdown.
+    #[error("stopped immediately; unrecorded results are checked again on resume: `tidegate resume --all`")]
+    ForcedShutdown,
+    /// Writing to standard output failed.
+    #[error("cannot write the result to standard output: {source}")]
     Output {
-        /// The system's words.
+        /// Error from the system.
         #[from]
         source: io::Error,
     },
-    /// A value could not be written in the asked format.
+    /// A value could not be encoded in the requested format.
     #[error("cannot write the result as {format}: {reason}; please report this, and use another -o")]
-    Unprintable {
-        /// JSON or YAML.
+    Encoding {
+        /// Format: JSON or YAML.
         format: &'static str,
-        /// The serialiser's words.
+        /// Error of the serializer.
         reason: String,
     },
-    /// A state directory, a cluster or an operation.
+    /// Error of a state directory, a cluster or an operation.
     #[error(transparent)]
     Service(ServiceError),
 }
 
-/// What went wrong below, in the words of the one it happened to.
+/// Converts errors of lower layers, keeping their messages.
 macro_rules! from_below {
     ($($error:ty),*) => {
         $(impl From<$error> for CliError {
@@ -80,23 +78,23 @@ macro_rules! from_below {
 from_below!(ServiceError, EngineError, LogError);
 
 impl CliError {
-    /// A mistake in the arguments.
+    /// Creates an error for invalid arguments.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::Usage { message: message.into() }
     }
 
-    /// A file or folder, and what the system said of it.
+    /// Creates an error that names a file or folder and contains the system's error.
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Service(ServiceError::Io { action, path: path.into(), source })
     }
 
-    /// Something the state of things does not allow.
+    /// Creates an error for a request that the current state does not permit.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::Service(ServiceError::refused(message))
     }
 }
 
-fn counted(count: usize, noun: &str, rest: &str) -> String {
+fn format_count(count: usize, noun: &str, rest: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural} {rest}")
 }

@@ -1,37 +1,37 @@
-//! The exit code, in one place.
+//! Exit codes of all commands.
 
 use tidegate_model::OperationPhase;
-use tidegate_service::error::Kind;
+use tidegate_service::error::ErrorCategory;
 
 use crate::error::CliError;
 
-/// How a command ended that did what it could.
+/// Result of a command without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The command did what was asked.
+pub enum CommandOutcome {
+    /// The command succeeded.
     Done,
-    /// The operation, or what was planned, is over like this.
+    /// The operation, or the operation that was planned, ended in this phase.
     Operation(OperationPhase),
-    /// Another operation has the application's claim; nothing was changed.
-    Refused,
-    /// A plan was shown that cannot run.
+    /// Another operation holds the application's claim; nothing was changed.
+    ClaimConflict,
+    /// The plan that was shown cannot run.
     InvalidPlan,
-    /// Operations that are not over are damaged; which, was said.
+    /// Open operations are damaged, which was printed.
     Damaged,
     /// A comparison found differences.
-    Different,
-    /// A comparison could not be made, or not of everything; why was said.
+    HasDifferences,
+    /// A comparison was impossible or incomplete; the reason was printed.
     NotCompared,
-    /// The operation is not over and can be resumed.
+    /// The operation is still open and can be resumed.
     NotFinished,
 }
 
-impl Ended {
-    /// How all of them together have ended.
+impl CommandOutcome {
+    /// Returns the worst of these results.
     pub fn worst(all: impl IntoIterator<Item = Self>) -> Self {
-        let badness = |one: &Self| match code(&Ok(*one)) {
+        let badness = |one: &Self| match exit_code(&Ok(*one)) {
             0 => 0,
-            // What is not over may still succeed.
+            // An open operation may still succeed.
             3 => 1,
             _ => 2,
         };
@@ -41,37 +41,40 @@ impl Ended {
     }
 }
 
-/// The exit code of a command.
-pub fn code(outcome: &Result<Ended, CliError>) -> i32 {
+/// Returns the exit code of a command.
+pub fn exit_code(outcome: &Result<CommandOutcome, CliError>) -> i32 {
     match outcome {
-        Ok(Ended::Done | Ended::Operation(OperationPhase::Succeeded)) => 0,
+        Ok(CommandOutcome::Done | CommandOutcome::Operation(OperationPhase::Succeeded)) => 0,
         Ok(
-            Ended::Operation(OperationPhase::Failed | OperationPhase::Error)
-            | Ended::InvalidPlan
-            | Ended::Damaged
-            | Ended::Different,
+            CommandOutcome::Operation(OperationPhase::Failed | OperationPhase::Error)
+            | CommandOutcome::InvalidPlan
+            | CommandOutcome::Damaged
+            | CommandOutcome::HasDifferences,
         ) => 1,
-        Ok(Ended::NotCompared) => 2,
-        Ok(Ended::Refused) => 4,
-        Ok(Ended::NotFinished | Ended::Operation(OperationPhase::Running | OperationPhase::Terminating)) => 3,
-        Err(error) => match kind(error) {
-            Kind::Error => 1,
-            Kind::BadInput => 2,
-            Kind::NotFinished => 3,
-            Kind::Refusal => 4,
+        Ok(CommandOutcome::NotCompared) => 2,
+        Ok(CommandOutcome::ClaimConflict) => 4,
+        Ok(
+            CommandOutcome::NotFinished
+            | CommandOutcome::Operation(OperationPhase::Running | OperationPhase::Terminating),
+        ) => 3,
+        Err(error) => match error_category(error) {
+            ErrorCategory::Error => 1,
+            ErrorCategory::BadInput => 2,
+            ErrorCategory::NotFinished => 3,
+            ErrorCategory::Refused => 4,
         },
     }
 }
 
-fn kind(error: &CliError) -> Kind {
+fn error_category(error: &CliError) -> ErrorCategory {
     match error {
-        CliError::Service(error) => error.kind(),
-        CliError::Generate { is_input: false, .. } => Kind::Error,
+        CliError::Service(error) => error.category(),
+        CliError::Generate { is_input: false, .. } => ErrorCategory::Error,
         CliError::Generate { .. }
         | CliError::Usage { .. }
-        | CliError::BadInput { .. }
-        | CliError::Strict { .. } => Kind::BadInput,
-        CliError::Paused { .. } | CliError::Impatient => Kind::NotFinished,
-        CliError::Output { .. } | CliError::Unprintable { .. } => Kind::Error,
+        | CliError::InvalidInput { .. }
+        | CliError::Strict { .. } => ErrorCategory::BadInput,
+        CliError::Paused { .. } | CliError::ForcedShutdown => ErrorCategory::NotFinished,
+        CliError::Output { .. } | CliError::Encoding { .. } => ErrorCategory::Error,
     }
 }

@@ -3,21 +3,24 @@
 //! ```text
 //! args ──▶ request ──▶ commands ──▶ service::session ──▶ wait ──▶ commands::report ──▶ exit
 //!             ▲            │                              │
-//!           input          └── service::route             └──▶ progress, output
+//!           input          └── operation_access           └──▶ progress, output
 //! ```
 //!
-//! Data goes to standard output, talk to standard error; both through [`output::Printer`] only. The exit code is
-//! decided in [`exit::code`].
+//! Data goes to standard output and messages go to standard error, in both cases only through [`output::Printer`].
+//! [`exit::exit_code`] determines the exit code.
 
 mod args;
-mod called;
 mod commands;
+mod control_namespace;
 mod customizations;
 mod error;
 mod exit;
 mod input;
+mod invocation;
 mod output;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod request;
 mod signals;
 mod wait;
@@ -26,22 +29,24 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 
 use clap::FromArgMatches as _;
+use rustix::fs::Mode;
+use rustix::process::umask;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, Command};
-use crate::called::Called;
 use crate::error::CliError;
-use crate::exit::Ended;
+use crate::exit::CommandOutcome;
+use crate::invocation::Invocation;
 use crate::output::Printer;
 
-/// glibc keeps what each thread has freed; of many objects that is about a third more (BENCHMARKS.md).
+/// jemalloc, because glibc retains memory that threads have freed: with many objects, about a third more memory (BENCHMARKS.md).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() {
     let code = run();
-    // Everything is written and closed; threads that still run wait for nothing that matters.
+    // Everything is written and closed, so the remaining threads can be ignored.
     std::process::exit(code);
 }
 
@@ -49,21 +54,25 @@ fn run() -> i32 {
     let cli = match command_line() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to standard output, mistakes to standard error. A closed pipe is no error.
+            // Help and version go to standard output, and mistakes to standard error. A closed pipe is not an error.
             return match error.print() {
                 Err(source) if !error.use_stderr() && source.kind() != ErrorKind::BrokenPipe => {
-                    end(&Printer::from_environment(), &Err(source.into()))
+                    report_outcome(&Printer::from_environment(), &Err(source.into()))
                 }
                 _ => error.exit_code(),
             };
         }
     };
+    close_new_files(&cli.command);
     let printer = Printer::from_environment();
-    trace(cli.verbose, &cli.command, &printer);
+    init_tracing(cli.verbose, &cli.command, &printer);
+    if let Err(error) = control_namespace::initialize(&cli.command) {
+        return report_outcome(&printer, &Err(error));
+    }
     let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let outcome = runtime.block_on(async {
-                signals::outlive_size_limits();
+                signals::ignore_size_limit_signal();
                 commands::run(cli.command, &printer).await
             });
             runtime.shutdown_background();
@@ -71,14 +80,14 @@ fn run() -> i32 {
         }
         Err(source) => Err(CliError::io("start", "threads", source)),
     };
-    end(&printer, &outcome)
+    report_outcome(&printer, &outcome)
 }
 
-/// What was asked for. kubectl gives the words alone to whoever is to say what could follow them.
+/// Parses the command line. For completions, kubectl passes only the words.
 fn command_line() -> Result<Cli, clap::Error> {
-    let called = Called::now();
+    let called = Invocation::current();
     let mut given: Vec<OsString> = std::env::args_os().collect();
-    if called == Called::Completer {
+    if called == Invocation::Completer {
         given.insert(1.min(given.len()), "__complete".into());
     }
     let mut command = called.command();
@@ -86,22 +95,31 @@ fn command_line() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Says why a command failed; returns its exit code.
-fn end(printer: &Printer, outcome: &Result<Ended, CliError>) -> i32 {
+/// Makes all files that this process and its child programs create private to their owner. Examples and man pages are exempt,
+/// because their folder belongs to the user, and others may read them. Must run before the first thread starts.
+fn close_new_files(command: &Command) {
+    if !matches!(command, Command::Example(_) | Command::Man { .. }) {
+        umask(Mode::RWXG | Mode::RWXO);
+    }
+}
+
+/// Prints the error of a failed command. Returns its exit code.
+fn report_outcome(printer: &Printer, outcome: &Result<CommandOutcome, CliError>) -> i32 {
     if let Err(error) = outcome {
         printer.error(error);
     }
-    exit::code(outcome)
+    exit::exit_code(outcome)
 }
 
-/// What `serve` tells unasked: what happens to applications and ApplicationSets, and whatever else of its own goes wrong. What the libraries that
-/// it uses have to say about their connections is for those who ask.
-const SERVE_TELLS: &str = "tidegate=warn,tidegate_service::applications=info,tidegate_service::sets=info";
+/// Default log filter of `serve`: events of applications and ApplicationSets, and `serve`'s own warnings. Connection logs from
+/// libraries are off by default.
+const SERVE_LOG_FILTER: &str =
+    "tidegate=warn,tidegate_service::applications=info,tidegate_service::appsets=info";
 
-/// Structured lines on standard error, for those who ask for them. What lives for long tells what happens.
-fn trace(verbose: u8, command: &Command, printer: &Printer) {
+/// Enables structured logs on standard error if requested. Long-running commands log events by default.
+fn init_tracing(verbose: u8, command: &Command, printer: &Printer) {
     let level = match verbose {
-        0 if matches!(command, Command::Serve(_)) => SERVE_TELLS,
+        0 if matches!(command, Command::Serve(_)) => SERVE_LOG_FILTER,
         0 => "off",
         1 => "info",
         _ => "debug",
@@ -109,9 +127,9 @@ fn trace(verbose: u8, command: &Command, printer: &Printer) {
     let filter = EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(|| output::Talk)
+        .with_writer(|| output::MessageStream)
         .log_internal_errors(false)
-        .with_ansi(printer.colours_talk())
+        .with_ansi(printer.has_message_colors())
         .init();
 }
 
@@ -123,9 +141,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Kept {
+    impl Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
         }
@@ -136,25 +154,29 @@ mod tests {
     }
 
     #[test]
-    fn serve_says_what_goes_wrong_in_any_part_of_its_own_and_in_no_library() {
-        let kept = Kept::default();
-        let writer = kept.clone();
+    fn serve_logs_warnings_of_its_own_crates_but_of_no_library() {
+        let log_buffer = LogBuffer::default();
+        let writer = log_buffer.clone();
         let telling = tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new(SERVE_TELLS))
+            .with_env_filter(EnvFilter::new(SERVE_LOG_FILTER))
             .with_writer(move || writer.clone())
             .with_ansi(false)
             .finish();
         tracing::subscriber::with_default(telling, || {
-            tracing::info!(target: "tidegate_service::applications::telling", "told: applications");
-            tracing::info!(target: "tidegate_service::sets::actor", "told: ApplicationSets");
-            tracing::warn!(target: "tidegate_server::notify", "told: a message that is refused");
-            tracing::error!(target: "tidegate_executor::actors", "told: an actor that has failed");
-            tracing::warn!(target: "tidegate_source::remote", "told: a repository");
-            tracing::info!(target: "tidegate_executor::actors", "kept: what is for those who ask");
-            tracing::warn!(target: "hyper_util::client", "kept: a library");
+            tracing::info!(target: "tidegate_service::applications::status_log", "logged: applications");
+            tracing::info!(target: "tidegate_service::appsets::actor", "logged: ApplicationSets");
+            tracing::warn!(target: "tidegate_server::notify", "logged: a rejected message");
+            tracing::error!(target: "tidegate_executor::actors", "logged: a failed actor");
+            tracing::warn!(target: "tidegate_source::remote", "logged: a repository");
+            tracing::info!(target: "tidegate_executor::actors", "hidden: an informational event");
+            tracing::warn!(target: "hyper_util::client", "hidden: a library");
         });
-        let told = kept.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let told = String::from_utf8_lossy(&told);
-        assert_eq!((told.matches("told: ").count(), told.matches("kept: ").count()), (5, 0), "{told}");
+        let logged = log_buffer.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let logged = String::from_utf8_lossy(&logged);
+        assert_eq!(
+            (logged.matches("logged: ").count(), logged.matches("hidden: ").count()),
+            (5, 0),
+            "{logged}"
+        );
     }
 }

@@ -1,16 +1,16 @@
-//! The second stage of the arguments: what is asked of the engine.
+//! Conversion of arguments to engine requests.
 
 use std::env;
 use std::path::Path;
 use std::time::Duration;
 
 use tidegate_model::{
-    Backoff, ClaimRequest, Destination, IfTaken, IgnoreDifference, RetryPolicy, SyncOptions, SyncRequest,
-    Tracking, WaitFor, Wisher,
+    Backoff, ClaimConflictPolicy, ClaimRequest, Destination, IgnoreDifference, Requester, RetryPolicy,
+    SyncOptions, SyncRequest, Tracking, WaitFor,
 };
-use tidegate_service::clusters::{self, Chosen};
-use tidegate_service::last::LastSync;
-use tidegate_service::user::user;
+use tidegate_service::clusters::{self, SelectedCluster};
+use tidegate_service::last_sync::LastSync;
+use tidegate_service::user::user_name;
 
 use crate::args::{
     ClaimArgs, DeleteArgs, DiffArgs, OptionArgs, PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg,
@@ -19,40 +19,46 @@ use crate::error::CliError;
 use crate::input::{self, Manifests};
 use crate::output::Printer;
 
-/// Argo CD's fixed delay between waves.
+/// Environment variable with Argo CD's fixed delay between waves.
 const WAVE_DELAY: &str = "ARGOCD_SYNC_WAVE_DELAY";
-/// The option that makes the destination namespace.
+/// Sync option that creates the destination namespace.
 const CREATE_NAMESPACE: &str = "CreateNamespace=true";
 
-/// The request of a `sync`.
-pub fn of_sync(
+/// Returns the request for a `sync`.
+pub fn sync_request(
     args: &SyncArgs,
-    chosen: &Chosen,
+    chosen: &SelectedCluster,
     manifests: &Manifests,
     printer: &Printer,
 ) -> Result<SyncRequest, CliError> {
-    check(&args.selection.options)?;
-    let place = Place::of(chosen, &args.source);
-    let ignored = input::ignored(args.selection.ignore.ignore_differences.as_deref())?;
+    check_namespace_metadata(&args.selection.options)?;
+    let place = DeployTarget::new(chosen, &args.source);
+    let ignored = input::load_ignore_rules(args.selection.ignore.ignore_differences.as_deref())?;
     let base = SyncRequest {
         ignore_differences: ignored,
-        ..base(args.app.as_deref().unwrap_or_default(), place, &args.selection, &manifests.revision)?
+        ..base_request(args.app.as_deref().unwrap_or_default(), place, &args.selection, &manifests.revision)?
     };
-    Ok(carried_out(args, base, printer))
+    Ok(add_execution_settings(args, base, printer))
 }
 
-/// The request of a `sync` that carries out a kept plan: what the plan was made for, on the cluster as it is reached now.
-pub fn of_kept(args: &SyncArgs, chosen: &Chosen, kept: SyncRequest, printer: &Printer) -> SyncRequest {
-    let base = SyncRequest { destination: chosen.destination(), initiated_by: user(), ..kept };
-    carried_out(args, base, printer)
+/// Returns the request for a `sync` that executes a stored plan: the plan's own request, with the current connection to the
+/// cluster.
+pub fn stored_plan_request(
+    args: &SyncArgs,
+    chosen: &SelectedCluster,
+    stored_request: SyncRequest,
+    printer: &Printer,
+) -> SyncRequest {
+    let base = SyncRequest { destination: chosen.destination(), initiated_by: user_name(), ..stored_request };
+    add_execution_settings(args, base, printer)
 }
 
-/// What a `sync` says besides what its plan depends on.
-fn carried_out(args: &SyncArgs, base: SyncRequest, printer: &Printer) -> SyncRequest {
+/// Adds the settings of a `sync` on which its plan does not depend.
+fn add_execution_settings(args: &SyncArgs, base: SyncRequest, printer: &Printer) -> SyncRequest {
     let (duration, factor, max) = (args.retry_backoff, args.retry_factor, args.retry_max);
     let backoff = Backoff { duration, factor, max };
     SyncRequest {
-        initiated_by: Wisher { by: &base.initiated_by, reason: &args.why.reason }.text(),
+        initiated_by: Requester { name: &base.initiated_by, reason: &args.reason.reason }.to_text(),
         options: SyncOptions { dry_run: args.dry_run, skip_dry_run: args.no_dry_run, ..base.options },
         retry: RetryPolicy { limit: args.retry, backoff, restart: false },
         deadline: args.deadline,
@@ -61,65 +67,69 @@ fn carried_out(args: &SyncArgs, base: SyncRequest, printer: &Printer) -> SyncReq
             WaitArg::Healthy => WaitFor::Healthy,
         },
         wave_delay: wave_delay(printer),
-        claim: claim(&args.claim, args.dry_run, &base.destination),
+        claim: claim_request(&args.claim, args.dry_run, &base.destination),
         ..base
     }
 }
 
-/// The request whose plan `plan` shows; `chosen` is `None` when it is compared with no cluster.
-pub fn of_plan(
+/// Returns the request whose plan the `plan` command shows. `chosen` is `None` if there is no cluster to compare with.
+pub fn plan_request(
     args: &PlanArgs,
-    chosen: Option<&Chosen>,
+    chosen: Option<&SelectedCluster>,
     manifests: &Manifests,
 ) -> Result<SyncRequest, CliError> {
-    check(&args.selection.options)?;
+    check_namespace_metadata(&args.selection.options)?;
     let application = match &args.app {
         Some(name) => name.clone(),
-        None => folder_name(&args.source)?,
+        None => default_application_name(&args.source)?,
     };
     let place = match chosen {
-        Some(chosen) => Place::of(chosen, &args.source),
-        None => Place {
+        Some(chosen) => DeployTarget::new(chosen, &args.source),
+        None => DeployTarget {
             destination: Destination::Simulated,
-            namespace: clusters::namespace_offline(args.source.namespace.as_deref()),
+            namespace: clusters::offline_namespace(args.source.namespace.as_deref()),
         },
     };
-    let ignore_differences = input::ignored(args.selection.ignore.ignore_differences.as_deref())?;
-    Ok(SyncRequest { ignore_differences, ..base(&application, place, &args.selection, &manifests.revision)? })
+    let ignore_differences = input::load_ignore_rules(args.selection.ignore.ignore_differences.as_deref())?;
+    Ok(SyncRequest {
+        ignore_differences,
+        ..base_request(&application, place, &args.selection, &manifests.revision)?
+    })
 }
 
-/// The request that `diff` compares for.
-pub fn of_diff(
+/// Returns the request for the comparison that `diff` makes.
+pub fn diff_request(
     args: &DiffArgs,
-    chosen: &Chosen,
+    chosen: &SelectedCluster,
     manifests: &Manifests,
     ignored: Vec<IgnoreDifference>,
 ) -> Result<SyncRequest, CliError> {
-    check(&args.options)?;
+    check_namespace_metadata(&args.options)?;
     let application = match &args.app {
         Some(name) => name.clone(),
-        None => folder_name(&args.source)?,
+        None => default_application_name(&args.source)?,
     };
     let selection = SelectionArgs {
         options: args.options.clone(),
         tracking: args.tracking.clone(),
         ..SelectionArgs::default()
     };
-    let base = base(&application, Place::of(chosen, &args.source), &selection, &manifests.revision)?;
+    let base =
+        base_request(&application, DeployTarget::new(chosen, &args.source), &selection, &manifests.revision)?;
     Ok(SyncRequest { ignore_differences: ignored, ..base })
 }
 
-/// The request of a `delete`. What nobody says is as in the last sync.
-pub fn of_deletion(
+/// Returns the request for a `delete`. Settings that are not specified come from the last sync.
+pub fn deletion_request(
     args: &DeleteArgs,
-    chosen: &Chosen,
+    chosen: &SelectedCluster,
     given: Option<&Manifests>,
     last: Option<&LastSync>,
 ) -> Result<SyncRequest, CliError> {
-    check(&args.options)?;
+    check_namespace_metadata(&args.options)?;
     let last = last.map(|last| &last.request);
     let namespace = args.namespace.as_deref().or(last.map(|last| last.namespace.as_str()));
-    let place = Place { destination: chosen.destination(), namespace: chosen.namespace(namespace) };
+    let place = DeployTarget { destination: chosen.destination(), namespace: chosen.namespace(namespace) };
     let selection = SelectionArgs {
         prune: true,
         adopt: args.adopt,
@@ -128,7 +138,8 @@ pub fn of_deletion(
         tracking: args.tracking.clone(),
         ..SelectionArgs::default()
     };
-    let mut request = base(&args.app, place, &selection, given.map_or("", |given| given.revision.as_str()))?;
+    let mut request =
+        base_request(&args.app, place, &selection, given.map_or("", |given| given.revision.as_str()))?;
     if let Some(last) = last {
         if given.is_none() {
             request.revision.clone_from(&last.revision);
@@ -140,65 +151,66 @@ pub fn of_deletion(
             request.tracking.clone_from(&last.tracking);
         }
     }
-    request.initiated_by = Wisher { by: &request.initiated_by, reason: &args.why.reason }.text();
+    request.initiated_by = Requester { name: &request.initiated_by, reason: &args.reason.reason }.to_text();
     request.options.dry_run = args.dry_run;
     request.options.skip_hooks |= args.no_hooks;
     request.retry.limit = args.retry;
     request.deadline = args.deadline;
-    request.claim = claim(&args.claim, args.dry_run, &request.destination);
+    request.claim = claim_request(&args.claim, args.dry_run, &request.destination);
     request.deletion = Some(args.cascade.into());
     Ok(request)
 }
 
-/// Nobody else can work on the simulated cluster of a state directory, and who only tries disturbs nobody.
-fn claim(args: &ClaimArgs, dry_run: bool, destination: &Destination) -> Option<ClaimRequest> {
+/// Returns the claim. The simulated cluster of a state directory has only one user, and a dry run does not disturb others, so
+/// neither needs a claim.
+fn claim_request(args: &ClaimArgs, dry_run: bool, destination: &Destination) -> Option<ClaimRequest> {
     let is_shared = matches!(destination, Destination::Kubernetes { .. });
     if args.no_claim || dry_run || !is_shared {
         return None;
     }
-    Some(ClaimRequest { namespace: args.claim_namespace.clone(), if_taken: if_taken(args) })
+    Some(ClaimRequest { namespace: args.claim_namespace.clone(), if_taken: conflict_policy(args) })
 }
 
-/// What happens while another operation of the application is not over, wherever it was begun.
-pub fn if_taken(args: &ClaimArgs) -> IfTaken {
+/// Returns what to do while another operation of the application is open, regardless of where it was started.
+pub fn conflict_policy(args: &ClaimArgs) -> ClaimConflictPolicy {
     match (args.queue, args.supersede) {
-        (true, _) => IfTaken::Queue,
-        (false, true) => IfTaken::Supersede,
-        (false, false) => IfTaken::Refuse,
+        (true, _) => ClaimConflictPolicy::Queue,
+        (false, true) => ClaimConflictPolicy::Supersede,
+        (false, false) => ClaimConflictPolicy::Refuse,
     }
 }
 
-/// Where the objects go.
-struct Place {
+/// Destination of the objects.
+struct DeployTarget {
     destination: Destination,
     namespace: String,
 }
 
-impl Place {
-    fn of(chosen: &Chosen, source: &SourceArgs) -> Self {
+impl DeployTarget {
+    fn new(chosen: &SelectedCluster, source: &SourceArgs) -> Self {
         Self { destination: chosen.destination(), namespace: chosen.namespace(source.namespace.as_deref()) }
     }
 }
 
-/// Metadata of a namespace that nobody makes would be lost without a word.
-fn check(options: &OptionArgs) -> Result<(), CliError> {
+/// Rejects metadata for a namespace that will not be created, because it would be ignored silently.
+fn check_namespace_metadata(options: &OptionArgs) -> Result<(), CliError> {
     let wanted = !options.namespace_labels.is_empty() || !options.namespace_annotations.is_empty();
     if wanted && !options.sync_options.iter().any(|option| option == CREATE_NAMESPACE) {
         return Err(CliError::usage(format!(
-            "--namespace-label and --namespace-annotation are about the namespace that Tidegate makes; add --sync-option {CREATE_NAMESPACE}"
+            "--namespace-label and --namespace-annotation apply only to a namespace that Tidegate creates; add --sync-option {CREATE_NAMESPACE}"
         )));
     }
     Ok(())
 }
 
-/// Options that Argo CD gives to an operation, and not to an application.
-fn is_of_operation(option: &str) -> bool {
+/// Returns true for options that Argo CD sets on an operation rather than on an application.
+fn is_operation_option(option: &str) -> bool {
     ["Force=true", "Force=false", "SkipHooks=true", "SkipHooks=false"].contains(&option)
 }
 
-fn base(
+fn base_request(
     application: &str,
-    place: Place,
+    place: DeployTarget,
     selection: &SelectionArgs,
     revision: &str,
 ) -> Result<SyncRequest, CliError> {
@@ -217,7 +229,7 @@ fn base(
             prune_confirmed: selection.confirm_prune,
             force: given("Force=true"),
             skip_hooks: given("SkipHooks=true"),
-            flags: sync_options.into_iter().filter(|option| !is_of_operation(option)).collect(),
+            flags: sync_options.into_iter().filter(|option| !is_operation_option(option)).collect(),
             namespace_labels,
             namespace_annotations,
             ..SyncOptions::default()
@@ -227,7 +239,7 @@ fn base(
         deadline: None,
         wait: WaitFor::default(),
         wave_delay: None,
-        initiated_by: user(),
+        initiated_by: user_name(),
         sources: Vec::new(),
         ignore_differences: Vec::new(),
         tracking,
@@ -236,10 +248,10 @@ fn base(
     })
 }
 
-/// An application is called like the folder it is kept in.
-fn folder_name(source: &SourceArgs) -> Result<String, CliError> {
+/// Returns the default name of an application: the name of its folder.
+fn default_application_name(source: &SourceArgs) -> Result<String, CliError> {
     let unknown =
-        || CliError::usage("the application's name does not follow from the paths; give it with --app");
+        || CliError::usage("cannot derive the application's name from the paths; set it with --app");
     let first = source.paths.first().filter(|path| path.as_os_str() != "-").ok_or_else(unknown)?;
     let path = std::fs::canonicalize(first).map_err(|_| unknown())?;
     let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
@@ -247,13 +259,13 @@ fn folder_name(source: &SourceArgs) -> Result<String, CliError> {
     name.filter(|name| !name.chars().any(|c| c.is_control() || c.is_whitespace())).ok_or_else(unknown)
 }
 
-/// Argo CD reads a whole number of seconds, and goes on without a delay of its own when it cannot.
+/// Returns the delay between waves. Like Argo CD, reads a whole number of seconds, and uses no delay if the value is invalid.
 pub fn wave_delay(printer: &Printer) -> Option<Duration> {
     let value = env::var(WAVE_DELAY).ok()?;
     match value.trim().parse::<u32>() {
         Ok(seconds) => Some(Duration::from_secs(seconds.into())),
         Err(_) => {
-            printer.warn(&format!("{WAVE_DELAY}={value} is not a whole number of seconds; it is ignored"));
+            printer.warn(&format!("ignoring invalid {WAVE_DELAY} {value:?}: use a whole number of seconds"));
             None
         }
     }

@@ -1,10 +1,10 @@
-//! Wishes of the system that the process ends.
+//! Termination signals of the system.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::CliError;
 
-/// SIGINT, SIGTERM and SIGHUP (the terminal is gone), from the moment this is made: they no longer end the process by themselves.
+/// SIGINT, SIGTERM and SIGHUP (the terminal was closed). While this value exists, these signals do not terminate the process.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -21,7 +21,7 @@ impl Signals {
         })
     }
 
-    /// The next signal, by its name.
+    /// Waits for the next signal and returns its name.
     pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
@@ -31,12 +31,12 @@ impl Signals {
     }
 }
 
-/// What the system sends when a file may grow no more; the number is the same on all of Linux but MIPS and PA-RISC.
+/// Signal that the system sends at the file size limit. The number is the same on all Linux platforms except MIPS and PA-RISC.
 const SIGXFSZ: i32 = 25;
 
-/// From now on, a file that may grow no more is an error of the write, and not the end of the process.
-pub fn outlive_size_limits() {
+/// Ignores the signal at the file size limit, so that the write returns an error instead.
+pub fn ignore_size_limit_signal() {
     if let Err(error) = signal(SignalKind::from_raw(SIGXFSZ)) {
-        tracing::warn!(%error, "a limit for the size of files will end this process");
+        tracing::warn!(%error, "cannot handle SIGXFSZ; a file size limit will end this process");
     }
 }

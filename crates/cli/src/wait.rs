@@ -1,9 +1,9 @@
-//! Waiting for operations: until they are over, paused, out of time, or the process is asked to end.
+//! Waiting for operations until they finish, are paused, time out, or the process receives a termination signal.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tidegate_executor::{Engine, EngineError, Event, EventKind, Events, Missed};
+use tidegate_executor::{Engine, EngineError, Event, EventGap, EventKind, EventStream};
 use tidegate_lifecycle::operation::{Explanation, OperationView};
 use tidegate_model::{OperationId, format_duration};
 use tidegate_oplog::Retention;
@@ -16,102 +16,102 @@ use crate::error::CliError;
 use crate::progress::Progress;
 use crate::signals::Signals;
 
-/// What became of the operations that were waited for.
+/// Result of a wait.
 #[derive(Debug, Default)]
-pub struct Waited {
-    /// Those that are over.
-    pub over: Vec<OperationView>,
-    /// Those that are not, and why nobody waits any longer.
-    pub left: Vec<Unfinished>,
+pub struct WaitResult {
+    /// Finished operations.
+    pub finished: Vec<OperationView>,
+    /// Unfinished operations, and why the wait ended for each.
+    pub unfinished: Vec<UnfinishedOperation>,
 }
 
-impl Waited {
-    /// What became of others, too.
+impl WaitResult {
+    /// Adds the results of another wait.
     pub fn extend(&mut self, others: Self) {
-        self.over.extend(others.over);
-        self.left.extend(others.left);
+        self.finished.extend(others.finished);
+        self.unfinished.extend(others.unfinished);
     }
 
-    /// Whether a signal ended the waiting.
+    /// Returns true if a signal ended the wait.
     pub fn is_interrupted(&self) -> bool {
-        self.left.iter().any(|left| matches!(left.why, Left::Interrupted(_)))
+        self.unfinished.iter().any(|left| matches!(left.reason, WaitEndReason::Interrupted(_)))
     }
 }
 
-/// An operation that is not over.
+/// An unfinished operation.
 #[derive(Debug)]
-pub struct Unfinished {
+pub struct UnfinishedOperation {
     pub view: OperationView,
-    /// Why it is there.
+    /// Explanation of the operation's state.
     pub explanation: Explanation,
-    /// Why nobody waits for it any longer.
-    pub why: Left,
+    /// Reason why the wait ended.
+    pub reason: WaitEndReason,
 }
 
-/// Why nobody waits for an operation any longer.
+/// Reason why a wait ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// `--timeout`.
+pub enum WaitEndReason {
+    /// The time limit set by `--timeout` has passed.
     TimedOut(Duration),
-    /// A signal.
+    /// A signal arrived.
     Interrupted(&'static str),
-    /// Somebody holds it.
+    /// A person has paused the operation.
     Paused { by: String },
 }
 
-impl Left {
-    /// In words.
-    pub fn reason(&self) -> String {
+impl WaitEndReason {
+    /// Returns the reason as text.
+    pub fn describe(&self) -> String {
         match self {
-            Self::TimedOut(timeout) => format!("not finished after {}", format_duration(*timeout)),
+            Self::TimedOut(timeout) => format!("timed out after {}", format_duration(*timeout)),
             Self::Interrupted(signal) => format!("interrupted by {signal}"),
             Self::Paused { by } => format!("paused by {by}"),
         }
     }
 }
 
-/// Something to wait for.
-pub struct Waiting<'a> {
+/// Operations to wait for.
+pub struct WaitRequest<'a> {
     pub engine: &'a Engine,
-    /// From before the operations were begun, so that nothing is missed.
-    pub events: Events,
+    /// Events from before the operations start, so that no event is missed.
+    pub events: EventStream,
     pub operations: Vec<OperationId>,
     pub timeout: Option<Duration>,
-    /// What hooks write is shown.
+    /// True if hook output is shown.
     pub follow_hooks: bool,
 }
 
-/// How long after the end of operations it is shown what their hooks have written last.
-const READ_ON_FOR: Duration = Duration::from_secs(5);
+/// Time after the end of operations for which the last output of their hooks is still shown.
+const OUTPUT_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Returns when each operation is over or left: paused, out of time, or interrupted by a signal, which leaves all of them.
+/// Returns when each operation has finished or is paused, or when the timeout or a signal ends the wait for all of them.
 pub async fn wait(
-    waiting: Waiting<'_>,
+    waiting: WaitRequest<'_>,
     signals: &mut Signals,
     progress: &mut Progress<'_>,
-) -> Result<Waited, CliError> {
-    let Waiting { engine, mut events, operations, timeout, follow_hooks } = waiting;
+) -> Result<WaitResult, CliError> {
+    let WaitRequest { engine, mut events, operations, timeout, follow_hooks } = waiting;
     let followed = operations.iter().copied().filter(|_| follow_hooks);
-    let (mut output, mut is_told) = (output_of(engine, followed), follow_hooks);
+    let (mut output, mut is_told) = (merge_hook_output(engine, followed), follow_hooks);
     let mut ends = JoinSet::new();
     let mut open: BTreeSet<OperationId> = BTreeSet::new();
     for operation in operations {
         open.insert(operation);
-        ends.spawn(end_of(engine.clone(), operation));
+        ends.spawn(wait_for_end(engine.clone(), operation));
     }
-    let mut waited = Waited::default();
+    let mut waited = WaitResult::default();
     let mut ticks = tokio::time::interval(progress.period());
-    let patience = tokio::time::sleep(timeout.unwrap_or(Duration::MAX));
-    tokio::pin!(patience);
+    let time_limit = tokio::time::sleep(timeout.unwrap_or(Duration::MAX));
+    tokio::pin!(time_limit);
     while !open.is_empty() {
         let left = tokio::select! {
-            // What has happened is told before that it is over.
+            // Events are printed before the result.
             biased;
-            signal = signals.next() => Left::Interrupted(signal),
+            signal = signals.next() => WaitEndReason::Interrupted(signal),
             event = events.next() => {
-                for (operation, left) in heard(engine, event, &open, progress).await? {
+                for (operation, left) in handle_event(engine, event, &open, progress).await? {
                     open.remove(&operation);
-                    waited.left.push(unfinished(engine, operation, left).await?);
+                    waited.unfinished.push(explain_unfinished(engine, operation, left).await?);
                 }
                 continue;
             }
@@ -119,17 +119,17 @@ pub async fn wait(
                 if let Ok(end) = end {
                     let view = end?;
                     if open.remove(&view.id) {
-                        waited.over.push(view);
+                        waited.finished.push(view);
                     }
                 }
                 continue;
             }
-            () = &mut patience => Left::TimedOut(timeout.unwrap_or_default()),
+            () = &mut time_limit => WaitEndReason::TimedOut(timeout.unwrap_or_default()),
             _ = ticks.tick() => {
                 progress.tick(engine, open.iter().copied()).await;
                 continue;
             }
-            // Last: however much hooks write, they hold nothing up.
+            // Polled last, so that heavy hook output cannot delay anything else.
             told = output.recv(), if is_told => {
                 match told {
                     Some(document) => progress.output(&document),
@@ -139,32 +139,32 @@ pub async fn wait(
             }
         };
         for operation in std::mem::take(&mut open) {
-            waited.left.push(unfinished(engine, operation, left.clone()).await?);
+            waited.unfinished.push(explain_unfinished(engine, operation, left.clone()).await?);
         }
     }
-    if waited.left.is_empty() {
+    if waited.unfinished.is_empty() {
         let reading_on = async {
             while let Some(document) = output.recv().await {
                 progress.output(&document);
             }
         };
-        let _ = tokio::time::timeout(READ_ON_FOR, reading_on).await;
+        let _ = tokio::time::timeout(OUTPUT_GRACE_PERIOD, reading_on).await;
     }
     progress.end();
     Ok(waited)
 }
 
-/// What the hooks of some operations write. It ends with all of them.
-fn output_of(
+/// Returns the hook output of several operations. It ends when all of the operations have ended.
+fn merge_hook_output(
     engine: &Engine,
     operations: impl Iterator<Item = OperationId>,
 ) -> mpsc::Receiver<OutputDocument> {
-    // What waits, waits where it is bounded.
+    // Backpressure applies at the source, which is bounded.
     let (send, receive) = mpsc::channel(1);
     for operation in operations {
         let (engine, send) = (engine.clone(), send.clone());
         tokio::spawn(async move {
-            // One that is over already has nothing to tell.
+            // A finished operation doesn't have live output.
             let Ok(mut output) = engine.follow_output(operation).await else { return };
             while let Some(item) = output.next().await {
                 if send.send(item.into()).await.is_err() {
@@ -176,42 +176,46 @@ fn output_of(
     receive
 }
 
-async fn unfinished(engine: &Engine, operation: OperationId, why: Left) -> Result<Unfinished, CliError> {
+async fn explain_unfinished(
+    engine: &Engine,
+    operation: OperationId,
+    reason: WaitEndReason,
+) -> Result<UnfinishedOperation, CliError> {
     let (view, explanation) = engine.inspect(operation).await?;
-    Ok(Unfinished { view, explanation, why })
+    Ok(UnfinishedOperation { view, explanation, reason })
 }
 
-/// One operation may be over before anybody asks.
-async fn end_of(engine: Engine, operation: OperationId) -> Result<OperationView, EngineError> {
+/// Waits for one operation to end, which may already have happened before the first check.
+async fn wait_for_end(engine: Engine, operation: OperationId) -> Result<OperationView, EngineError> {
     match engine.wait(operation).await {
         Err(EngineError::NotRunning { .. }) => engine.inspect(operation).await.map(|(view, _)| view),
         result => result,
     }
 }
 
-/// Tells what happened. Returns the operations that were paused.
-async fn heard(
+/// Prints events. Returns the operations that were paused.
+async fn handle_event(
     engine: &Engine,
-    event: Option<Result<Event, Missed>>,
+    event: Option<Result<Event, EventGap>>,
     open: &BTreeSet<OperationId>,
     progress: &mut Progress<'_>,
-) -> Result<Vec<(OperationId, Left)>, CliError> {
+) -> Result<Vec<(OperationId, WaitEndReason)>, CliError> {
     match event {
         Some(Ok(event)) if open.contains(&event.operation) => {
             progress.event(engine, &event).await;
             Ok(match event.what {
-                EventKind::Paused { by, .. } => vec![(event.operation, Left::Paused { by })],
+                EventKind::Paused { by, .. } => vec![(event.operation, WaitEndReason::Paused { by })],
                 _ => Vec::new(),
             })
         }
         Some(Ok(_)) => Ok(Vec::new()),
-        // A pause may have been among what cannot be read.
+        // An event that was missed may have been a pause.
         Some(Err(missed)) => {
-            tracing::warn!(%missed, "not everything that happened can be told");
+            tracing::warn!(%missed, "some events were missed");
             let mut paused = Vec::new();
             for operation in open {
                 if let (OperationView { paused_by: Some(by), .. }, _) = engine.inspect(*operation).await? {
-                    paused.push((*operation, Left::Paused { by }));
+                    paused.push((*operation, WaitEndReason::Paused { by }));
                 }
             }
             Ok(paused)
@@ -220,10 +224,10 @@ async fn heard(
     }
 }
 
-/// Ends an engine's work in order; see [`Session::close`]. A signal meanwhile ends the process at once.
-pub async fn close(session: Session, keep: Retention, signals: &mut Signals) -> Result<(), CliError> {
+/// Shuts an engine down gracefully; see [`Session::close`]. A signal during the shutdown terminates the process immediately.
+pub async fn close_session(session: Session, keep: Retention, signals: &mut Signals) -> Result<(), CliError> {
     tokio::select! {
         stopped = session.close(keep) => Ok(stopped?),
-        _ = signals.next() => Err(CliError::Impatient),
+        _ = signals.next() => Err(CliError::ForcedShutdown),
     }
 }

@@ -1,5 +1,5 @@
-//! How many writes a second the simulated cluster takes: `cargo run --release -p tidegate-cluster --example speed`.
-#![allow(clippy::unwrap_used, reason = "a measurement stops at the first surprise")]
+//! Write throughput of the simulated cluster: `cargo run --release -p tidegate-cluster --example speed`.
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 #![allow(clippy::print_stdout, reason = "the measurement is the output")]
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 const WRITES: usize = 200_000;
 
-fn request(number: usize, objects: usize) -> ApplyRequest {
+fn apply_request(number: usize, objects: usize) -> ApplyRequest {
     let object = Object::try_from(json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {
@@ -25,7 +25,7 @@ fn request(number: usize, objects: usize) -> ApplyRequest {
 }
 
 async fn measure(name: &str, cluster: &SimCluster, objects: usize) {
-    let requests: Vec<ApplyRequest> = (0..WRITES).map(|number| request(number, objects)).collect();
+    let requests: Vec<ApplyRequest> = (0..WRITES).map(|number| apply_request(number, objects)).collect();
     let started = Instant::now();
     for request in requests {
         cluster.apply(request).await.unwrap();
@@ -36,8 +36,8 @@ async fn measure(name: &str, cluster: &SimCluster, objects: usize) {
 
 const DEPLOYMENTS: u32 = 2000;
 
-/// Deployments of three pods each, until all are ready.
-fn deployments() {
+/// Applies Deployments of three pods each, until all are ready.
+fn measure_deployments() {
     let mut now = Timestamp::from_millis(1_795_253_400_000);
     let mut state = SimState::new(SimConfig::default(), now);
     let started = Instant::now();
@@ -69,14 +69,16 @@ fn deployments() {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let clock = || Clock::tokio(Timestamp::from_millis(1_795_253_400_000));
-    measure("in memory, creations", &SimCluster::in_memory(SimConfig::instant(), clock()), WRITES).await;
-    measure("in memory, 1,000 objects", &SimCluster::in_memory(SimConfig::instant(), clock()), 1000).await;
-    deployments();
+    measure("in memory, creations", &SimCluster::in_memory(SimConfig::without_delays(), clock()), WRITES)
+        .await;
+    measure("in memory, 1,000 objects", &SimCluster::in_memory(SimConfig::without_delays(), clock()), 1000)
+        .await;
+    measure_deployments();
     let dir = std::env::temp_dir().join(format!("tidegate-speed-{}", std::process::id()));
-    let kept = SimCluster::open(&dir, SimConfig::instant(), clock()).unwrap();
+    let kept = SimCluster::open(&dir, SimConfig::without_delays(), clock()).unwrap();
     measure("on disk, 1,000 objects", &kept, 1000).await;
     let started = Instant::now();
-    drop(SimCluster::open(&dir, SimConfig::instant(), clock()).unwrap());
+    drop(SimCluster::open(&dir, SimConfig::without_delays(), clock()).unwrap());
     println!("opening it again: {:.1} ms", started.elapsed().as_secs_f64() * 1000.0);
     std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -7,75 +7,75 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Discovery, GroupKind, Gvk, LiveObject, Object, ObjectKey, OperationId, Search, Timestamp, Tracking,
-    annotations, format_duration,
+    Discovery, GroupKind, Gvk, LiveObject, Object, ObjectKey, OperationId, Timestamp, Tracking,
+    TrackingSelector, annotations, format_duration,
 };
 
-use crate::{ClusterError, Container, LogStream, LogsFrom};
+use crate::{ClusterError, Container, LogStart, LogStream};
 
-/// The field manager of what is put: that of the engine for an operation, else that of the service, which writes into the
-/// resources that it serves. An operation that applies such a resource takes over what the engine wrote, and not that.
-pub fn writer(operation: Option<OperationId>) -> &'static str {
+/// Returns the field manager of a write: the engine's manager for a write that belongs to an operation, otherwise the manager of
+/// the service, which writes the resources it manages itself. An operation that applies such a resource takes over fields of the
+/// engine's manager, but not fields of the service's manager.
+pub fn field_manager(operation: Option<OperationId>) -> &'static str {
     operation.map_or(annotations::SERVICE_MANAGER, |_| annotations::FIELD_MANAGER)
 }
 
-/// A Kubernetes cluster, as far as the engine needs one.
+/// A Kubernetes cluster, reduced to the calls that the engine needs.
 ///
 /// # Contract
 ///
-/// 1. Every call is one attempt: no hidden retries. The operation's state machine owns them.
-/// 2. Reads by [`Cluster::get`] are current; [`Cluster::list`] and [`Cluster::watch`] may be older than our last
-///    write, as they are on a real API server.
-/// 3. Of an object that comes from a list or from a write, which fields a manager owns (`fieldsV1`) may be JSON text
-///    instead of a map.
-/// 4. A call may be dropped at any await point. The write may then have happened or not.
+/// 1. Every call is one attempt, without hidden retries: retrying is up to the operation's state machine.
+/// 2. Reads by [`Cluster::get`] are current. [`Cluster::list`] and [`Cluster::watch`] may lag behind our last write, as on a real
+///    API server.
+/// 3. In an object returned by a list or a write, a manager's fields (`fieldsV1`) may be JSON text instead of a map.
+/// 4. A call may be dropped at any await point. A dropped write may or may not have happened.
 ///
-/// What stands in front of a cluster is a [`Layer`](crate::Layer). No method has a body here, or one would be forgotten.
+/// A wrapper around a cluster is a [`Layer`](crate::Layer). No method has a default body, so a wrapper cannot forget a method.
 #[async_trait]
 pub trait Cluster: Send + Sync + 'static {
-    /// The kinds the cluster serves now.
+    /// Returns the kinds that the cluster serves at the moment.
     async fn discover(&self) -> Result<Discovery, ClusterError>;
 
-    /// The version of Kubernetes that it says it is, as in `v1.36.1`; nothing where it says none.
+    /// Returns the Kubernetes version that the cluster reports, such as `v1.36.1`, or `None` if it doesn't report a version.
     async fn version(&self) -> Result<Option<String>, ClusterError>;
 
-    /// One object, `None` when it is not there. An unserved kind is [`ErrorKind::UnknownKind`](crate::ErrorKind).
+    /// Returns an object, or `None` if it does not exist. Fails with [`ErrorKind::UnknownKind`](crate::ErrorKind) if the cluster
+    /// does not serve the kind.
     async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError>;
 
-    /// All objects of a scope.
+    /// Lists all objects in a scope.
     async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError>;
 
-    /// Everything a plan needs to know of the cluster: the objects the application owns, and those it names.
-    async fn live(&self, query: &LiveQuery) -> Result<LiveAnswer, ClusterError>;
+    /// Returns the live state that a plan needs: the objects that the application owns, and the objects that the query names.
+    async fn list_live(&self, query: &LiveQuery) -> Result<LiveResult, ClusterError>;
 
-    /// Which of these rights the caller lacks, as far as the cluster can say at once. What it does not say comes out when a
-    /// call is refused, so a cluster that knows no rights names none.
+    /// Returns the permissions that the caller lacks, as far as the cluster can report them in advance; other missing permissions
+    /// surface when a call is refused. A cluster without access control returns an empty set.
     async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError>;
 
-    /// Writes a manifest in the way that the request names, or judges it without writing.
-    async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError>;
+    /// Writes a manifest in the requested mode, or performs a dry run.
+    async fn apply(&self, request: ApplyRequest) -> Result<ApplyResult, ClusterError>;
 
-    /// Writes an object as it is, unless somebody has written it since it was read: creates it where it bears no
-    /// resource version, else replaces that very version. [`ErrorKind::AlreadyExists`](crate::ErrorKind),
-    /// [`ErrorKind::Conflict`](crate::ErrorKind) or [`ErrorKind::NotFound`](crate::ErrorKind) when somebody has. What it
-    /// changes is written by the manager [`writer`].
+    /// Writes an object exactly as given, unless someone else has written it since it was read. Creates the object if it has no
+    /// resource version; otherwise replaces exactly that version. After a concurrent write it fails with
+    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind), [`ErrorKind::Conflict`](crate::ErrorKind) or
+    /// [`ErrorKind::NotFound`](crate::ErrorKind). The changes are recorded for [`field_manager`].
     async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError>;
 
-    /// Writes the status of an object that was read, unless somebody has written the object since. Where the kind has its
-    /// status apart (a subresource), nothing else of it is written; where it has not, this is the same as
-    /// [`put`](Cluster::put).
+    /// Writes the status of an object, unless the object has been written since it was read. If the kind has a status
+    /// subresource, only the status is written; otherwise this is the same as [`put`](Cluster::put).
     async fn put_status(
         &self,
         object: Object,
         operation: Option<OperationId>,
     ) -> Result<Object, ClusterError>;
 
-    /// Deletes an object. An absent object is [`ErrorKind::NotFound`](crate::ErrorKind), another UID or version than that
-    /// which was asked for a [`ErrorKind::Conflict`](crate::ErrorKind).
-    async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError>;
+    /// Deletes an object. Fails with [`ErrorKind::NotFound`](crate::ErrorKind) if the object is absent, and with
+    /// [`ErrorKind::Conflict`](crate::ErrorKind) if its UID or version differs from the requested one.
+    async fn delete(&self, request: DeleteRequest) -> Result<DeleteResult, ClusterError>;
 
-    /// Removes one finalizer, guarded by the resource version; re-reads on conflict. An absent object or finalizer,
-    /// or an object with another UID, counts as done.
+    /// Removes one finalizer, guarded by the resource version; on a conflict, reads the object again and retries. Succeeds if the
+    /// object or the finalizer is already gone, or if the object has another UID.
     async fn remove_finalizer(
         &self,
         key: &ObjectKey,
@@ -85,15 +85,19 @@ pub trait Cluster: Send + Sync + 'static {
         operation: Option<OperationId>,
     ) -> Result<(), ClusterError>;
 
-    /// Changes in a scope after `resource_version`. Ends with [`ErrorKind::Gone`](crate::ErrorKind) when that version
-    /// is too old: list again.
+    /// Watches a scope for changes after `resource_version`. Ends with [`ErrorKind::Gone`](crate::ErrorKind) when that version is
+    /// too old: list again.
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError>;
 
-    /// The pods that run for a workload, through whatever stands between them; empty for kinds that run none.
+    /// Returns the pods of a workload, found through all intermediate owners. Empty for kinds that don't have pods.
     async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError>;
 
-    /// The last `limit_bytes` of what a container wrote. [`ErrorKind::Unsupported`](crate::ErrorKind) where nobody
-    /// serves logs.
+    /// Returns the events about an object that the cluster still keeps, in no particular order. Empty for an object without a
+    /// UID.
+    async fn events(&self, object: &Object) -> Result<Vec<Object>, ClusterError>;
+
+    /// Returns the last `limit_bytes` of a container's log. Fails with [`ErrorKind::Unsupported`](crate::ErrorKind) if the
+    /// cluster does not serve logs.
     async fn logs(
         &self,
         namespace: &str,
@@ -102,123 +106,124 @@ pub trait Cluster: Send + Sync + 'static {
         limit_bytes: usize,
     ) -> Result<String, ClusterError>;
 
-    /// What a container writes, as it writes it, for as long as it runs and the server likes; see
-    /// [`follow_container`](crate::follow_container). [`ErrorKind::Unsupported`](crate::ErrorKind) where nobody serves logs.
-    async fn follow_logs(&self, container: &Container, from: LogsFrom) -> Result<LogStream, ClusterError>;
+    /// Streams a container's log until the container or the server ends the stream; see
+    /// [`follow_container`](crate::follow_container). Fails with [`ErrorKind::Unsupported`](crate::ErrorKind) if the cluster does
+    /// not serve logs.
+    async fn follow_logs(&self, container: &Container, from: LogStart) -> Result<LogStream, ClusterError>;
 
-    /// The same cluster, in which another user writes; what is read is read by whoever reads here. Unsupported where nobody can
-    /// act as others.
+    /// Returns the same cluster, but with writes that impersonate `user`; reads keep the current identity. Fails if the cluster
+    /// does not support impersonation.
     fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError>;
 
-    /// What keeps calls that are under way waiting now, as far as the implementation knows.
-    fn strain(&self) -> Option<Strain>;
+    /// Returns the reason why calls are currently delayed, if the implementation knows it.
+    fn backpressure(&self) -> Option<Backpressure>;
 }
 
-/// Why calls that are under way have no answer yet.
+/// Reason why calls in flight are delayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Strain {
-    /// The cluster asks to slow down.
-    AsksToWait {
-        /// How long until the next call is made.
-        left: Duration,
-        /// By which answer to which call; not in the cluster's words, which may quote what it was sent.
+pub enum Backpressure {
+    /// The cluster has asked the client to slow down.
+    RateLimited {
+        /// Time until the next call is made.
+        remaining: Duration,
+        /// Status code and call that asked for the delay. The cluster's own message is omitted because it may quote the request.
         message: String,
     },
-    /// The cluster was asked and says nothing.
-    Silent {
-        /// For how long it has said nothing.
-        lasts: Duration,
-        /// Which call it is: `no answer to GET /api`.
+    /// The cluster has not responded.
+    Unresponsive {
+        /// Time since the request was sent.
+        elapsed: Duration,
+        /// The unanswered call: `no answer to GET /api`.
         message: String,
     },
 }
 
-impl Strain {
-    /// What people are told while they wait.
-    pub fn words(&self, now: Timestamp) -> String {
+impl Backpressure {
+    /// Returns the message to display to users while they wait.
+    pub fn describe(&self, now: Timestamp) -> String {
         match self {
-            Self::AsksToWait { left, message } => {
-                // Whole seconds, and the last of them is one.
-                let seconds = format_duration(Duration::from_secs(left.as_secs().saturating_add(1)));
+            Self::RateLimited { remaining, message } => {
+                // Rounds up, so that the last second is shown as 1.
+                let seconds = format_duration(Duration::from_secs(remaining.as_secs().saturating_add(1)));
                 format!(
                     "the cluster asks to slow down until {} (less than {seconds}): {message}",
-                    now + *left
+                    now + *remaining
                 )
             }
-            Self::Silent { lasts, message } => {
-                let lasts = format_duration(Duration::from_secs(lasts.as_secs()));
+            Self::Unresponsive { elapsed, message } => {
+                let lasts = format_duration(Duration::from_secs(elapsed.as_secs()));
                 format!("the cluster has not answered for {lasts}: {message}")
             }
         }
     }
 }
 
-/// Changes of one kind, in order. An error ends the stream.
+/// Changes to objects of one kind, in order. The stream ends after an error.
 pub type WatchStream = BoxStream<'static, Result<WatchEvent, ClusterError>>;
 
-/// What has become of one object, as a watch tells it.
+/// An event of a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent {
-    /// It was added or modified, and looks like this now.
+    /// An object was added or modified; this is its new state.
     Applied(Object),
-    /// Deleted; its last state.
+    /// An object was deleted; this is its last state.
     Deleted(Object),
-    /// Nothing changed up to this resource version.
+    /// The watch has delivered all changes up to this resource version.
     Bookmark(String),
 }
 
-/// Which objects a list or a watch is about.
+/// Set of objects that a list or a watch covers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     /// API group, version and kind of the objects.
     pub gvk: Gvk,
-    /// Only those of one namespace. `None`: all there are.
+    /// Restricts the scope to one namespace; `None` covers all namespaces.
     pub namespace: Option<String>,
-    /// How much of each.
+    /// Level of detail of each object.
     pub detail: Detail,
 }
 
 impl Scope {
-    /// Whole objects of a kind, in all namespaces.
-    pub fn all(gvk: Gvk) -> Self {
+    /// Returns a scope of complete objects of a kind, in all namespaces.
+    pub fn complete_objects(gvk: Gvk) -> Self {
         Self { gvk, namespace: None, detail: Detail::Full }
     }
 }
 
-/// How much of an object is wanted.
+/// Level of detail of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Detail {
-    /// All that the cluster has of it.
+    /// The whole object.
     #[default]
     Full,
-    /// `apiVersion`, `kind` and `metadata`: enough to see that it is there, or gone.
+    /// Only `apiVersion`, `kind` and `metadata`: enough to detect existence and deletion.
     Metadata,
 }
 
-/// All objects of a scope at one resource version.
+/// All objects in a scope at one resource version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listing {
-    /// In no order that means anything.
+    /// The objects, in no particular order.
     pub objects: Vec<Object>,
-    /// Where a watch goes on from.
+    /// Resource version from which a subsequent watch starts.
     pub resource_version: String,
 }
 
-/// Something to be allowed to do with objects of a kind in one place.
+/// Permission to perform a verb on objects of a kind in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Right {
     /// `get`, `create`, `patch` …
     pub verb: &'static str,
-    /// The kind that the objects have.
+    /// Kind of the objects.
     pub gvk: Gvk,
-    /// The namespace; empty for cluster-scoped objects.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// The only object that it is about; empty for all of them.
+    /// Name of the only object that the permission covers; empty if it covers all objects.
     pub name: String,
 }
 
 impl Right {
-    /// Whether it is to look at objects, and not to change any.
+    /// Returns true if the verb only reads.
     pub fn is_read(&self) -> bool {
         is_read(self.verb)
     }
@@ -228,129 +233,129 @@ fn is_read(verb: &str) -> bool {
     matches!(verb, "get" | "list" | "watch")
 }
 
-/// A right that somebody lacks, in the words of roles.
+/// A missing permission, in RBAC terms.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MissingRight {
-    /// The namespace; empty for cluster-scoped objects.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// `configmaps`, `deployments.apps`.
+    /// Resource in RBAC notation: `configmaps`, `deployments.apps`.
     pub resource: String,
     /// `get`, `create`, `patch` …
     pub verb: &'static str,
 }
 
 impl MissingRight {
-    /// Whether it is to look at objects, and not to change any.
+    /// Returns true if the verb only reads.
     pub fn is_read(&self) -> bool {
         is_read(self.verb)
     }
 }
 
-/// Which live objects a plan needs.
+/// Query for the live objects that a plan needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveQuery {
-    /// Objects that belong to this application and have no owner.
+    /// Name of the application. The query includes its objects, except those that have an owner.
     pub application: String,
-    /// What says that they belong to it.
+    /// Tracking method that marks the application's objects.
     pub tracking: Tracking,
-    /// Objects of these names, tracked or not; with the kinds to ask for.
+    /// Objects to read by name, tracked or not, each with the kind to request.
     pub named: BTreeSet<(Gvk, String, String)>,
-    /// Where the application's earlier syncs put objects.
+    /// Locations of objects from the application's earlier syncs.
     pub inventory: BTreeSet<(Gvk, String, String)>,
-    /// Where else it may own some.
-    pub reach: Reach,
-    /// Besides those of the places above, the namespaces that are searched where the whole cluster may not be.
+    /// Extent of the search for additional objects.
+    pub search_scope: SearchScope,
+    /// Additional namespaces to search if the caller cannot list objects across the whole cluster.
     pub namespaces: BTreeSet<String>,
 }
 
-/// What a cluster has of what a plan needs to know.
+/// Result of a [`LiveQuery`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LiveAnswer {
-    /// The objects, in the order of their keys.
+pub struct LiveResult {
+    /// The objects, sorted by key.
     pub objects: Vec<LiveObject>,
-    /// The kinds that were not searched as far as the query reaches.
-    pub unsearched: Vec<Unsearched>,
+    /// Kinds that were not searched completely.
+    pub incomplete_searches: Vec<IncompleteSearch>,
 }
 
-/// Objects of a kind that could not be looked through for those of an application.
+/// A kind for which the search for an application's objects was incomplete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsearched {
+pub struct IncompleteSearch {
     /// Group and kind of the objects.
     pub kind: GroupKind,
-    /// Those in the namespaces of the query were looked through, and all others were not.
-    pub is_beyond: bool,
-    /// The rights that are missing; none where the cluster has failed.
-    pub missing: BTreeSet<MissingRight>,
-    /// The cluster's own words.
+    /// True if only the namespaces of the query were searched.
+    pub has_searched_namespaces: bool,
+    /// Missing permissions; empty if the search failed for another reason.
+    pub missing_rights: BTreeSet<MissingRight>,
+    /// Error message from the cluster.
     pub message: String,
 }
 
-/// How far a plan looks for objects of its application, besides those it names and those of the inventory.
+/// Extent of a plan's search for objects of its application, in addition to named objects and the inventory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reach {
-    /// No further: what is elsewhere is not found.
-    Places,
-    /// Among all objects of the kinds that are named, or in the inventory.
-    Kinds,
-    /// In the whole cluster, as far as [`LiveQuery::search`] says.
+pub enum SearchScope {
+    /// No search, so other objects are not found.
+    KnownObjects,
+    /// All objects of the kinds that are named or are in the inventory.
+    KnownKinds,
+    /// The whole cluster, or [`LiveQuery::searched_namespaces`] if the caller cannot list objects across the whole cluster.
     #[default]
-    Everything,
+    WholeCluster,
 }
 
 impl LiveQuery {
-    /// Which objects a search looks at, given those of the named objects that are there.
-    pub fn search(&self, named: impl Iterator<Item: Borrow<Object>>) -> Search {
-        self.tracking.search(&self.application, named)
+    /// Returns the selector for the application's objects, given the named objects that exist.
+    pub fn tracking_selector(&self, named: impl Iterator<Item: Borrow<Object>>) -> TrackingSelector {
+        self.tracking.search_selector(&self.application, named)
     }
 
-    /// The kinds that are searched; `None` for all there are.
+    /// Returns the kinds to search, or `None` to search all kinds.
     pub fn searched_kinds(&self) -> Option<BTreeSet<GroupKind>> {
         let kinds = || self.named.iter().chain(&self.inventory).map(|(gvk, _, _)| gvk.group_kind());
-        match self.reach {
-            Reach::Places => Some(BTreeSet::new()),
-            Reach::Kinds => Some(kinds().collect()),
-            Reach::Everything => None,
+        match self.search_scope {
+            SearchScope::KnownObjects => Some(BTreeSet::new()),
+            SearchScope::KnownKinds => Some(kinds().collect()),
+            SearchScope::WholeCluster => None,
         }
     }
 
-    /// The namespaces that are searched where the whole cluster may not be.
+    /// Returns the namespaces to search if the caller cannot list objects across the whole cluster.
     pub fn searched_namespaces(&self) -> BTreeSet<&str> {
         let places = self.named.iter().chain(&self.inventory).map(|(_, namespace, _)| namespace.as_str());
         let others = self.namespaces.iter().map(String::as_str);
         places.chain(others).filter(|namespace| !namespace.is_empty()).collect()
     }
 
-    /// Whether an object is the application's, and not owned by another object.
+    /// Returns true if an object belongs to the application and has no owner.
     pub fn is_root(&self, object: &Object) -> bool {
-        self.tracking.is_root(&self.application, object)
+        self.tracking.can_prune(&self.application, object)
     }
 }
 
-/// How a manifest is written.
+/// Method of writing a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WriteMode {
-    /// Server-side apply with our field manager; `force` takes over fields of other managers.
+    /// Server-side apply with our field manager.
     Apply {
-        /// Take over conflicting fields.
+        /// Takes over conflicting fields from other managers.
         force: bool,
     },
     /// Client-side three-way apply with the last-applied annotation.
     ClientSideApply,
-    /// Create it: [`ErrorKind::AlreadyExists`](crate::ErrorKind) where something is there, which stays as it is.
+    /// Creates the object. Fails with [`ErrorKind::AlreadyExists`](crate::ErrorKind) if it exists, and leaves it unchanged.
     Create {
-        /// With the last-applied annotation, for a client-side apply later.
+        /// Adds the last-applied annotation, for a client-side apply later on.
         client_side: bool,
     },
-    /// Replace as a whole, or create when absent. `recreate` deletes what is there and creates it again, as
-    /// `kubectl replace --force` does; it is a conflict while finalizers keep the old object.
+    /// Replaces the whole object, or creates it if it is absent. `recreate` deletes the object and creates it again, like
+    /// `kubectl replace --force`; the write is a conflict while finalizers keep the old object.
     Replace {
-        /// Delete and create again.
+        /// Deletes the object and creates it again.
         recreate: bool,
     },
-    /// Delete what is there and apply again, for a change that no write can make; a conflict while finalizers keep the
-    /// old object.
+    /// Deletes the object and applies it again, for changes that an update cannot make. The write is a conflict while finalizers
+    /// keep the old object.
     Recreate {
-        /// Server-side apply rather than client-side apply.
+        /// Applies on the server side instead of the client side.
         server_side: bool,
     },
 }
@@ -358,63 +363,63 @@ pub enum WriteMode {
 /// A request to write one manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApplyRequest {
-    /// What is to be written, as it is sent.
+    /// The manifest to send.
     pub object: Object,
-    /// How it is written, and what happens to what is there already.
+    /// Mode of the write.
     pub mode: WriteMode,
-    /// Refuse fields that the kind does not have.
+    /// Rejects fields that the kind does not have.
     pub validate: bool,
-    /// Judge it without writing.
+    /// Validates without writing.
     pub dry_run: bool,
-    /// Before a server-side apply, the fields that this manager wrote by client-side apply become ours, so that those
-    /// no longer in the manifest go away.
-    #[serde(default)]
-    pub take_over: Option<String>,
-    /// Only this version of the object: a [`ErrorKind::Conflict`](crate::ErrorKind) when somebody has written it since.
-    /// Empty for any. A creation has none.
+    /// Managers whose fields we take over before a server-side apply, so that fields that are no longer in the manifest are
+    /// removed.
+    #[serde(default, with = "tidegate_model::field_handover::managers")]
+    pub take_over: Vec<String>,
+    /// Expected version of the object; the write is a [`ErrorKind::Conflict`](crate::ErrorKind) if the object has been written
+    /// since. Empty to accept any version, and for creations.
     #[serde(default)]
     pub resource_version: String,
-    /// On whose behalf, for the cluster's audit.
+    /// Operation that requested the write, for the cluster's audit log.
     pub operation: Option<OperationId>,
 }
 
 impl ApplyRequest {
-    /// A validated write of any version, on nobody's behalf.
+    /// Creates a validated write that accepts any version and does not belong to an operation.
     pub const fn new(object: Object, mode: WriteMode) -> Self {
         Self {
             object,
             mode,
             validate: true,
             dry_run: false,
-            take_over: None,
+            take_over: Vec::new(),
             resource_version: String::new(),
             operation: None,
         }
     }
 }
 
-/// The answer to a write.
+/// Result of a write.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Applied {
-    /// The object as it is now.
+pub struct ApplyResult {
+    /// The object after the write.
     pub object: Object,
-    /// Whether it was created.
-    pub created: bool,
-    /// What happened, as kubectl says it: `deployment.apps/api serverside-applied`.
+    /// True if the object was created.
+    pub is_created: bool,
+    /// Result in kubectl's format: `deployment.apps/api serverside-applied`.
     pub message: String,
-    /// What the cluster warns of, in its words.
+    /// Warnings from the cluster, verbatim.
     pub warnings: Vec<String>,
 }
 
-/// What happens to the objects that a deleted object owns.
+/// Handling of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Propagation {
-    /// They go first. The default.
+    /// Deletes the dependents first. The default.
     #[default]
     Foreground,
-    /// They go when it has gone.
+    /// Deletes the dependents afterwards.
     Background,
-    /// They stay, without an owner.
+    /// Keeps the dependents, without an owner.
     Orphan,
 }
 
@@ -423,27 +428,27 @@ pub enum Propagation {
 pub struct DeleteRequest {
     /// API group, version and kind of the object.
     pub gvk: Gvk,
-    /// Namespace, empty for cluster-scoped objects.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// `metadata.name` of the object.
     pub name: String,
-    /// Only the object with this UID.
+    /// Expected UID of the object.
     pub uid: String,
-    /// Only this version of it; empty for any.
+    /// Expected version of the object; empty to accept any version.
     #[serde(default)]
     pub resource_version: String,
-    /// What happens to what it owns.
+    /// Handling of the object's dependents.
     pub propagation: Propagation,
-    /// Judge it without writing.
+    /// Validates without deleting.
     pub dry_run: bool,
-    /// On whose behalf, for the cluster's audit.
+    /// Operation that requested the deletion, for the cluster's audit log.
     pub operation: Option<OperationId>,
 }
 
 impl DeleteRequest {
-    /// Of an object as it was found: what it owns goes after it, on nobody's behalf.
+    /// Creates a request to delete an object in the version that was read, with background propagation and without an operation.
     #[must_use]
-    pub fn of(found: &Object) -> Self {
+    pub fn for_object(found: &Object) -> Self {
         Self {
             gvk: found.gvk(),
             namespace: found.namespace().to_owned(),
@@ -457,11 +462,11 @@ impl DeleteRequest {
     }
 }
 
-/// The answer to a delete.
+/// Result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deleted {
+pub enum DeleteResult {
     /// The object is gone.
     Gone,
-    /// Deletion has begun: finalizers or dependents keep the object for now.
+    /// Deletion has started, but finalizers or dependents still keep the object.
     Deleting,
 }

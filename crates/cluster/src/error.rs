@@ -1,76 +1,116 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Why a call to the cluster did not succeed.
+/// Error of a call to a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ClusterError {
-    /// What kind of failure it is; decisions read only this.
+    /// Category of the error. The engine's decisions depend only on this field.
     pub kind: ErrorKind,
-    /// The cluster's own words, as a user of kubectl would see them.
+    /// Message from the cluster, as kubectl would show it.
     pub message: String,
+    /// Details of a refusal, if the message could be parsed.
+    pub refusal: Option<Box<Refusal>>,
 }
 
-/// Kinds of failure, as far as the engine treats them differently.
+/// Details of a refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// Fields of an existing object that cannot be changed.
+    ImmutableFields(Vec<ImmutableField>),
+    /// Fields that server-side apply does not know, such as `.spec.template.spec.containers[name="a"].colour`.
+    UnknownFields(Vec<String>),
+    /// Several list items have the same key, so server-side apply cannot tell them apart.
+    DuplicateItems,
+}
+
+/// A field that cannot be changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImmutableField {
+    /// Path of the field, as in `spec.template`.
+    pub field: String,
+    /// Nested fields that can be changed, as in `spec.containers[*].image`.
+    pub mutable_subfields: Vec<String>,
+}
+
+/// Categories of errors that the engine treats differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// 404 for an object.
     NotFound,
-    /// 404 for a kind: the server does not serve it (yet).
+    /// 404 for a kind that the server does not serve (yet).
     UnknownKind,
-    /// 404 because the namespace is not there.
+    /// 404 because the namespace does not exist.
     NamespaceMissing,
-    /// 403 because the namespace is being deleted: nothing new is put there.
+    /// 403 because the namespace is being deleted and accepts no new objects.
     NamespaceTerminating,
-    /// 409 on create: an object of that name is there.
+    /// 409 on create: an object with that name exists.
     AlreadyExists,
-    /// 409: the object changed in between, or a UID precondition did not hold, or a field has another owner.
+    /// 409: the object has changed, a UID precondition failed, or a field has another owner.
     Conflict,
     /// 403.
     Forbidden,
     /// 401.
     Unauthorized,
-    /// 400 or 422: the object is not valid, or a field is immutable.
+    /// 400 or 422: the object is invalid, or a field is immutable.
     Invalid,
-    /// 422: what the object asks for, such as a node port, is allocated to another one, or still to one that has just gone.
-    Allocated,
+    /// 422: a requested resource, such as a node port, is still allocated to another or deleted object.
+    AlreadyAllocated,
     /// 410: the resource version is too old; list again.
     Gone,
-    /// 429, with the wait the server asks for.
+    /// 429, with the delay that the server requests.
     TooManyRequests {
         /// `Retry-After`.
         retry_after: Option<Duration>,
     },
     /// 500: the server failed; the write may or may not have happened.
     Server,
-    /// Something behind the server, such as an admission webhook, did not answer in time; the server itself does. The
-    /// write may or may not have happened.
-    Stalled,
-    /// No connection, or 502, 503: the cluster cannot be reached or is not ready. The write may or may not have
-    /// happened.
+    /// A dependency of the server, such as an admission webhook, timed out, although the server itself responds. The write may or
+    /// may not have happened.
+    DependencyTimeout,
+    /// Connection failure, 502 or 503: the cluster is unreachable or not ready. The write may or may not have happened.
     Unavailable,
-    /// No answer, or 504: the write may or may not have happened.
+    /// Timeout or 504: the write may or may not have happened.
     Timeout,
     /// Not supported by this cluster.
     Unsupported,
 }
 
 impl ErrorKind {
-    /// Whether the same call may succeed later without anything being changed by a person.
+    /// Returns true if the same call may succeed later without human intervention.
     pub fn is_transient(self) -> bool {
-        matches!(self, Self::Server | Self::Stalled | Self::Allocated) || self.is_outage()
+        matches!(self, Self::Server | Self::DependencyTimeout | Self::AlreadyAllocated) || self.is_outage()
     }
 
-    /// Whether the cluster takes nothing from us for now, whatever we ask. An operation waits for it to come back.
+    /// Returns true if the cluster currently rejects every call. An operation waits for the cluster to recover.
     pub fn is_outage(self) -> bool {
         matches!(self, Self::TooManyRequests { .. } | Self::Unavailable | Self::Timeout | Self::Unauthorized)
     }
 }
 
 impl ClusterError {
-    /// A failure with the cluster's words.
+    /// Creates an error with the cluster's message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), refusal: None }
+    }
+
+    /// Adds details of the refusal.
+    #[must_use]
+    pub fn with_refusal(self, refusal: Refusal) -> Self {
+        Self { refusal: Some(Box::new(refusal)), ..self }
+    }
+
+    /// Returns true if client-side apply may accept a write that server-side apply refused.
+    pub fn should_try_client_side_apply(&self) -> bool {
+        matches!(self.refusal.as_deref(), Some(Refusal::UnknownFields(_) | Refusal::DuplicateItems))
+    }
+
+    /// Returns the fields that cannot be changed.
+    pub fn immutable_fields(&self) -> &[ImmutableField] {
+        match self.refusal.as_deref() {
+            Some(Refusal::ImmutableFields(fields)) => fields,
+            _ => &[],
+        }
     }
 }
 

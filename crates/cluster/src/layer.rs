@@ -1,4 +1,4 @@
-//! What stands in front of a cluster and has a say in its calls: counts them, limits their time, keeps some back.
+//! Wrappers around a cluster that intercept its calls, for example to count, time out or block them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use async_trait::async_trait;
 use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 
 use crate::{
-    Applied, ApplyRequest, Cluster, ClusterError, Container, DeleteRequest, Deleted, ErrorKind, Listing,
-    LiveAnswer, LiveQuery, LogStream, LogsFrom, MissingRight, Right, Scope, Strain, WatchStream,
+    ApplyRequest, ApplyResult, Backpressure, Cluster, ClusterError, Container, DeleteRequest, DeleteResult,
+    ErrorKind, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight, Right, Scope, WatchStream,
 };
 
-/// A cluster in front of another. It says what is its own about calls, and is a [`Cluster`] by that.
+/// A cluster that wraps another cluster and intercepts its calls; every layer thereby implements [`Cluster`].
 ///
-/// A wrapper never implements [`Cluster`] itself: every method is forwarded here once, so a new one reaches the cluster
-/// behind whatever stands in front of it.
+/// A wrapper never implements [`Cluster`] itself. Every method is forwarded in one place, here, so a new method reaches the inner
+/// cluster through every wrapper.
 pub trait Layer: Send + Sync + 'static {
-    /// The cluster that calls go to when they have passed.
+    /// Returns the inner cluster.
     fn inner(&self) -> &dyn Cluster;
 
-    /// Carries out a call to the cluster behind, or does not: `answer` begins when it is first awaited.
-    fn around<T: Send>(
+    /// Runs a call to the inner cluster, or skips it. `answer` does not start until it is first awaited.
+    fn intercept<T: Send>(
         &self,
         call: Call,
         answer: impl Future<Output = Result<T, ClusterError>> + Send,
@@ -29,87 +29,89 @@ pub trait Layer: Send + Sync + 'static {
         answer
     }
 
-    /// As [`Cluster::discover`], for a layer that knows the answer itself.
+    /// Implements [`Cluster::discover`] for a layer that returns its own result.
     fn discover(&self) -> impl Future<Output = Result<Discovery, ClusterError>> + Send {
-        async { self.around(Call::read(Verb::Discover, ""), self.inner().discover()).await }
+        async { self.intercept(Call::read(Verb::Discover, ""), self.inner().discover()).await }
     }
 
-    /// As [`Cluster::get`], for a layer that knows the answer itself.
+    /// Implements [`Cluster::get`] for a layer that returns its own result.
     fn get(
         &self,
         gvk: &Gvk,
         namespace: &str,
         name: &str,
     ) -> impl Future<Output = Result<Option<Object>, ClusterError>> + Send {
-        async move { self.around(Call::read(Verb::Get, name), self.inner().get(gvk, namespace, name)).await }
+        async move { self.intercept(Call::read(Verb::Get, name), self.inner().get(gvk, namespace, name)).await }
     }
 
-    /// As [`Cluster::live`], for a layer that looks at the question.
-    fn live(&self, query: &LiveQuery) -> impl Future<Output = Result<LiveAnswer, ClusterError>> + Send {
-        async { self.around(Call::read(Verb::Live, ""), self.inner().live(query)).await }
+    /// Implements [`Cluster::list_live`] for a layer that depends on the query.
+    fn list_live(&self, query: &LiveQuery) -> impl Future<Output = Result<LiveResult, ClusterError>> + Send {
+        async { self.intercept(Call::read(Verb::ListLive, ""), self.inner().list_live(query)).await }
     }
 
-    /// As [`Cluster::missing_rights`], for a layer that knows of rights itself.
+    /// Implements [`Cluster::missing_rights`] for a layer with its own access control.
     fn missing_rights(
         &self,
         rights: &BTreeSet<Right>,
     ) -> impl Future<Output = Result<BTreeSet<MissingRight>, ClusterError>> + Send {
-        async { self.around(Call::read(Verb::MissingRights, ""), self.inner().missing_rights(rights)).await }
+        async {
+            self.intercept(Call::read(Verb::MissingRights, ""), self.inner().missing_rights(rights)).await
+        }
     }
 
-    /// As [`Cluster::watch`], for a layer that has a say in what is told.
+    /// Implements [`Cluster::watch`] for a layer that changes the events.
     fn watch(
         &self,
         scope: &Scope,
         resource_version: &str,
     ) -> impl Future<Output = Result<WatchStream, ClusterError>> + Send {
         let call = Call::read(Verb::Watch, &scope.gvk.kind);
-        async move { self.around(call, self.inner().watch(scope, resource_version)).await }
+        async move { self.intercept(call, self.inner().watch(scope, resource_version)).await }
     }
 
-    /// As [`Cluster::follow_logs`], for a layer that has a say in what is told.
+    /// Implements [`Cluster::follow_logs`] for a layer that changes the lines.
     fn follow_logs(
         &self,
         container: &Container,
-        from: LogsFrom,
+        from: LogStart,
     ) -> impl Future<Output = Result<LogStream, ClusterError>> + Send {
         let call = Call::read(Verb::FollowLogs, &container.pod);
-        async move { self.around(call, self.inner().follow_logs(container, from)).await }
+        async move { self.intercept(call, self.inner().follow_logs(container, from)).await }
     }
 
-    /// As [`Cluster::as_user`], for a layer that stands before others as well.
+    /// Implements [`Cluster::as_user`] for a layer that also wraps other identities.
     fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
-        let words = format!("nobody can act as {user} on this way to the cluster");
-        Err(ClusterError::new(ErrorKind::Unsupported, words))
+        let text = format!("this connection to the cluster cannot impersonate {user}");
+        Err(ClusterError::new(ErrorKind::Unsupported, text))
     }
 
-    /// As [`Cluster::strain`], for a layer that keeps calls waiting itself.
-    fn strain(&self) -> Option<Strain> {
-        self.inner().strain()
+    /// Implements [`Cluster::backpressure`] for a layer that delays calls itself.
+    fn backpressure(&self) -> Option<Backpressure> {
+        self.inner().backpressure()
     }
 }
 
-/// A call on its way to a cluster.
+/// A call to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Which method of [`Cluster`] it is.
+    /// Method of [`Cluster`].
     pub verb: Verb,
-    /// What it does to the cluster.
+    /// Effect on the cluster.
     pub effect: Effect,
-    /// The name of the object it is about; the kind where it is about many; else nothing.
+    /// Name of the object, or the kind if the call concerns several objects; otherwise empty.
     pub name: String,
-    /// The object that it writes, or tries to write.
+    /// Object that the call writes or tries to write.
     pub object: Option<ObjectKey>,
 }
 
-/// The methods of [`Cluster`] that call it.
+/// Methods of [`Cluster`] that call the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is called like the method")]
+#[expect(missing_docs, reason = "each variant is named after its method")]
 pub enum Verb {
     Discover,
     Get,
     List,
-    Live,
+    ListLive,
     MissingRights,
     Apply,
     Put,
@@ -118,18 +120,19 @@ pub enum Verb {
     RemoveFinalizer,
     Watch,
     Pods,
+    Events,
     Logs,
     FollowLogs,
 }
 
-/// What a call does to the cluster.
+/// Effect of a call on the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It looks, and changes nothing.
+    /// Only reads.
     Read,
-    /// It asks what a write would do.
+    /// Requests a dry run of a write.
     DryRun,
-    /// It may have changed something, however it is answered.
+    /// May have changed the cluster, regardless of the response.
     Write,
 }
 
@@ -151,7 +154,7 @@ impl<L: Layer> Cluster for L {
     }
 
     async fn version(&self) -> Result<Option<String>, ClusterError> {
-        self.around(Call::read(Verb::Discover, "version"), self.inner().version()).await
+        self.intercept(Call::read(Verb::Discover, "version"), self.inner().version()).await
     }
 
     async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
@@ -159,25 +162,25 @@ impl<L: Layer> Cluster for L {
     }
 
     async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError> {
-        self.around(Call::read(Verb::List, &scope.gvk.kind), self.inner().list(scope)).await
+        self.intercept(Call::read(Verb::List, &scope.gvk.kind), self.inner().list(scope)).await
     }
 
-    async fn live(&self, query: &LiveQuery) -> Result<LiveAnswer, ClusterError> {
-        Layer::live(self, query).await
+    async fn list_live(&self, query: &LiveQuery) -> Result<LiveResult, ClusterError> {
+        Layer::list_live(self, query).await
     }
 
     async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError> {
         Layer::missing_rights(self, rights).await
     }
 
-    async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
+    async fn apply(&self, request: ApplyRequest) -> Result<ApplyResult, ClusterError> {
         let call = Call::write(Verb::Apply, request.object.key(), request.dry_run);
-        self.around(call, self.inner().apply(request)).await
+        self.intercept(call, self.inner().apply(request)).await
     }
 
     async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
         let call = Call::write(Verb::Put, object.key(), false);
-        self.around(call, self.inner().put(object, operation)).await
+        self.intercept(call, self.inner().put(object, operation)).await
     }
 
     async fn put_status(
@@ -186,14 +189,14 @@ impl<L: Layer> Cluster for L {
         operation: Option<OperationId>,
     ) -> Result<Object, ClusterError> {
         let call = Call::write(Verb::PutStatus, object.key(), false);
-        self.around(call, self.inner().put_status(object, operation)).await
+        self.intercept(call, self.inner().put_status(object, operation)).await
     }
 
-    async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
+    async fn delete(&self, request: DeleteRequest) -> Result<DeleteResult, ClusterError> {
         let DeleteRequest { gvk, namespace, name, dry_run, .. } = &request;
         let key = ObjectKey::new(&gvk.group, &gvk.kind, namespace, name);
         let call = Call::write(Verb::Delete, key, *dry_run);
-        self.around(call, self.inner().delete(request)).await
+        self.intercept(call, self.inner().delete(request)).await
     }
 
     async fn remove_finalizer(
@@ -205,7 +208,7 @@ impl<L: Layer> Cluster for L {
         operation: Option<OperationId>,
     ) -> Result<(), ClusterError> {
         let call = Call::write(Verb::RemoveFinalizer, key.clone(), false);
-        self.around(call, self.inner().remove_finalizer(key, gvk, uid, finalizer, operation)).await
+        self.intercept(call, self.inner().remove_finalizer(key, gvk, uid, finalizer, operation)).await
     }
 
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
@@ -213,7 +216,11 @@ impl<L: Layer> Cluster for L {
     }
 
     async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError> {
-        self.around(Call::read(Verb::Pods, owner.name()), self.inner().pods(owner)).await
+        self.intercept(Call::read(Verb::Pods, owner.name()), self.inner().pods(owner)).await
+    }
+
+    async fn events(&self, object: &Object) -> Result<Vec<Object>, ClusterError> {
+        self.intercept(Call::read(Verb::Events, object.name()), self.inner().events(object)).await
     }
 
     async fn logs(
@@ -224,10 +231,10 @@ impl<L: Layer> Cluster for L {
         limit_bytes: usize,
     ) -> Result<String, ClusterError> {
         let answer = self.inner().logs(namespace, pod, container, limit_bytes);
-        self.around(Call::read(Verb::Logs, pod), answer).await
+        self.intercept(Call::read(Verb::Logs, pod), answer).await
     }
 
-    async fn follow_logs(&self, container: &Container, from: LogsFrom) -> Result<LogStream, ClusterError> {
+    async fn follow_logs(&self, container: &Container, from: LogStart) -> Result<LogStream, ClusterError> {
         Layer::follow_logs(self, container, from).await
     }
 
@@ -235,7 +242,7 @@ impl<L: Layer> Cluster for L {
         Layer::as_user(self, user)
     }
 
-    fn strain(&self) -> Option<Strain> {
-        Layer::strain(self)
+    fn backpressure(&self) -> Option<Backpressure> {
+        Layer::backpressure(self)
     }
 }

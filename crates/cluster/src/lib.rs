@@ -1,19 +1,21 @@
-//! What the engine asks of a cluster ([`Cluster`]), and a simulated Kubernetes that answers ([`sim::SimCluster`]).
+//! The interface of a cluster ([`Cluster`]) and a simulated Kubernetes that implements it ([`sim::SimCluster`]).
 
 mod api;
 mod error;
-mod follow;
 mod layer;
+mod log_line;
 mod logs;
+mod watcher;
 
 pub mod sim;
 
 pub use api::{
-    Applied, ApplyRequest, Cluster, DeleteRequest, Deleted, Detail, Listing, LiveAnswer, LiveQuery,
-    MissingRight, Propagation, Reach, Right, Scope, Strain, Unsearched, WatchEvent, WatchStream, WriteMode,
-    writer,
+    ApplyRequest, ApplyResult, Backpressure, Cluster, DeleteRequest, DeleteResult, Detail, IncompleteSearch,
+    Listing, LiveQuery, LiveResult, MissingRight, Propagation, Right, Scope, SearchScope, WatchEvent,
+    WatchStream, WriteMode, field_manager,
 };
-pub use error::{ClusterError, ErrorKind};
-pub use follow::{Followed, Pauses, Reached, follow};
+pub use error::{ClusterError, ErrorKind, ImmutableField, Refusal};
 pub use layer::{Call, Effect, Layer, Verb};
-pub use logs::{Container, LogLine, LogStream, LogTime, LogsFrom, follow_container, has_begun};
+pub use log_line::{Container, LogLine, LogStart, LogStream, LogTime};
+pub use logs::{follow_container, has_started};
+pub use watcher::{ScopeChange, WatchBackoff, WatchProgress, list_and_watch};

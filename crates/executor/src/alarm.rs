@@ -1,4 +1,4 @@
-//! The alarm of a machine at work.
+//! Timer of a running machine.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use tokio::task::AbortHandle;
 
 use crate::inbox::{Arrival, Inbox};
 
-/// Rings in an inbox, once, at the time it was set to last. Dropped, it never rings.
+/// Sends a message to an inbox once, at the time that was last set. Dropping it cancels the timer.
 #[derive(Default)]
 pub(crate) struct Alarm(Option<AbortHandle>);
 
 impl Alarm {
-    /// Rings after so long, or not at all, instead of any time it was to ring before.
+    /// Sends the message after this time, or never. Replaces the previous setting.
     pub fn set<M: Machine, N: Send + 'static>(&mut self, after: Option<Duration>, inbox: &Inbox<M, N>) {
         let inbox = inbox.clone();
         *self = Self(after.map(|wait| {

@@ -3,32 +3,33 @@ use std::time::{Duration, Instant};
 
 use tidegate_model::Timestamp;
 
-/// Where the engine reads the time. The machine below never does.
+/// The engine's source of time. The state machines never read a clock.
 pub trait Clock: Send + Sync + 'static {
-    /// The present moment, by whatever clock the engine was given.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The clock of this process: the time of day when it was first read, and from then on the time that passes. A step of
-/// the machine's clock neither brings a deadline near nor takes it away.
+/// The process clock: the wall-clock time at the first read, advanced by a monotonic clock. Changes to the wall clock
+/// don't move deadlines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-/// A moment by both of the clocks of the machine.
+/// A point in time on both clocks.
 #[derive(Clone, Copy)]
-struct Moment {
+struct ClockReading {
     time: Timestamp,
-    passed: Instant,
+    instant: Instant,
 }
 
-/// What [`SystemClock`] goes by; all of a process are one.
-static BEGAN: RwLock<Option<Moment>> = RwLock::new(None);
+/// Start of [`SystemClock`], shared by the whole process.
+static BEGAN: RwLock<Option<ClockReading>> = RwLock::new(None);
 
 impl SystemClock {
-    /// Sets the clock of this process, which goes on from there. For whoever knows what time it is by the clock that
-    /// earlier processes went by.
+    /// Sets the process clock, which continues from `time`. For callers that know the time according to the clocks of
+    /// earlier processes.
     pub fn set(time: Timestamp) {
-        *BEGAN.write().unwrap_or_else(PoisonError::into_inner) = Some(Moment { time, passed: passed() });
+        *BEGAN.write().unwrap_or_else(PoisonError::into_inner) =
+            Some(ClockReading { time, instant: runtime_now() });
     }
 }
 
@@ -37,42 +38,42 @@ impl Clock for SystemClock {
         let began = *BEGAN.read().unwrap_or_else(PoisonError::into_inner);
         let began = began.unwrap_or_else(|| {
             let mut began = BEGAN.write().unwrap_or_else(PoisonError::into_inner);
-            *began.get_or_insert_with(|| Moment { time: time_of_day(), passed: passed() })
+            *began.get_or_insert_with(|| ClockReading { time: time_of_day(), instant: runtime_now() })
         });
-        began.time + passed().saturating_duration_since(began.passed)
+        began.time + runtime_now().saturating_duration_since(began.instant)
     }
 }
 
-/// The time by the clock on the wall, which somebody may set.
+/// Returns the wall-clock time, which users can change.
 fn time_of_day() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// The time that passes, as the runtime measures it: in tests it may be virtual.
-fn passed() -> Instant {
+/// Returns the monotonic time of the runtime; tests can make it virtual.
+fn runtime_now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// The time that passes, whatever a runtime says.
-fn awake() -> Instant {
+/// Returns the real monotonic time, even if the runtime's time is virtual.
+fn real_now() -> Instant {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that measures time")]
     Instant::now()
 }
 
-/// How long a machine has been running, which no step of its clock changes. What two processes read can be compared as
-/// long as the machine was not started again in between.
+/// Uptime of a machine, which doesn't depend on its clock. Values of two processes are comparable as long as the
+/// machine wasn't rebooted in the meantime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uptime {
-    /// Which start of which machine.
+    /// Identity of the boot.
     pub boot: String,
-    /// The time since then.
+    /// Time since the boot.
     pub since: Duration,
 }
 
 impl Uptime {
-    /// That of this machine; `None` where the system does not tell.
+    /// Returns the uptime of this machine. `None` if the system doesn't report it.
     pub fn now() -> Option<Self> {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
@@ -81,22 +82,22 @@ impl Uptime {
     }
 }
 
-/// How long this machine has slept since somebody first asked. Clocks that only go forward stand still meanwhile; zero
-/// where the system does not tell.
-pub(crate) fn slept() -> Duration {
+/// Returns the time that this machine has been suspended since the first call. Monotonic clocks stop during a
+/// suspension. Zero if the system doesn't report it.
+pub(crate) fn suspended_time() -> Duration {
     static BEGAN: OnceLock<Option<(Uptime, Instant)>> = OnceLock::new();
-    let began = BEGAN.get_or_init(|| Some((Uptime::now()?, awake())));
+    let began = BEGAN.get_or_init(|| Some((Uptime::now()?, real_now())));
     let Some(((uptime, since), now)) =
         began.as_ref().map(|(uptime, since)| (uptime, since)).zip(Uptime::now())
     else {
         return Duration::ZERO;
     };
-    let awake = awake().saturating_duration_since(*since);
+    let awake = real_now().saturating_duration_since(*since);
     now.since.saturating_sub(uptime.since).saturating_sub(awake)
 }
 
-/// The clock of the tokio runtime, starting at a given time. In tests it is virtual: it stands still while anything
-/// is at work and jumps to the next timer.
+/// Clock of the tokio runtime, starting at a given time. In tests it is virtual: it stands still while tasks are
+/// running and jumps to the next timer.
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeClock {
     start: Timestamp,
@@ -104,7 +105,7 @@ pub struct RuntimeClock {
 }
 
 impl RuntimeClock {
-    /// A clock that shows `start` now.
+    /// Creates a clock that shows `start` now.
     pub fn starting_at(start: Timestamp) -> Self {
         Self { start, origin: tokio::time::Instant::now() }
     }

@@ -1,5 +1,5 @@
-//! The way to a cluster. Calls go straight to it, as many at once as it may take; watches go through its actor, which
-//! shares them among the operations.
+//! Connections to clusters. Calls go directly to the cluster, with limited concurrency. Watches go through the
+//! cluster's actor, which shares them among operations.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,31 +11,31 @@ use tidegate_model::Destination;
 use tokio::sync::{Semaphore, watch};
 
 use crate::actors::cluster::ClusterMessage;
-use crate::limits::Limited;
+use crate::call_timeouts::ClusterWithTimeouts;
 use crate::log::LogFailure;
-use crate::permits::Scopes;
+use crate::policy_check::ScopeCache;
 
-/// Work with a cluster; it reports its end by itself.
+/// Work on a cluster. The job reports its own completion.
 pub(crate) type Job = Box<dyn FnOnce(Arc<dyn Cluster>) -> BoxFuture<'static, ()> + Send>;
 
-/// The way to one cluster, for as long as the engine runs; its actor may change meanwhile.
+/// Handle to one cluster. It lives as long as the engine, even if its actor is replaced.
 pub(crate) struct ClusterHandle {
-    /// To be asked how it is while calls wait for it.
+    /// Connection for status queries that don't wait for a permit.
     connection: Arc<dyn Cluster>,
-    /// The same, with limits of time.
-    limited: Arc<dyn Cluster>,
-    /// Bounds the work that is on its way at once, whoever it is for.
+    /// The same connection with timeouts.
+    connection_with_timeouts: Arc<dyn Cluster>,
+    /// Limits the concurrent work of all operations.
     permits: Arc<Semaphore>,
     log_failure: LogFailure,
-    scopes: Arc<Scopes>,
-    /// `None` while the actor is being started again.
+    scopes: Arc<ScopeCache>,
+    /// `None` while the actor restarts.
     actor: watch::Sender<Option<ActorRef<ClusterMessage>>>,
 }
 
 impl ClusterHandle {
     pub fn new(cluster: Arc<dyn Cluster>, in_flight: usize, log_failure: LogFailure) -> Arc<Self> {
         Arc::new(Self {
-            limited: Arc::new(Limited(Arc::clone(&cluster))),
+            connection_with_timeouts: Arc::new(ClusterWithTimeouts(Arc::clone(&cluster))),
             connection: cluster,
             permits: Arc::new(Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS))),
             log_failure,
@@ -44,41 +44,42 @@ impl ClusterHandle {
         })
     }
 
-    /// The cluster, to be asked how it is. Nothing is called on it.
+    /// Returns the connection for status queries. It must not be used to call the cluster.
     pub fn connection(&self) -> &dyn Cluster {
         self.connection.as_ref()
     }
 
-    /// The cluster for those whose calls do not wait for their turn: a claim must be renewed however much there is to do.
-    pub fn at_once(&self) -> Arc<dyn Cluster> {
-        Arc::clone(&self.limited)
+    /// Returns the cluster for calls that skip the queue, because a claim must be renewed under any load.
+    pub fn priority_connection(&self) -> Arc<dyn Cluster> {
+        Arc::clone(&self.connection_with_timeouts)
     }
 
-    /// Which kinds live in namespaces, as far as that was asked.
-    pub fn scopes(&self) -> Arc<Scopes> {
+    /// Returns the known scopes of kinds.
+    pub fn scopes(&self) -> Arc<ScopeCache> {
         Arc::clone(&self.scopes)
     }
 
-    /// What bounds the work on its way.
+    /// Returns the limit of concurrent work.
     pub fn permits(&self) -> Arc<Semaphore> {
         Arc::clone(&self.permits)
     }
 
-    /// Does this as soon as there is room, for as long as the actor that wants it is there.
+    /// Runs a job as soon as the limit allows, provided that the actor that requested it is still alive.
     pub fn run(&self, job: Job, mut alive: watch::Receiver<()>) {
-        let (permits, cluster) = (Arc::clone(&self.permits), Arc::clone(&self.limited));
+        let (permits, cluster) = (Arc::clone(&self.permits), Arc::clone(&self.connection_with_timeouts));
         let log_failure = Arc::clone(&self.log_failure);
         tokio::spawn(async move {
             let work = async {
-                // The semaphore is never closed; were it, the job would be dropped and its guard would say so.
+                // The semaphore is never closed. If it were, the job would be dropped and its guard would report the
+                // failure.
                 if let Ok(_permit) = permits.acquire_owned().await
                     && log_failure.get().is_none()
                 {
                     job(cluster).await;
                 }
             };
-            // A call of an actor that has failed must not reach the cluster after the next actor has made it again:
-            // a hook that has ended and was deleted would be created once more.
+            // A call by a failed actor must not reach the cluster after the next actor has repeated it: a hook that had
+            // finished and was deleted would be created a second time.
             tokio::select! {
                 biased;
                 _ = alive.changed() => {}
@@ -87,19 +88,20 @@ impl ClusterHandle {
         });
     }
 
-    /// Tells the actor. While there is none the message is lost: whoever needs a watch is told when there is one again.
-    pub fn tell(&self, message: ClusterMessage) {
+    /// Sends a message to the actor. While the actor is restarting, the message is lost; subscribers are notified when
+    /// the actor is back.
+    pub fn send(&self, message: ClusterMessage) {
         if let Some(actor) = self.actor.borrow().as_ref() {
             let _ = actor.send_message(message);
         }
     }
 
-    /// From now on this actor has the watches.
+    /// Sets the actor that owns the watches.
     pub fn set_actor(&self, actor: Option<ActorRef<ClusterMessage>>) {
         self.actor.send_replace(actor);
     }
 
-    /// No watch is needed any more.
+    /// Stops the actor.
     pub fn stop(&self) {
         if let Some(actor) = self.actor.send_replace(None) {
             actor.stop(None);
@@ -107,7 +109,7 @@ impl ClusterHandle {
     }
 }
 
-/// The clusters of an engine. More may come while it runs.
+/// Clusters of an engine. Clusters can be added while the engine is running.
 pub(crate) struct Clusters(RwLock<BTreeMap<Destination, Arc<ClusterHandle>>>);
 
 impl Clusters {
@@ -115,19 +117,19 @@ impl Clusters {
         Self(RwLock::new(clusters.into_iter().collect()))
     }
 
-    /// The way to a cluster.
+    /// Returns the handle of a cluster.
     pub fn get(&self, destination: &Destination) -> Option<Arc<ClusterHandle>> {
-        // Every change under the lock is a single one, so a panic leaves nothing half done.
+        // Every change under the lock is a single operation, so a panic leaves no partial state.
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(destination).map(Arc::clone)
     }
 
-    /// Each cluster there is a way to, in order of destinations.
+    /// Returns all clusters, ordered by destination.
     pub fn all(&self) -> Vec<(Destination, Arc<ClusterHandle>)> {
         let clusters = self.0.read().unwrap_or_else(PoisonError::into_inner);
         clusters.iter().map(|(destination, cluster)| (destination.clone(), Arc::clone(cluster))).collect()
     }
 
-    /// Adds the way to a cluster, in place of an earlier one of the same destination.
+    /// Adds a cluster. Replaces an existing cluster that has the same destination.
     pub fn add(&self, destination: Destination, cluster: Arc<ClusterHandle>) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(destination, cluster);
     }

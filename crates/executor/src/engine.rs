@@ -1,8 +1,8 @@
-//! The engine: everything another program needs to run operations.
+//! The engine: the API for programs that run operations.
 
 mod builder;
-mod people;
-mod reading;
+mod queries;
+mod user_requests;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,46 +12,46 @@ use ractor::{ActorRef, ActorStatus, RpcReplyPort};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{OperationView, Verdict};
-use tidegate_model::{Destination, IfTaken, OperationId, SyncRequest};
+use tidegate_model::{ClaimConflictPolicy, Destination, OperationId, SyncRequest};
 use tidegate_oplog::LogError;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 pub use self::builder::EngineBuilder;
 use crate::actors::operation::Report;
-use crate::actors::supervisor::{Submit, SupervisorMessage};
-use crate::durations::Counted;
+use crate::actors::supervisor::{Submission, SupervisorMessage};
+use crate::duration_histogram::HistogramSnapshot;
 use crate::effects::{ExtensionNames, Targets};
+use crate::engine_context::EngineContext;
 use crate::error::EngineError;
-use crate::gates::{GateDefinitions, StepQuestion, ask_about_step};
+use crate::gates::{GateDefinitions, StepGateRequest, evaluate_step_gate};
 use crate::ids::Ids;
-use crate::log::{Log, NotKept, blocking, keep};
-use crate::manifests::HandedOver;
-use crate::permits::Permits;
-use crate::shared::Shared;
+use crate::log::{Log, StoreError, run_blocking, store_json};
+use crate::manifests::SubmittedManifests;
+use crate::policy_check::PolicyCheck;
 
-/// How many calls to one cluster may be on their way at once, unless the builder says otherwise.
-pub const IN_FLIGHT: usize = 32;
-/// How long an orderly shutdown waits for calls on their way. What is not recorded by then is found again on resume.
-const SHUTDOWN_WITHIN: Duration = Duration::from_secs(10);
+/// Default for the maximum number of concurrent calls to one cluster.
+pub const DEFAULT_IN_FLIGHT: usize = 32;
+/// Maximum time that an orderly shutdown waits for calls in flight. A later resume finds unrecorded results again.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs operations. Cheap to clone; all clones are one engine.
+/// Runs operations. Cheap to clone; all clones share one engine.
 #[derive(Clone)]
 pub struct Engine {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<EngineContext>,
     pub(crate) supervisor: ActorRef<SupervisorMessage>,
-    /// Those who pass events on to notifiers.
-    notifying: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    /// Tasks that forward events to notifiers.
+    notifier_tasks: Arc<Mutex<Vec<JoinHandle<()>>>>,
     ids: Arc<Ids>,
 }
 
 impl Engine {
-    /// Begins to put an engine together around a log.
+    /// Returns a builder of an engine for a log.
     pub fn builder(log: Log) -> EngineBuilder {
         EngineBuilder::new(log)
     }
 
-    async fn ask<T: Send + 'static>(
+    async fn call_supervisor<T: Send + 'static>(
         &self,
         message: impl FnOnce(RpcReplyPort<Result<T, EngineError>>) -> SupervisorMessage,
     ) -> Result<T, EngineError> {
@@ -60,57 +60,58 @@ impl Engine {
         receive.await.map_err(|_| EngineError::Stopped)?
     }
 
-    /// Begins an operation. When this returns, it is on its way to the log; [`Engine::wait`] tells how it ended. It is
-    /// refused while another operation of its application is not over.
+    /// Starts an operation. When this returns, the operation's first records are in flight to the log. [`Engine::wait`]
+    /// returns its result. The operation is rejected while the application has another open operation.
     pub async fn submit(&self, request: SyncRequest, targets: Targets) -> Result<OperationId, EngineError> {
-        self.submit_when(request, targets, IfTaken::Refuse).await
+        self.submit_with_policy(request, targets, ClaimConflictPolicy::Refuse).await
     }
 
-    /// As [`Engine::submit`], and says what happens while another operation of the application is not over: with
-    /// [`IfTaken::Queue`] this one begins when that one and all that were queued before are over, with
-    /// [`IfTaken::Supersede`] that one is ended first, with a record of who wanted it, and this one is next.
+    /// Like [`Engine::submit`], but with a policy for the case that the application has another open operation. With
+    /// [`ClaimConflictPolicy::Queue`], the new operation starts when the open operation and all queued operations have
+    /// finished. With [`ClaimConflictPolicy::Supersede`], the open operation is ended first, with a record of the
+    /// requester, and the new operation is next.
     ///
-    /// Returns when the operation has begun, which may take as long as the other one does; until then nothing of it is
-    /// recorded, and dropping the future takes it out of the queue. The other one is gone on with if it only lies in the
-    /// log; if that is not possible, this one is refused.
-    pub async fn submit_when(
+    /// Returns when the operation has started, which can take as long as the other operation. Until then the new
+    /// operation isn't recorded, and dropping the future removes it from the queue. If the other operation is only in
+    /// the log, it is resumed. If that isn't possible, the new operation is rejected.
+    pub async fn submit_with_policy(
         &self,
         request: SyncRequest,
         targets: Targets,
-        if_open: IfTaken,
+        if_open: ClaimConflictPolicy,
     ) -> Result<OperationId, EngineError> {
         let operation = self.next_id().await?;
-        self.begin(operation, request, targets, if_open).await?;
+        self.start_operation(operation, request, targets, if_open).await?;
         Ok(operation)
     }
 
-    /// Sees to it that an operation with this id exists, and is at work unless it is over. May be asked for any number of
-    /// times; what is asked first counts. For whoever records the id before anything else.
+    /// Ensures that an operation with this id exists, and that it is running unless it has finished. Idempotent: only
+    /// the first call counts. For callers that record the id before any other step.
     pub async fn ensure(
         &self,
         operation: OperationId,
         request: SyncRequest,
         targets: Targets,
     ) -> Result<(), EngineError> {
-        self.ensure_when(operation, request, targets, IfTaken::Refuse).await
+        self.ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Refuse).await
     }
 
-    /// As [`Engine::ensure`], and says what happens while another operation of the application is not over, as
-    /// [`Engine::submit_when`] does.
-    pub async fn ensure_when(
+    /// Like [`Engine::ensure`], but with a policy for the case that the application has another open operation, as in
+    /// [`Engine::submit_with_policy`].
+    pub async fn ensure_with_policy(
         &self,
         operation: OperationId,
         request: SyncRequest,
         targets: Targets,
-        if_open: IfTaken,
+        if_open: ClaimConflictPolicy,
     ) -> Result<(), EngineError> {
         match self.resume(operation).await {
-            Err(EngineError::Unknown { .. }) => {
-                match self.begin(operation, request, targets, if_open).await {
-                    // It was asked for twice at once.
+            Err(EngineError::UnknownOperation { .. }) => {
+                match self.start_operation(operation, request, targets, if_open).await {
+                    // There were two concurrent calls for the same operation.
                     Err(EngineError::Busy { open, .. }) if open == operation => Ok(()),
                     Err(EngineError::AlreadyFinished { .. }) => Ok(()),
-                    begun => begun,
+                    started => started,
                 }
             }
             Err(EngineError::AlreadyFinished { .. }) => Ok(()),
@@ -118,8 +119,8 @@ impl Engine {
         }
     }
 
-    /// Why nothing is done any more: the log takes nothing, or the engine has ended, be it by a fault of its own. `None` while
-    /// all is well. Operations can be resumed by the next engine.
+    /// Returns the reason why the engine no longer works: the log rejects all records, or the engine has stopped,
+    /// possibly because of a bug. `None` while the engine works. The next engine can resume the operations.
     pub fn failure(&self) -> Option<EngineError> {
         if let Some(reason) = self.shared.log_failure.get().cloned() {
             return Some(EngineError::LogFailed { reason });
@@ -128,150 +129,150 @@ impl Engine {
         over.contains(&self.supervisor.get_status()).then_some(EngineError::Stopped)
     }
 
-    /// How long making groups of records durable took.
-    pub fn log_flushes(&self) -> Counted {
-        self.shared.log_actor.measures.flushes.counted()
+    /// Returns the histogram of the time to make groups of records durable.
+    pub fn log_flushes(&self) -> HistogramSnapshot {
+        self.shared.log_actor.metrics.flushes.snapshot()
     }
 
-    /// How many batches of records wait to be durable.
+    /// Returns the number of record batches that aren't durable yet.
     pub fn log_queue(&self) -> u64 {
-        self.shared.log_actor.measures.waiting.load(Ordering::Relaxed)
+        self.shared.log_actor.metrics.pending_batches.load(Ordering::Relaxed)
     }
 
-    /// An id for [`Engine::ensure`], after those of all operations there are.
+    /// Returns an id for [`Engine::ensure`] that sorts after all existing operations.
     pub async fn next_id(&self) -> Result<OperationId, EngineError> {
         Ok(self.ids.next(&self.shared.log, self.shared.clock.now()).await?)
     }
 
-    /// Looks whether the log is still where it was opened. Where it is not, the engine has failed as by a write that came to
-    /// nothing ([`Engine::failure`]), before anything is decided that could not be recorded.
+    /// Checks that the log is still at the path where it was opened. If it isn't, the engine fails as it does after a
+    /// failed write ([`Engine::failure`]), before it makes any decision that it couldn't record.
     ///
     /// # Errors
     ///
-    /// The log was moved, removed or replaced.
-    pub async fn look_at_log(&self) -> Result<(), EngineError> {
-        match blocking(&self.shared.log, |log| log.look()).await {
-            Err(error @ LogError::Moved { .. }) => Err(self.log_failed(error.to_string())),
-            // Whatever else there is, a write tells.
+    /// Returns an error if the log was moved, removed or replaced.
+    pub async fn check_log(&self) -> Result<(), EngineError> {
+        match run_blocking(&self.shared.log, |log| log.check_location()).await {
+            Err(error @ LogError::Moved { .. }) => Err(self.fail_log(error.to_string())),
+            // The next write reports other errors.
             Ok(()) | Err(_) => Ok(()),
         }
     }
 
-    /// The log takes nothing any more, and everybody hears of it.
-    fn log_failed(&self, reason: String) -> EngineError {
+    /// Marks the log as failed and notifies all waiting callers.
+    fn fail_log(&self, reason: String) -> EngineError {
         let reason = self.shared.log_failure.get_or_init(|| reason).clone();
         let report = Report::LogFailed { reason: reason.clone() };
         let _ = self.supervisor.send_message(SupervisorMessage::Report(report));
         EngineError::LogFailed { reason }
     }
 
-    async fn begin(
+    async fn start_operation(
         &self,
         operation: OperationId,
         request: SyncRequest,
         targets: Targets,
-        if_open: IfTaken,
+        if_open: ClaimConflictPolicy,
     ) -> Result<(), EngineError> {
-        let digest = match keep(&self.shared.log, &self.shared.log_failure, &targets).await {
+        let digest = match store_json(&self.shared.log, &self.shared.log_failure, &targets).await {
             Ok(digest) => digest,
-            Err(NotKept::Final(reason)) => return Err(self.log_failed(reason)),
+            Err(StoreError::Final(reason)) => return Err(self.fail_log(reason)),
             Err(refused) => return Err(refused.into()),
         };
-        let plan = targets.pinned.as_ref().map(|pinned| Box::new(pinned.taken()));
+        let plan = targets.pinned.as_ref().map(|pinned| Box::new(pinned.to_reference()));
         let manifests = match if_open {
-            IfTaken::Refuse => Targets::default(),
-            IfTaken::Queue | IfTaken::Supersede => targets.clone(),
+            ClaimConflictPolicy::Refuse => Targets::default(),
+            ClaimConflictPolicy::Queue | ClaimConflictPolicy::Supersede => targets.clone(),
         };
-        let place = Arc::clone(&self.shared.handed_over).try_acquire_owned().ok();
-        let handed_over = place.map(|place| Box::new(HandedOver { targets, place }));
+        let place = Arc::clone(&self.shared.submission_permits).try_acquire_owned().ok();
+        let submitted = place.map(|permit| Box::new(SubmittedManifests { targets, permit }));
         let request = Box::new(request);
         let submit = |reply| {
-            SupervisorMessage::Submit(Submit {
+            SupervisorMessage::Submit(Submission {
                 operation,
                 request,
                 targets: digest,
                 plan,
-                handed_over,
+                submitted,
                 if_open,
                 manifests: Box::new(manifests),
                 reply,
             })
         };
-        self.ask(submit).await
+        self.call_supervisor(submit).await
     }
 
-    /// Goes on with an operation that is not over. One that is at work already goes on undisturbed.
+    /// Resumes an open operation. Has no effect on one that is already running.
     pub async fn resume(&self, operation: OperationId) -> Result<(), EngineError> {
-        self.ask(|reply| SupervisorMessage::Resume { operation, reply }).await
+        self.call_supervisor(|reply| SupervisorMessage::Resume { operation, reply }).await
     }
 
-    /// Waits until an operation at work is over. One that is over already is answered at once; from the log, if that was
-    /// long ago.
+    /// Waits until a running operation has finished. Returns immediately if it has finished already. Old results are
+    /// read from the log.
     pub async fn wait(&self, operation: OperationId) -> Result<OperationView, EngineError> {
-        match self.ask(|reply| SupervisorMessage::Wait { operation, reply }).await {
+        match self.call_supervisor(|reply| SupervisorMessage::Wait { operation, reply }).await {
             Err(EngineError::NotRunning { .. }) => {
-                let (view, _) = self.read(operation).await?;
+                let (view, _) = self.read_from_log(operation).await?;
                 if view.finished_at.is_some() { Ok(view) } else { Err(EngineError::NotRunning { operation }) }
             }
             answer => answer,
         }
     }
 
-    /// Lets operations work on another cluster from now on. Those it has a way to already keep that one:
-    /// [`EngineError::ClusterKnown`].
+    /// Adds a cluster. Known destinations keep their connection; see [`EngineError::DuplicateCluster`].
     pub async fn add_cluster(
         &self,
         destination: Destination,
         cluster: Arc<dyn Cluster>,
     ) -> Result<(), EngineError> {
-        self.ask(|reply| SupervisorMessage::AddCluster { destination, cluster, reply }).await
+        self.call_supervisor(|reply| SupervisorMessage::AddCluster { destination, cluster, reply }).await
     }
 
-    /// Judges health by other rules from now on. Operations at work take the new ones too: what they wait for is looked at
-    /// and judged anew.
+    /// Changes the health rules. Running operations also use the new rules: the objects that they are waiting for are
+    /// read and evaluated again.
     pub async fn set_health_rules(&self, rules: HealthRules) -> Result<(), EngineError> {
-        self.ask(|reply| SupervisorMessage::JudgeBy { rules, reply }).await
+        self.call_supervisor(|reply| SupervisorMessage::SetHealthRules { rules, reply }).await
     }
 
-    /// From now on asks what an operation that was begun for a project may write, before each of its writes. What is asked
-    /// first counts. An engine that has nobody to ask writes nothing for projects that forbid anything.
-    pub fn set_permits(&self, permits: Arc<dyn Permits>) {
-        let _ = self.shared.permits.set(permits);
+    /// Sets the check of project policies, which runs before each write of an operation with a project. Only the first
+    /// call counts. Without this check, the engine never writes for projects with restrictions.
+    pub fn set_policy_check(&self, permits: Arc<dyn PolicyCheck>) {
+        let _ = self.shared.policy_check.set(permits);
     }
 
-    /// The names of the extensions that are registered.
+    /// Returns the names of the registered extensions.
     pub fn extension_names(&self) -> ExtensionNames {
         self.shared.extensions.names()
     }
 
-    /// Asks a gate about a step of a progressive sync, as waves ask it: by what names stand for, or the actor that is registered
-    /// by the name. What it answers is told, now and later, for as long as this is polled; it ends where nothing more will
-    /// come. A gate that nobody knows is closed, and says so.
-    pub async fn ask_gate(
+    /// Evaluates a gate for a step of a progressive sync in the same way as for waves: with the gate definitions, or
+    /// with the actor registered under the name. Reports all answers for as long as this is polled. Returns when no
+    /// more answers can follow. An unknown gate is closed, with that reason.
+    pub async fn evaluate_gate(
         &self,
-        question: &StepQuestion,
+        question: &StepGateRequest,
         definitions: &GateDefinitions,
         tell: impl Fn(Verdict),
     ) {
-        ask_about_step(&self.shared, question, definitions, tell).await;
+        evaluate_step_gate(&self.shared, question, definitions, tell).await;
     }
 
-    /// Stops in order: no new command is begun, what is on its way is recorded. Everything can be resumed.
+    /// Stops in order: starts no more commands and records the commands in flight. All open operations can be resumed.
     pub async fn shutdown(&self) {
-        // First: what operations tell while they are stopped is no news for a machine.
+        // Machines stop first, because they must not receive notifications from operations that are being stopped.
         self.shared.machines.shut_down().await;
-        let stopping = self.ask(|reply| SupervisorMessage::Shutdown { reply });
-        if tokio::time::timeout(SHUTDOWN_WITHIN, stopping).await.is_err() {
-            tracing::warn!("calls to the cluster did not end in time; they are looked at again on resume");
+        let stopping = self.call_supervisor(|reply| SupervisorMessage::Shutdown { reply });
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, stopping).await.is_err() {
+            tracing::warn!("calls to the cluster did not end in time; they are checked again on resume");
         }
-        // Every actor ends with it.
+        // All actors end with the supervisor.
         let _ = self.supervisor.stop_and_wait(None, None).await;
-        self.shared.announcer.close();
-        let notifying = std::mem::take(&mut *self.notifying.lock().unwrap_or_else(PoisonError::into_inner));
+        self.shared.broadcaster.close();
+        let notifying =
+            std::mem::take(&mut *self.notifier_tasks.lock().unwrap_or_else(PoisonError::into_inner));
         for passing_on in notifying {
-            // They hear everything that was told, unless the log hangs.
+            // Notifiers receive all emitted events, unless the log hangs.
             let abort = passing_on.abort_handle();
-            if tokio::time::timeout(SHUTDOWN_WITHIN, passing_on).await.is_err() {
+            if tokio::time::timeout(SHUTDOWN_TIMEOUT, passing_on).await.is_err() {
                 abort.abort();
             }
         }

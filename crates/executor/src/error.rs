@@ -1,110 +1,111 @@
-//! Why the engine could not do what was asked.
+//! Errors of the engine.
 
-use tidegate_lifecycle::Illegal;
+use tidegate_lifecycle::IllegalEvent;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::LogError;
 
-/// Why the engine could not do what was asked.
+/// An error of the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The application has an open operation.
     #[error(
-        "application {application} has an operation that is not over: {open}; resume it with `tidegate resume {open}` or end it with `tidegate ops terminate {open}`"
+        "application {application} has an unfinished operation: {open}; resume it with `tidegate resume {open}` or end it with `tidegate ops \
+         terminate {open}`"
     )]
     Busy {
         /// Name of the application.
         application: String,
-        /// The one that a second one would work beside.
+        /// The open operation.
         open: OperationId,
     },
-    /// There is no such operation in the log.
+    /// The log doesn't contain this operation.
     #[error(
-        "there is no operation {operation} in this state directory; `tidegate ops list` shows those there are"
+        "there is no operation {operation} in this state directory; `tidegate ops list` lists all operations"
     )]
-    Unknown {
-        /// What was asked for.
+    UnknownOperation {
+        /// Requested id.
         operation: OperationId,
     },
-    /// The operation is not being worked on by this engine.
-    #[error("operation {operation} is not at work; resume it with `tidegate resume {operation}`")]
+    /// This engine isn't running the operation.
+    #[error("operation {operation} is not running; resume it with `tidegate resume {operation}`")]
     NotRunning {
-        /// What was asked for.
+        /// Requested id.
         operation: OperationId,
     },
-    /// The operation is over.
-    #[error("operation {operation} is over: {message}")]
+    /// The operation has finished.
+    #[error("operation {operation} has ended: {message}; see it with `tidegate ops show {operation}`")]
     AlreadyFinished {
-        /// Id of the operation that was asked for something.
+        /// Id of the operation that received the request.
         operation: OperationId,
-        /// What the operation ended with.
+        /// Final message of the operation.
         message: String,
     },
-    /// The operation's state does not allow it.
+    /// The operation's state doesn't allow the request.
     #[error("operation {operation}: {reason}")]
-    Refused {
-        /// Id of the operation that was asked for something.
+    Rejected {
+        /// Id of the operation that received the request.
         operation: OperationId,
-        /// Why, in the operation's words.
+        /// Reason given by the operation.
         reason: String,
     },
-    /// The operation's actor could not start.
-    #[error("operation {operation} cannot go on: {reason}")]
-    Start {
-        /// Id of the operation that was to begin or go on.
+    /// The operation's actor couldn't start.
+    #[error("operation {operation} cannot continue: {reason}")]
+    StartFailed {
+        /// Id of the operation.
         operation: OperationId,
-        /// What its actor, or its log, said.
+        /// Error of its actor or of its log.
         reason: String,
     },
-    /// The operation's actor failed before it could answer.
-    #[error("operation {operation} met a fault inside the engine and goes on from the log; ask again")]
+    /// The operation's actor failed before it could reply.
+    #[error("operation {operation} restarted after an internal error; retry the request")]
     Restarted {
-        /// Id of the operation that was asked for something.
+        /// Id of the operation that received the request.
         operation: OperationId,
     },
-    /// Two extensions of a kind have the same name.
-    #[error("two {kind}s are named {name}; names must differ")]
-    NameTaken {
+    /// Two extensions of the same kind have the same name.
+    #[error("two {kind}s are named {name}; give each a unique name")]
+    DuplicateName {
         /// Gate, hook runner or health judge.
         kind: &'static str,
-        /// The name that both were registered under.
+        /// The duplicate name.
         name: String,
     },
-    /// A gate has a name that means one of every engine's.
-    #[error("gate {name} is built in and would never be asked; give yours another name")]
+    /// A gate has the name of a built-in gate.
+    #[error("gate {name} is built in and cannot be replaced; use another name")]
     BuiltInGate {
-        /// The name that the gate was registered under.
+        /// Name of the gate.
         name: String,
     },
-    /// The engine has a way to this cluster already.
-    #[error("the engine works on the {destination} already; its connection cannot be replaced while it runs")]
-    ClusterKnown {
-        /// The cluster that was to be added.
+    /// The engine already has a connection to this cluster.
+    #[error(
+        "the engine already has a connection to the {destination}; stop the engine before you replace it"
+    )]
+    DuplicateCluster {
+        /// The cluster that was not added.
         destination: Box<Destination>,
     },
-    /// The log takes nothing any more, neither facts nor manifests; nothing is done until it is opened again.
-    #[error(
-        "the operation log failed: {reason}; mend the cause and start again, everything recorded is kept"
-    )]
+    /// The log rejects all records and manifests. The engine stops all work until the log is opened again.
+    #[error("the operation log failed: {reason}; fix the cause and start again; no recorded data is lost")]
     LogFailed {
-        /// What the log answered to what it was given last.
+        /// Last error of the log.
         reason: String,
     },
-    /// The log could not be read or written.
+    /// The log couldn't be read or written.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The log of an operation does not make sense.
+    /// The log of an operation is inconsistent.
     #[error(transparent)]
-    Damaged(#[from] Illegal),
-    /// These manifests cannot be kept, and others can.
+    Damaged(#[from] IllegalEvent),
+    /// These manifests can't be stored, but others can.
     #[error("{reason}")]
     Manifests {
-        /// What the log said when the manifests were handed to it.
+        /// Error from the log for these manifests.
         reason: String,
     },
-    /// The engine is going down.
-    #[error("the engine is shutting down; the operation can be resumed")]
+    /// The engine is shutting down.
+    #[error("the engine is shutting down; resume the operation when the engine has restarted")]
     ShuttingDown,
-    /// An actor of the engine is not there any more.
-    #[error("the engine has stopped; start it again and resume")]
+    /// An actor of the engine has stopped.
+    #[error("the engine has stopped; start it again and resume the operation")]
     Stopped,
 }

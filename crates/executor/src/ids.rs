@@ -1,4 +1,4 @@
-//! The ids of operations. They are in the order of the log, also where the clock is not.
+//! Ids of operations. They sort in log order even if the clock steps back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use tokio::sync::Mutex;
 use uuid::{NoContext, Uuid};
 
 use crate::log::Log;
-use crate::log::blocking;
+use crate::log::run_blocking;
 
-/// Two ids of the same millisecond would be in any order.
-const STEP: Duration = Duration::from_millis(1);
+/// Minimum distance between two ids, because two ids from the same millisecond have no defined order.
+const ID_DISTANCE_MIN: Duration = Duration::from_millis(1);
 
-/// Gives each new operation its id. It is asked with a later time for each.
+/// Creates the id of a new operation. Each call receives a later time than the previous call.
 pub type IdSource = Arc<dyn Fn(Timestamp) -> OperationId + Send + Sync>;
 
-/// Random UUIDv7 ids.
+/// Returns a source of random UUIDv7 ids.
 pub(crate) fn random_ids() -> IdSource {
     Arc::new(|now| {
         let since_epoch = Duration::from_millis(u64::try_from(now.as_millis()).unwrap_or(0));
@@ -26,18 +26,18 @@ pub(crate) fn random_ids() -> IdSource {
     })
 }
 
-/// When an operation was made, as its id says; `None` where the id says nothing of the kind. It may be later than the
-/// clock was, and is never earlier than that of an operation before it.
-pub fn made_at(operation: OperationId) -> Option<Timestamp> {
+/// Returns the creation time contained in an operation's id. `None` if the id doesn't contain a time. It may be later
+/// than the clock was, and is never earlier than the creation time of a preceding operation.
+pub fn creation_time(operation: OperationId) -> Option<Timestamp> {
     let (seconds, nanoseconds) = operation.0.get_timestamp()?.to_unix();
     let millis = seconds.saturating_mul(1000).saturating_add(u64::from(nanoseconds / 1_000_000));
     Some(Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX)))
 }
 
-/// The ids of one engine.
+/// Ids of one engine.
 pub(crate) struct Ids {
     source: IdSource,
-    /// When the newest operation was made, as its id says; unknown before the first is asked for.
+    /// Creation time in the newest operation's id. `None` before the first request.
     newest: Mutex<Option<Timestamp>>,
 }
 
@@ -46,21 +46,21 @@ impl Ids {
         Self { source, newest: Mutex::default() }
     }
 
-    /// An id after all that are in the log, whatever the clock says.
+    /// Returns an id that sorts after all ids in the log, regardless of the clock.
     pub(crate) async fn next(&self, log: &Log, now: Timestamp) -> Result<OperationId, LogError> {
         let mut newest = self.newest.lock().await;
         let before = match *newest {
             Some(before) => before,
-            None => blocking(log, |log| Ok(newest_in(log))).await?,
+            None => run_blocking(log, |log| Ok(newest_in_log(log))).await?,
         };
-        let at = now.max(before + STEP);
+        let at = now.max(before + ID_DISTANCE_MIN);
         *newest = Some(at);
         Ok((self.source)(at))
     }
 }
 
-fn newest_in(log: &Log) -> Timestamp {
-    let impaired = log.impaired().into_iter().map(|impaired| impaired.stream);
+fn newest_in_log(log: &Log) -> Timestamp {
+    let impaired = log.impaired_streams().into_iter().map(|impaired| impaired.stream);
     let all = log.ids().into_iter().chain(impaired).map(OperationId::from);
-    all.filter_map(made_at).max().unwrap_or_default()
+    all.filter_map(creation_time).max().unwrap_or_default()
 }

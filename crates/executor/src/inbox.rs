@@ -1,8 +1,8 @@
-//! Where input for one operation, or another machine, gathers.
+//! Queue of inputs for an operation or another machine.
 //!
-//! Mailboxes of actors have no bound and take one message at a time. An inbox keeps one wake-up message in the mailbox
-//! at most, however much arrives, and the actor takes everything there is at once. What an operation can have waiting
-//! is bounded by its commands on the way and the objects it watches.
+//! Actor mailboxes are unbounded and deliver one message at a time. An inbox keeps at most one wake-up message in the
+//! mailbox, regardless of how much arrives, and the actor takes all arrivals at once. The number of arrivals for an
+//! operation is bounded by its commands in flight and the objects it watches.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,39 +15,39 @@ use crate::effects::Mask;
 use crate::log::AppendFailure;
 use crate::manifests::Bundle;
 
-/// One thing that arrived.
-pub(crate) type Arrival<M = SyncOperation, N = Note> = tidegate_lifecycle::Arrival<M, N>;
+/// An arrival in the inbox.
+pub(crate) type Arrival<M = SyncOperation, N = EffectMessage> = tidegate_lifecycle::Arrival<M, N>;
 
-/// Something for whoever carries out the operation's commands.
-pub(crate) enum Note {
-    /// Nobody keeps the claim any more.
-    Unclaimed,
-    /// The claim was given back, as far as that is possible.
-    GivenBack,
-    /// What a plan that follows means for the inventory.
+/// A message for the effects of an operation.
+pub(crate) enum EffectMessage {
+    /// No keeper is running for the claim any more.
+    KeeperEnded,
+    /// The claim was released, or its release was given up.
+    ClaimReleased,
+    /// Inventory changes of the plan that follows in the queue.
     Inventory(Vec<InventoryChange>),
-    /// The manifests of a plan that follows.
+    /// Manifests of the plan that follows in the queue.
     Bundle(Arc<Bundle>),
-    /// What must not show in words that follow.
+    /// Mask for the text that follows in the queue.
     Mask(Arc<Mask>),
-    /// A runner has ended the hook of a task, in an attempt.
-    Ran(TaskId, u32),
-    /// A gate that gives places is not asked any more. What it has said came before.
-    Unasked,
-    /// It has lasted long enough to watch the namespaces it writes into.
+    /// A hook runner has finished the hook of a task in an attempt.
+    HookEnded(TaskId, u32),
+    /// The subscription to a concurrency gate has ended. All its answers have already arrived.
+    GateUnsubscribed,
+    /// The operation is old enough to watch the namespaces that it writes to.
     NamespacesDue,
-    /// The batch on its way was not written.
-    NotWritten(AppendFailure),
+    /// The batch in flight wasn't written.
+    WriteFailed(AppendFailure),
 }
 
-impl From<AppendFailure> for Note {
+impl From<AppendFailure> for EffectMessage {
     fn from(failure: AppendFailure) -> Self {
-        Self::NotWritten(failure)
+        Self::WriteFailed(failure)
     }
 }
 
-/// The sending and the receiving side; of an operation, if not said otherwise.
-pub(crate) struct Inbox<M: Machine = SyncOperation, N = Note> {
+/// Sending and receiving side of an inbox. The type parameters default to those of an operation.
+pub(crate) struct Inbox<M: Machine = SyncOperation, N = EffectMessage> {
     arrivals: Arc<Mutex<tidegate_lifecycle::Inbox<M, N>>>,
     wake: Arc<dyn Fn() + Send + Sync>,
 }
@@ -59,23 +59,23 @@ impl<M: Machine, N> Clone for Inbox<M, N> {
 }
 
 impl<M: Machine, N> Inbox<M, N> {
-    /// An inbox that calls `wake` when something arrives in it while it is empty.
+    /// Creates an inbox that calls `wake` when an arrival finds the inbox empty.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self { arrivals: Arc::default(), wake: Arc::new(wake) }
     }
 
     fn lock(&self) -> MutexGuard<'_, tidegate_lifecycle::Inbox<M, N>> {
-        // A panic while pushing leaves at worst an old sight.
+        // A panic during a push leaves at most an outdated observation.
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an arrival at the end, and wakes whoever empties it if it was empty.
+    /// Appends an arrival, and wakes the receiver if the inbox was empty.
     pub fn push(&self, arrival: Arrival<M, N>) {
-        self.push_together([arrival]);
+        self.push_all([arrival]);
     }
 
-    /// Puts several things in that are taken out together.
-    pub fn push_together(&self, together: impl IntoIterator<Item = Arrival<M, N>>) {
+    /// Appends several arrivals that are taken together.
+    pub fn push_all(&self, together: impl IntoIterator<Item = Arrival<M, N>>) {
         let was_empty = {
             let mut arrivals = self.lock();
             let was_empty = arrivals.is_empty();
@@ -87,28 +87,28 @@ impl<M: Machine, N> Inbox<M, N> {
         }
     }
 
-    /// Puts in something that happened.
-    pub fn tell(&self, input: M::Input) {
+    /// Appends an input of the machine.
+    pub fn push_input(&self, input: M::Input) {
         self.push(Arrival::Input(input));
     }
 
-    /// Puts in something for the hands.
-    pub fn note(&self, note: N) {
-        self.push(Arrival::Note(note));
+    /// Appends a message for the effects.
+    pub fn push_message(&self, note: N) {
+        self.push(Arrival::Message(note));
     }
 
-    /// Takes out all there is, in the order in which it came.
-    pub fn take(&self) -> Vec<Arrival<M, N>> {
-        self.lock().take()
+    /// Takes all arrivals in order.
+    pub fn take_all(&self) -> Vec<Arrival<M, N>> {
+        self.lock().take_all()
     }
 }
 
 impl<M: Machine, N: From<AppendFailure>> Inbox<M, N> {
-    /// Puts in what became of the batch on its way.
-    pub fn written(&self, result: Result<(), AppendFailure>) {
+    /// Appends the outcome of the batch in flight.
+    pub fn push_write_result(&self, result: Result<(), AppendFailure>) {
         self.push(match result {
             Ok(()) => Arrival::Persisted,
-            Err(failure) => Arrival::Note(failure.into()),
+            Err(failure) => Arrival::Message(failure.into()),
         });
     }
 }

@@ -1,4 +1,4 @@
-//! The engine that carries operations out: actors around the pure machines, and the API for extensions.
+//! The engine that executes operations: actors around pure state machines, and the API for extensions.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -15,50 +15,53 @@
 
 mod actors;
 mod alarm;
+mod call_timeouts;
 mod claims;
 mod clock;
 mod clusters;
-mod durations;
+mod duration_histogram;
 mod engine;
+mod engine_context;
 mod error;
 mod events;
 mod gates;
+mod health_evaluation;
 mod ids;
 mod inbox;
-mod judging;
 mod last_runs;
-mod limits;
 mod log;
 mod machines;
 mod manifests;
 mod offline;
 mod output;
-mod permits;
+mod policy_check;
 mod restarts;
-mod shared;
 mod summary;
 mod watches;
 
 pub mod effects;
-pub mod extend;
+pub mod extensions;
 
-pub use claims::{CLAIM_LASTS, CLAIM_RENEWED_EVERY};
-pub use clock::{Clock, RuntimeClock, SystemClock, Uptime};
-pub use durations::{Counted, Durations};
-pub use effects::{InvalidPlan, KeptPlan, PlanMoved, Targets};
-pub use engine::{Engine, EngineBuilder, IN_FLIGHT};
-pub use error::EngineError;
-pub use events::{Events, Gone, Missed, Replay, Seen, replay};
-pub use extend::{Cancellation, GateQuestion, GateReply, HealthQuestion, HookEnd, HookRun};
-pub use gates::{
-    CelGate, Concurrency, GateDefinitions, HeaderSource, HttpGate, HttpMethod, InvalidGate, StepQuestion,
-    WINDOW, zone,
+pub use claims::{
+    CLAIM_DURATION, CLAIM_RENEWAL_INTERVAL, Fence, HeldLease, LeaseError, LeaseHolder, LeaseLoss, LeaseWait,
+    SERVICE_LEASE_DURATION, SERVICE_LEASE_RENEWAL_INTERVAL, ServiceIdentity, ServiceLease,
 };
-pub use ids::{IdSource, made_at};
-pub use machines::{Durable, MachineError, Post, Running, SummaryOf, Work};
-pub use offline::{Misstated, misstated, open_log, operations, record};
+pub use clock::{Clock, RuntimeClock, SystemClock, Uptime};
+pub use duration_histogram::{DurationHistogram, HistogramSnapshot};
+pub use effects::{InvalidPlan, OutdatedPlan, StoredPlan, Targets};
+pub use engine::{DEFAULT_IN_FLIGHT, Engine, EngineBuilder};
+pub use error::EngineError;
+pub use events::{EventCursor, EventGap, EventStream, MissingEvents, Replay, replay};
+pub use extensions::{Cancellation, GateReply, GateRequest, HealthRequest, HookResult, HookRun};
+pub use gates::{
+    CelGate, ConcurrencyGroup, GateDefinitions, HeaderSource, HttpGate, HttpMethod, InvalidGate,
+    StepGateRequest, WINDOW_PREFIX, load_time_zone,
+};
+pub use ids::{IdSource, creation_time};
+pub use machines::{DurableMachine, MachineEffects, MachineError, MachineSender, RunningMachine, SummaryOf};
+pub use offline::{SummaryCorrection, find_wrong_summaries, list_summaries, open_log, record_request};
 pub use output::{HookOutput, Output, OutputSource};
-pub use permits::Permits;
+pub use policy_check::PolicyCheck;
 pub use summary::{Summary, codecs};
 pub use tidegate_lifecycle::operation::{Event, EventKind};
 pub use tidegate_model::{Window, WindowKind};

@@ -1,4 +1,4 @@
-//! The log, as those who wait for nothing else call it: on a thread for blocking work.
+//! Calls to the log on blocking threads, for callers that don't need group commit.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,109 +8,110 @@ use tidegate_oplog::LogError;
 
 use crate::error::EngineError;
 
-/// The log every actor shares.
+/// The log shared by all actors.
 pub(crate) type Log = tidegate_oplog::Log;
 
-/// Why the log takes nothing any more. Set once, by whoever sees it first.
+/// Reason why the log rejects all records. Set once, by the first caller that notices.
 pub(crate) type LogFailure = Arc<OnceLock<String>>;
 
-/// Why a batch was not written.
+/// Reason why a batch wasn't written.
 #[derive(Clone, Debug)]
 pub(crate) enum AppendFailure {
-    /// The log takes nothing any more; in its words.
+    /// The log rejects all later records. Contains the log's message.
     Final(String),
-    /// The log refused this group and goes on; in its words.
-    Refused(String),
-    /// The log actor failed: the batch may be written or not.
+    /// The log rejected this group and continues. Contains the log's message.
+    Rejected(String),
+    /// The log actor failed, so it isn't known whether the batch was written.
     Lost,
 }
 
-/// The log actor has failed: whether a batch was written is not known, so its operation goes on from the log.
+/// The log actor has failed. The outcome of a batch is unknown, so its operation continues from the log.
 #[derive(Debug, thiserror::Error)]
-#[error("the log actor failed before it told whether facts were written")]
-pub(crate) struct LogLost;
+#[error("the log actor failed before it confirmed whether events were written")]
+pub(crate) struct LogActorFailed;
 
-/// Calls the log on a thread for blocking work.
-pub(crate) async fn blocking<T: Send + 'static>(
+/// Calls the log on a blocking thread.
+pub(crate) async fn run_blocking<T: Send + 'static>(
     log: &Log,
     call: impl FnOnce(&Log) -> Result<T, LogError> + Send + 'static,
 ) -> Result<T, LogError> {
     let log = Arc::clone(log);
     match tokio::task::spawn_blocking(move || call(&log)).await {
         Ok(result) => result,
-        // A panic in the log, or the runtime is going down: in both cases nothing more can be trusted to it.
+        // Either the log has panicked or the runtime is shutting down. The log can't be trusted in either case.
         Err(_) => Err(LogError::Poisoned),
     }
 }
 
-/// Reads JSON that was kept outside the log. Damage there is final: asking again does not mend it.
-pub(crate) async fn read<T: serde::de::DeserializeOwned + Send + 'static>(
+/// Reads JSON that is stored outside the log. Damage is permanent, so a retry doesn't help.
+pub(crate) async fn read_json<T: serde::de::DeserializeOwned + Send + 'static>(
     log: &Log,
     digest: Digest,
 ) -> Result<T, CallError> {
-    let bytes = blocking(log, move |log| log.blob(digest)).await.map_err(|error| {
+    let bytes = run_blocking(log, move |log| log.blob(digest)).await.map_err(|error| {
         CallError::permanent(format!("the operation's manifests cannot be read: {error}"))
     })?;
     serde_json::from_slice(&bytes)
         .map_err(|error| CallError::permanent(format!("the operation's manifests are damaged: {error}")))
 }
 
-/// Why a value was not kept outside the log.
+/// Reason why a value wasn't stored outside the log.
 #[derive(Debug)]
-pub(crate) enum NotKept {
-    /// The log takes nothing any more; in its words.
+pub(crate) enum StoreError {
+    /// The log rejects all later records. Contains the log's message.
     Final(String),
-    /// This value cannot be kept, and the log goes on; with the reason.
-    Refused(String),
+    /// This value can't be stored, and the log continues. Contains the reason.
+    Rejected(String),
 }
 
-impl From<NotKept> for EngineError {
-    fn from(not_kept: NotKept) -> Self {
+impl From<StoreError> for EngineError {
+    fn from(not_kept: StoreError) -> Self {
         match not_kept {
-            NotKept::Final(reason) => Self::LogFailed { reason },
-            NotKept::Refused(reason) => Self::Manifests { reason },
+            StoreError::Final(reason) => Self::LogFailed { reason },
+            StoreError::Rejected(reason) => Self::Manifests { reason },
         }
     }
 }
 
-impl From<NotKept> for CallError {
-    fn from(not_kept: NotKept) -> Self {
+impl From<StoreError> for CallError {
+    fn from(not_kept: StoreError) -> Self {
         match not_kept {
-            NotKept::Final(reason) => Self::permanent(format!("the manifests cannot be kept: {reason}")),
-            NotKept::Refused(reason) => Self::permanent(reason),
+            StoreError::Final(reason) => Self::permanent(format!("the manifests cannot be stored: {reason}")),
+            StoreError::Rejected(reason) => Self::permanent(reason),
         }
     }
 }
 
-/// Keeps a value as JSON outside the log, unless the log has failed before. Where there is no place for it any more, the log has
-/// failed as by an append: what cannot be kept is nothing that an operation has done, and is gone on with after a restart.
-pub(crate) async fn keep<T: serde::Serialize>(
+/// Stores a value as JSON outside the log, unless the log has already failed. If the disk is full, the log counts as
+/// failed, as after an append: the value that can't be stored hasn't had any effect yet, and the operation continues
+/// after a restart.
+pub(crate) async fn store_json<T: serde::Serialize>(
     log: &Log,
     failure: &LogFailure,
     value: &T,
-) -> Result<Digest, NotKept> {
+) -> Result<Digest, StoreError> {
     if let Some(reason) = failure.get() {
-        return Err(NotKept::Final(reason.clone()));
+        return Err(StoreError::Final(reason.clone()));
     }
     let bytes = serde_json::to_vec(value)
-        .map_err(|error| NotKept::Refused(format!("the manifests cannot be written as JSON: {error}")))?;
-    match blocking(log, move |log| log.put_blob(&bytes)).await {
+        .map_err(|error| StoreError::Rejected(format!("the manifests cannot be written as JSON: {error}")))?;
+    match run_blocking(log, move |log| log.put_blob(&bytes)).await {
         Ok(digest) => Ok(digest),
-        Err(error) if is_refusal(&error) => {
-            Err(NotKept::Refused(format!("the manifests cannot be kept: {error}")))
+        Err(error) if is_rejection(&error) => {
+            Err(StoreError::Rejected(format!("the manifests cannot be stored: {error}")))
         }
-        Err(error) => Err(NotKept::Final(failure.get_or_init(|| error.to_string()).clone())),
+        Err(error) => Err(StoreError::Final(failure.get_or_init(|| error.to_string()).clone())),
     }
 }
 
-/// Whether the log refused what it was given, of which then nothing is kept, and goes on. Anything else is final.
-pub(crate) fn is_refusal(error: &LogError) -> bool {
+/// Returns true if the log rejected its input without storing anything, and continues. All other errors are final.
+pub(crate) fn is_rejection(error: &LogError) -> bool {
     matches!(
         error,
         LogError::Damaged { .. }
             | LogError::UnknownStream { .. }
             | LogError::UnknownKind { .. }
-            | LogError::OtherKind { .. }
+            | LogError::KindMismatch { .. }
             | LogError::NewerRecord { .. }
             | LogError::TooLarge { .. }
             | LogError::Encoding { .. }

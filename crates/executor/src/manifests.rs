@@ -1,24 +1,24 @@
-//! The manifests of an operation, kept outside the log, and what is known from them.
+//! An operation's manifests, stored outside the log, and values derived from them.
 
 use std::sync::Arc;
 
 use tidegate_lifecycle::operation::CallError;
-use tidegate_model::{Digest, Mandate, Object, PackedObject};
+use tidegate_model::{Digest, Object, PackedObject, ProjectPolicy};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 
 use crate::effects::{Mask, Targets};
 use crate::gates::GateDefinitions;
-use crate::log::{Log, read};
+use crate::log::{Log, read_json};
 
-/// Manifests on their way from a submit to the planning, which need not read them again.
-pub(crate) struct HandedOver {
+/// Manifests passed from a submission to planning, so that they don't have to be read again.
+pub(crate) struct SubmittedManifests {
     pub targets: Targets,
-    /// One of a few: a crowd of operations must not wait with all their manifests in memory.
-    pub place: OwnedSemaphorePermit,
+    /// One of a limited number of permits, because not all waiting operations may keep their manifests in memory.
+    pub permit: OwnedSemaphorePermit,
 }
 
-/// The manifests of an operation: those just planned, or read when the first of them is needed. They are held for as long
-/// as the operation works, so they are packed.
+/// Manifests of an operation, either just planned or read on first use. They stay in memory as long as the operation is
+/// running, so they are packed.
 pub(crate) struct Bundle {
     log: Log,
     pub digest: Digest,
@@ -30,48 +30,48 @@ impl Bundle {
         Self { log, digest, manifests: OnceCell::new() }
     }
 
-    /// The manifests that have just been kept.
-    pub fn kept(log: Log, digest: Digest, manifests: Vec<Object>) -> Self {
+    /// Creates a bundle of manifests that were just stored.
+    pub fn from_stored(log: Log, digest: Digest, manifests: Vec<Object>) -> Self {
         let packed = manifests.into_iter().map(PackedObject::pack).collect();
         Self { log, digest, manifests: OnceCell::new_with(Some(packed)) }
     }
 
     pub async fn manifests(&self) -> Result<&Vec<PackedObject>, CallError> {
-        self.manifests.get_or_try_init(|| read(&self.log, self.digest)).await
+        self.manifests.get_or_try_init(|| read_json(&self.log, self.digest)).await
     }
 }
 
-/// What must not show of an operation's Secrets. Without its manifests nothing of them reaches a cluster, so nothing of
-/// them comes back.
-pub(crate) async fn mask(log: &Log, targets: Digest) -> Option<Arc<Mask>> {
-    match read::<Targets>(log, targets).await {
+/// Returns the mask for an operation's Secrets. If its manifests can't be read, none of them ever reaches a cluster, so
+/// none of their values can come back.
+pub(crate) async fn read_mask(log: &Log, targets: Digest) -> Option<Arc<Mask>> {
+    match read_json::<Targets>(log, targets).await {
         Ok(targets) => Some(Arc::new(targets.mask())),
         Err(error) => {
-            tracing::warn!(reason = error.message, "the values of an operation's Secrets are not known");
+            tracing::warn!(reason = error.message, "the Secret values of an operation are unknown");
             None
         }
     }
 }
 
-/// What an operation was begun for.
-pub(crate) async fn mandate(log: &Log, targets: Digest) -> Result<Option<Mandate>, CallError> {
+/// Returns the project policy of an operation.
+pub(crate) async fn read_policy(log: &Log, targets: Digest) -> Result<Option<ProjectPolicy>, CallError> {
     #[derive(serde::Deserialize)]
-    struct Kept {
+    struct StoredTargets {
         #[serde(default)]
-        mandate: Option<Mandate>,
+        mandate: Option<ProjectPolicy>,
     }
-    Ok(read::<Kept>(log, targets).await?.mandate)
+    Ok(read_json::<StoredTargets>(log, targets).await?.mandate)
 }
 
-/// What the names of an operation's gates stand for, and whether a person began it.
-pub(crate) async fn gates(log: &Log, targets: Digest) -> Result<(GateDefinitions, bool), CallError> {
+/// Returns the gate definitions of an operation. The second value is true if a user started the operation.
+pub(crate) async fn read_gates(log: &Log, targets: Digest) -> Result<(GateDefinitions, bool), CallError> {
     #[derive(serde::Deserialize)]
-    struct Kept {
+    struct StoredTargets {
         #[serde(default)]
         definitions: GateDefinitions,
         #[serde(default)]
-        mandate: Option<Mandate>,
+        mandate: Option<ProjectPolicy>,
     }
-    let Kept { definitions, mandate } = read(log, targets).await?;
+    let StoredTargets { definitions, mandate } = read_json(log, targets).await?;
     Ok((definitions, mandate.is_none_or(|mandate| !mandate.is_automated)))
 }

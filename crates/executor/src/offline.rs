@@ -1,103 +1,109 @@
-//! What is done with a log beside the engine: opening it, and recording wishes of people for operations that no engine works
-//! on, to be carried out on resume.
+//! Use of a log without an engine: opening the log, and recording user requests for operations that aren't running. The
+//! requests are executed when the operation is resumed.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_lifecycle::DriverError;
-use tidegate_lifecycle::operation::{Driver, Fact, Input, OperationView, Rejection, view};
+use tidegate_lifecycle::operation::{Driver, Input, OperationEvent, OperationView, Rejection, view};
 use tidegate_model::{OperationId, Timestamp};
 use tidegate_oplog::{AppendOf, Holder, LogError, LogKey, Lookup, OpenOptions, SledLog, TypedLog as _};
 
 use crate::clock::{Clock as _, SystemClock};
 use crate::error::EngineError;
 use crate::log::Log;
-use crate::log::blocking;
-use crate::summary::{Summary, codecs, summary};
+use crate::log::run_blocking;
+use crate::summary::{Summary, codecs, summarize};
 
-/// Opens the log in a state directory, which is made when it is not there, and puts summaries right that damage has left
-/// behind their facts. `key` is what content beside the log is sealed with; without one it is the directory's own.
+/// Opens the log in a state directory and creates the directory if needed. Repairs summaries that are older than their
+/// records because of damage. `key` seals content stored alongside the log. [default: the directory's own key]
 ///
 /// # Errors
 ///
-/// Another process has it open, the directory cannot be used, or a newer program has written to it.
+/// Returns an error if another process has opened the log, the directory isn't usable, or a newer version has written
+/// to it.
 pub fn open_log(directory: &Path, key: Option<LogKey>) -> Result<Log, LogError> {
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let holder = Holder { pid: std::process::id(), command: words.join(" "), since: SystemClock.now() };
+    let text: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let holder = Holder { pid: std::process::id(), command: text.join(" "), since: SystemClock.now() };
     let log: Log = Arc::new(SledLog::open(directory, OpenOptions { holder, key, codecs: codecs() })?);
     if log.damage().iter().any(|damage| damage.is_new) {
-        let right = misstated(&log)?.into_iter().map(|found| found.append);
+        let right = find_wrong_summaries(&log)?.into_iter().map(|found| found.append);
         right.into_iter().try_for_each(|append| log.append_all(vec![append]))?;
     }
     Ok(log)
 }
 
-/// Records a person's wish for an operation that is not at work, without doing anything about it. Returns how the
-/// operation then stands, when the wish is durable.
+/// Records a user's request for an operation that isn't running, without executing the request. Returns the operation's
+/// status once the request is durable.
 ///
-/// A wish that an operation may end is no news where it is ending already: nothing is then recorded.
+/// A request to end an operation that is already ending has no effect, so it isn't recorded.
 ///
-/// The caller sees to it that no engine works on the operation meanwhile: the log refuses the later of two writers.
-pub async fn record(
+/// The caller must ensure that no engine is running the operation at the same time: the log rejects the later of two
+/// writers.
+pub async fn record_request(
     log: &Log,
     operation: OperationId,
-    wish: Input,
+    input: Input,
     now: Timestamp,
 ) -> Result<OperationView, EngineError> {
-    let loaded = blocking(log, move |log| log.load_as(operation)).await?;
-    let mut driver = Driver::recover(loaded.snapshot, loaded.facts)?;
+    let loaded = run_blocking(log, move |log| log.load_as(operation)).await?;
+    let mut driver = Driver::recover(loaded.snapshot, loaded.events)?;
     if driver.state().is_finished() {
         let message = driver.state().message();
         return Err(EngineError::AlreadyFinished { operation, message });
     }
-    let is_end = matches!(wish, Input::Terminate { .. });
-    match driver.offer(&wish, now) {
+    let is_end = matches!(input, Input::Terminate { .. });
+    match driver.handle_input(&input, now) {
         Ok(()) => {}
-        Err(DriverError::Illegal(illegal)) => return Err(illegal.into()),
-        // Nobody brings about the end that was wished for before. Whoever wishes for it again is to do that.
+        Err(DriverError::IllegalEvent(illegal)) => return Err(illegal.into()),
+        // No process is executing the earlier request to end the operation. The caller must do so.
         Err(DriverError::Rejected(Rejection::AlreadyEnding { .. })) if is_end => {}
         Err(DriverError::Rejected(rejection)) => {
-            return Err(EngineError::Refused { operation, reason: rejection.to_string() });
+            return Err(EngineError::Rejected { operation, reason: rejection.to_string() });
         }
     }
-    let unknown = EngineError::Unknown { operation };
-    let Some(summary) = summary(driver.state()) else { return Err(unknown) };
+    let unknown = EngineError::UnknownOperation { operation };
+    let Some(summary) = summarize(driver.state()) else { return Err(unknown) };
     if let Some(batch) = driver.take_batch(now, true) {
-        // A wish brings no manifests.
-        let append = AppendOf::new(operation, batch.first_sequence, batch.facts, summary.into());
+        // A request doesn't have manifests.
+        let append = AppendOf::new(operation, batch.first_sequence, batch.events, summary.into());
         let append = AppendOf { snapshot: batch.snapshot, ..append };
         let log = Arc::clone(log);
-        blocking(&log, move |log| log.append_all(vec![append])).await?;
+        run_blocking(&log, move |log| log.append_all(vec![append])).await?;
     }
     view(driver.state()).ok_or(unknown)
 }
 
-/// The open operations whose summary is not the one of their facts. A repair after damage may find only an older summary, and then an operation that is paused, or over, is taken for one that is
-/// at work.
-pub fn misstated(log: &Log) -> Result<Vec<Misstated>, LogError> {
-    Ok(operations(log, Lookup::open())?.into_iter().filter_map(|kept| restated(log, &kept)).collect())
+/// Returns the open operations whose summary differs from their records. After damage, a repair may find only an older
+/// summary. A paused or finished operation then looks like a running operation.
+pub fn find_wrong_summaries(log: &Log) -> Result<Vec<SummaryCorrection>, LogError> {
+    Ok(list_summaries(log, Lookup::open())?
+        .into_iter()
+        .filter_map(|kept| correct_summary(log, &kept))
+        .collect())
 }
 
-/// An operation whose summary is not the one of its facts.
+/// An operation whose summary differs from its records.
 #[derive(Clone, Debug)]
-pub struct Misstated {
-    /// What its facts say of it.
+pub struct SummaryCorrection {
+    /// The correct summary.
     pub summary: Summary,
-    /// What puts it right when it is appended.
-    pub append: AppendOf<Fact>,
+    /// Append that corrects the summary.
+    pub append: AppendOf<OperationEvent>,
 }
 
-/// One that cannot be read says so to whoever wants it.
-fn restated(log: &Log, kept: &Summary) -> Option<Misstated> {
-    let loaded = log.load_as(kept.operation).ok()?;
-    let driver = Driver::recover(loaded.snapshot, loaded.facts).ok()?;
-    let summary = summary(driver.state()).filter(|summary| summary != kept)?;
+/// Returns the correction of a wrong summary. Skips operations that can't be read; they report the error when they are
+/// used.
+fn correct_summary(log: &Log, stored: &Summary) -> Option<SummaryCorrection> {
+    let loaded = log.load_as(stored.operation).ok()?;
+    let driver = Driver::recover(loaded.snapshot, loaded.events).ok()?;
+    let summary = summarize(driver.state()).filter(|summary| summary != stored)?;
     let next = driver.sequence().saturating_add(1);
-    let append = AppendOf::new(kept.operation, next, Vec::new(), summary.clone().into());
-    Some(Misstated { summary, append })
+    let append = AppendOf::new(stored.operation, next, Vec::new(), summary.clone().into());
+    Some(SummaryCorrection { summary, append })
 }
 
-/// The operations that are all that is asked for, oldest first.
-pub fn operations(log: &Log, lookup: Lookup) -> Result<Vec<Summary>, LogError> {
-    Ok(log.find_as::<Fact>(lookup)?.into_iter().map(Summary::from).collect())
+/// Returns all matching operations, oldest first.
+pub fn list_summaries(log: &Log, lookup: Lookup) -> Result<Vec<Summary>, LogError> {
+    Ok(log.find_as::<OperationEvent>(lookup)?.into_iter().map(Summary::from).collect())
 }

@@ -1,59 +1,61 @@
-//! How often an actor may be started again: so many times within a window, each time after a longer wait.
+//! Restart policy for actors: a maximum number of restarts within a time window, with increasing delays.
 //!
-//! A fault that comes with every start is given up soon; one that comes once a day never is, however long the engine runs.
+//! The engine soon gives up on an actor that fails on every start, but never on an actor that fails once a day,
+//! regardless of how long the engine runs.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The window: failures that are longer ago do not count.
-pub(crate) const WINDOW: Duration = Duration::from_secs(300);
-/// How often the actor of one operation, or another machine, may fail within [`WINDOW`] before that itself ends in an error.
+/// Time window in which failures count.
+pub(crate) const RESTART_WINDOW: Duration = Duration::from_secs(300);
+/// Maximum number of failures of an operation's or machine's actor within [`RESTART_WINDOW`] before the
+/// operation ends in an error.
 pub(crate) const RESTARTS_MAX: usize = 3;
-/// Wait before the first restart within a window; doubled with each that follows.
-const WAIT_MIN: Duration = Duration::from_millis(100);
-/// Longest wait before a restart.
-const WAIT_MAX: Duration = Duration::from_secs(10);
+/// Delay before the first restart within a window. It doubles with each additional restart.
+const DELAY_MIN: Duration = Duration::from_millis(100);
+/// Maximum delay before a restart.
+const DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// When an actor failed, as far as that still counts.
+/// Times of the failures within the window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Restarts(VecDeque<Instant>);
 
 impl Restarts {
-    /// Counts a failure; returns how many there were within the window, this one included.
-    pub fn count(&mut self, now: Instant) -> usize {
-        self.0.retain(|at| now.saturating_duration_since(*at) < WINDOW);
+    /// Adds a failure. Returns the number of failures within the window, including this failure.
+    pub fn record_failure(&mut self, now: Instant) -> usize {
+        self.0.retain(|at| now.saturating_duration_since(*at) < RESTART_WINDOW);
         self.0.push_back(now);
         self.0.len()
     }
 
-    /// How long to wait before the actor is started again.
-    pub fn wait(&self) -> Duration {
+    /// Returns the delay before the next restart.
+    pub fn delay(&self) -> Duration {
         let doubled = u32::try_from(self.0.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        WAIT_MIN.saturating_mul(2_u32.saturating_pow(doubled)).min(WAIT_MAX)
+        DELAY_MIN.saturating_mul(2_u32.saturating_pow(doubled)).min(DELAY_MAX)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Instant, Restarts, WINDOW};
+    use super::{Duration, Instant, RESTART_WINDOW, Restarts};
 
     #[tokio::test(start_paused = true)]
     async fn only_failures_within_the_window_count() {
         let mut restarts = Restarts::default();
         let mut waits = Vec::new();
         for _ in 0..10 {
-            restarts.count(Instant::now());
-            waits.push(restarts.wait().as_millis());
+            restarts.record_failure(Instant::now());
+            waits.push(restarts.delay().as_millis());
         }
         assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000]);
-        tokio::time::advance(WINDOW.saturating_sub(Duration::from_millis(1))).await;
-        assert_eq!(restarts.count(Instant::now()), 11);
+        tokio::time::advance(RESTART_WINDOW.saturating_sub(Duration::from_millis(1))).await;
+        assert_eq!(restarts.record_failure(Instant::now()), 11);
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(restarts.count(Instant::now()), 2);
-        assert_eq!(restarts.wait(), Duration::from_millis(200));
-        tokio::time::advance(WINDOW).await;
-        assert_eq!(restarts.count(Instant::now()), 1);
+        assert_eq!(restarts.record_failure(Instant::now()), 2);
+        assert_eq!(restarts.delay(), Duration::from_millis(200));
+        tokio::time::advance(RESTART_WINDOW).await;
+        assert_eq!(restarts.record_failure(Instant::now()), 1);
     }
 }

@@ -1,45 +1,45 @@
-//! The line the log keeps about an operation.
+//! Summary of an operation in the log.
 
 use serde::{Deserialize, Serialize};
-use tidegate_lifecycle::operation::{Details, Fact, State};
+use tidegate_lifecycle::operation::{Details, OperationEvent, State};
 use tidegate_lifecycle::{rollout, teardown};
 use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp};
 use tidegate_oplog::{Codecs, EntryOf};
 
-/// One line about an operation, kept longer than its facts.
+/// Summary of an operation. It outlives the operation's records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Id of the operation.
     pub operation: OperationId,
-    /// Name of the application that it works on.
+    /// Name of the operation's application.
     pub application: String,
-    /// Where it works, in words.
+    /// Destination as text.
     pub destination: String,
-    /// `Running`, `Terminating`, or what it has ended in.
+    /// `Running`, `Terminating`, or the final phase.
     pub phase: OperationPhase,
-    /// Whether a person holds it.
+    /// True if a user has paused it.
     pub paused: bool,
-    /// What it was doing or waiting for when this was written, or how it has ended.
+    /// Current activity or wait when the summary was written, or the final message.
     pub message: String,
-    /// When it was accepted.
+    /// Time of acceptance.
     pub started_at: Timestamp,
-    /// When it ended; `None` while it is open.
+    /// End time; `None` while the operation is open.
     pub finished_at: Option<Timestamp>,
-    /// Waves passed, and waves in all.
+    /// Number of passed waves, and of all waves.
     pub waves: (u32, u32),
-    /// The revision of its manifests; empty where it is not known, as of what an earlier program began.
+    /// Revision of the manifests; empty if unknown.
     #[serde(default)]
     pub revision: String,
-    /// Who has asked for it; empty where it is not known.
+    /// Requester; empty if unknown.
     #[serde(default)]
     pub initiated_by: String,
-    /// Nothing is written to the cluster; of what an earlier program began it is not known.
+    /// True if the operation doesn't write to the cluster.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-impl From<EntryOf<Fact>> for Summary {
-    fn from(entry: EntryOf<Fact>) -> Self {
+impl From<EntryOf<OperationEvent>> for Summary {
+    fn from(entry: EntryOf<OperationEvent>) -> Self {
         let tidegate_oplog::Summary { application, started_at, finished_at, details, .. } = entry.summary;
         let Details { destination, phase, paused, message, waves, revision, initiated_by, dry_run } = details;
         Self {
@@ -73,18 +73,18 @@ impl From<Summary> for tidegate_oplog::Summary<Details> {
     }
 }
 
-/// The kinds of streams an engine can read.
+/// Returns the stream kinds that an engine can read.
 pub fn codecs() -> Codecs {
-    Codecs::of::<Fact>().and::<rollout::Fact>().and::<teardown::Fact>()
+    Codecs::for_kind::<OperationEvent>().with_kind::<rollout::Event>().with_kind::<teardown::Event>()
 }
 
-/// How an operation stands in one line; `None` before it has begun.
-pub(crate) fn summary(state: &State) -> Option<Summary> {
+/// Returns the summary of an operation. `None` before the operation has started.
+pub(crate) fn summarize(state: &State) -> Option<Summary> {
     let header = state.header()?;
     let operation = state.operation();
     let outcome = operation.and_then(|operation| operation.outcome.as_ref());
     let waves = operation.map_or((0, 0), |operation| {
-        // SyncFail waves count only when they run, as in `explain`.
+        // SyncFail waves count only if they are executed, as in `explain`.
         let counted = operation
             .plan
             .waves

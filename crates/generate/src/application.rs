@@ -1,46 +1,65 @@
-//! A template and a set of parameters make an Application.
+//! Rendering of Applications from a template and parameter sets.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::argo::{self, API_VERSION, Application, ApplicationSet, ApplicationSetTemplate};
+use tidegate_planner::SpecChecker;
 
-use crate::error::{GenerateError, Place, Problem};
-use crate::limits::{APPLICATIONS_MAX, ERRORS_MAX};
+use crate::error::{ErrorLocation, GenerateError, Problem};
+use crate::limits::{APPLICATIONS_MAX, ERRORS_MAX, EXPRESSION_STEPS};
 use crate::parameters::ParameterSet;
-use crate::run::Run;
-use crate::walk::walk;
-use crate::{Made, patch, yaml};
+use crate::render_value::render_texts;
+use crate::run::GenerateRun;
+use crate::validation::{self, Defect};
+use crate::{GeneratedApplication, patch, yaml};
 
-/// What makes that the objects of an Application are deleted with it.
+/// Sections that every Application has.
+const SECTIONS: [&str; 2] = ["metadata", "spec"];
+
+/// Finalizer that deletes an Application's objects along with it.
 const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 
-/// Makes the Applications of one set.
-pub(crate) struct Maker<'s> {
-    set: &'s ApplicationSet,
-    pub(crate) made: Vec<Made>,
+/// Generated Application before its name is compared with the names of the others.
+pub(crate) struct ApplicationDraft {
+    pub(crate) generated: GeneratedApplication,
+    /// Reason why the service or the API server would reject the Application.
+    pub(crate) defect: Option<Defect>,
 }
 
-impl<'s> Maker<'s> {
+/// Renders the Applications of one ApplicationSet.
+pub(crate) struct ApplicationRenderer<'s> {
+    appset: &'s ApplicationSet,
+    spec_checker: SpecChecker,
+    pub(crate) drafts: Vec<ApplicationDraft>,
+}
+
+impl<'s> ApplicationRenderer<'s> {
     pub(crate) fn new(set: &'s ApplicationSet) -> Self {
-        Self { set, made: Vec::new() }
+        Self { appset: set, spec_checker: SpecChecker::default(), drafts: Vec::new() }
     }
 
-    /// An Application for each set of parameters of a generator; its own template goes before that of the set.
-    pub(crate) fn make(
+    /// Renders an Application for each parameter set of a generator. The generator's template takes
+    /// precedence over the ApplicationSet's.
+    pub(crate) fn render_applications(
         &mut self,
-        run: &mut Run<'_>,
+        run: &mut GenerateRun<'_>,
         sets: Vec<ParameterSet>,
         own: Option<&ApplicationSetTemplate>,
         place: &str,
         errors: &mut Vec<GenerateError>,
     ) {
-        let template = self.template(own);
+        let template = self.effective_template(own);
         for ParameterSet { parameters, origin } in sets {
-            let place = Place::of(place).element(origin);
-            if self.made.len() >= APPLICATIONS_MAX {
-                return errors.push(place.wrong(Problem::TooMany));
+            let place = ErrorLocation::in_generator(place).with_element(origin);
+            if self.drafts.len() >= APPLICATIONS_MAX {
+                return errors.push(place.error(Problem::TooMany));
             }
-            match self.application(run, &template, &Value::Object(parameters), &place) {
-                Ok(application) => self.made.push(Made { application, from: place }),
+            match self.render_application(run, &template, &Value::Object(parameters), &place) {
+                Ok((application, flaw)) => {
+                    self.drafts.push(ApplicationDraft {
+                        generated: GeneratedApplication { application, location: place },
+                        defect: flaw,
+                    });
+                }
                 Err(error) => errors.push(*error),
             }
             if errors.len() >= ERRORS_MAX {
@@ -49,8 +68,8 @@ impl<'s> Maker<'s> {
         }
     }
 
-    /// The Application before anything is filled in.
-    fn template(&self, own: Option<&ApplicationSetTemplate>) -> Value {
+    /// Returns the template of the Application before rendering.
+    fn effective_template(&self, own: Option<&ApplicationSetTemplate>) -> Value {
         let bare = |template: &ApplicationSetTemplate| {
             let metadata = &template.metadata;
             json!({
@@ -61,47 +80,70 @@ impl<'s> Maker<'s> {
                 "spec": template.spec,
             })
         };
-        let of_set = bare(&self.set.spec.template);
+        let of_set = bare(&self.appset.spec.template);
         let mut template = own.map_or(Value::Null, bare);
         fill_empty(&mut template, &of_set);
         template
     }
 
-    fn application(
-        &self,
-        run: &mut Run<'_>,
+    fn render_application(
+        &mut self,
+        run: &mut GenerateRun<'_>,
         template: &Value,
         parameters: &Value,
-        place: &Place,
-    ) -> Result<Application, Box<GenerateError>> {
+        place: &ErrorLocation,
+    ) -> Result<(Application, Option<Defect>), Box<GenerateError>> {
         let (templates, budget) = (&mut run.templates, &mut run.budget);
         let mut render = |text: &str| templates.render(text, parameters, budget);
-        let mut filled = walk(template, "template", &mut render)
-            .map_err(|wrong| Box::new(place.clone().field(wrong.path).wrong(wrong.problem)))?;
+        let mut filled = render_texts(template, "template", &mut render)
+            .map_err(|wrong| Box::new(place.clone().with_field(wrong.path).error(wrong.problem)))?;
         let mut gives_finalizers = false;
-        if let Some(text) = &self.set.spec.template_patch {
-            let wrong = |problem: Problem| Box::new(place.clone().field("templatePatch").wrong(problem));
-            let text = render(text).map_err(wrong)?;
-            let patch = yaml::read(&text).map_err(|reason| wrong(Problem::Patch { reason }))?;
-            gives_finalizers = names_finalizers(&patch);
-            apply(&mut filled, &patch).map_err(wrong)?;
+        let mut rendered_patch = String::new();
+        if let Some(text) = &self.appset.spec.template_patch {
+            let wrong = |problem: Problem| Box::new(place.clone().with_field("templatePatch").error(problem));
+            rendered_patch = render(text).map_err(wrong)?;
+            let text = &rendered_patch;
+            let patch = yaml::read(text).map_err(|reason| wrong(Problem::Patch { reason }))?;
+            gives_finalizers = sets_finalizers(&patch);
+            apply_patch(&mut filled, &patch).map_err(wrong)?;
         }
-        self.finish(&mut filled, gives_finalizers);
-        argo::read(&filled).map_err(|error| {
-            let problem = Problem::Application { reason: error.to_string() };
-            Box::new(place.clone().field("template").wrong(problem))
-        })
+        self.set_fixed_fields(&mut filled, gives_finalizers);
+        let written_patch = self.appset.spec.template_patch.as_deref().unwrap_or_default();
+        let line = |path: &[&str]| patch::find_patch_line(written_patch, &rendered_patch, path);
+        let application: Application = argo::read_resource(&filled).map_err(|error| {
+            let name = filled.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+            let path: Vec<&str> = error.field.split('.').collect();
+            let problem =
+                Problem::Application { name: name.to_owned(), line: line(&path), reason: error.to_string() };
+            Box::new(place.clone().with_field("template").error(problem))
+        })?;
+        let expressions = self.spec_checker.expressions_to_compile(&application.spec);
+        run.budget
+            .take_steps(expressions.saturating_mul(EXPRESSION_STEPS))
+            .map_err(|problem| Box::new(place.clone().error(problem)))?;
+        let spec_problems = self.spec_checker.problems(&application.spec);
+        let flaw = validation::find_defect(&application, spec_problems, line).map(|flaw| match flaw {
+            Defect::Name { reason } => {
+                let name = template.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                Defect::Name {
+                    reason: reason
+                        + &validation::missing_parameter_hint(name, parameters, run.uses_go_templates()),
+                }
+            }
+            other => other,
+        });
+        Ok((application, flaw))
     }
 
-    /// What holds whatever templates say.
-    fn finish(&self, application: &mut Value, gives_finalizers: bool) {
+    /// Sets the fields that templates can't control.
+    fn set_fixed_fields(&self, application: &mut Value, gives_finalizers: bool) {
         let Some(fields) = application.as_object_mut() else { return };
         fields.insert("apiVersion".to_owned(), json!(API_VERSION));
         fields.insert("kind".to_owned(), json!("Application"));
         let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-        metadata.insert("namespace".to_owned(), json!(self.set.metadata.namespace));
+        metadata.insert("namespace".to_owned(), json!(self.appset.metadata.namespace));
         let preserves =
-            self.set.spec.sync_policy.as_ref().is_some_and(|policy| policy.preserve_resources_on_deletion);
+            self.appset.spec.sync_policy.as_ref().is_some_and(|policy| policy.preserve_resources_on_deletion);
         let has_none = metadata
             .get("finalizers")
             .and_then(Value::as_array)
@@ -112,7 +154,7 @@ impl<'s> Maker<'s> {
     }
 }
 
-/// Fills what is missing, null, an empty text or an empty list; maps get what they do not have.
+/// Fills in empty values: missing, null, or an empty string, list or map. Merges maps recursively.
 fn fill_empty(into: &mut Value, from: &Value) {
     let is_empty = match &*into {
         Value::Null => true,
@@ -130,8 +172,8 @@ fn fill_empty(into: &mut Value, from: &Value) {
     }
 }
 
-/// Whether a patch decides about finalizers: it has some, or says that there are none.
-fn names_finalizers(patch: &Value) -> bool {
+/// Returns true if a patch determines the finalizers, because it contains some or sets them to null.
+fn sets_finalizers(patch: &Value) -> bool {
     match patch.pointer("/metadata/finalizers") {
         Some(Value::Array(finalizers)) => !finalizers.is_empty(),
         Some(Value::Null) => true,
@@ -139,24 +181,35 @@ fn names_finalizers(patch: &Value) -> bool {
     }
 }
 
-/// Patches an Application; its project stays, because whoever writes a patch need not be who may choose one.
-fn apply(application: &mut Value, patch: &Value) -> Result<(), Problem> {
+/// Patches an Application. The project doesn't change, because the patch's author may not be allowed to
+/// choose one.
+fn apply_patch(application: &mut Value, patch: &Value) -> Result<(), Problem> {
     let wrong = |reason: &str| Problem::Patch { reason: reason.to_owned() };
     let patch = match patch {
         Value::Null => return Ok(()),
         Value::Object(patch) => patch,
-        other => return Err(wrong(&format!("it is {}, and no object", crate::parameters::kind(other)))),
+        other => {
+            return Err(wrong(&format!(
+                "it must be an object, found {}",
+                crate::parameters::describe_kind(other)
+            )));
+        }
     };
+    // Neither section may be absent. A `spec:` without content, which conditions in a template can produce,
+    // changes nothing.
+    let is_said = |(name, value): &(&String, &Value)| !(value.is_null() && SECTIONS.contains(&name.as_str()));
+    let patch: Map<String, Value> =
+        patch.iter().filter(is_said).map(|(name, value)| (name.clone(), value.clone())).collect();
     let project = application.pointer("/spec/project").cloned().unwrap_or_default();
     let fields = application.as_object_mut().ok_or_else(|| wrong("there is nothing to patch"))?;
-    patch::apply(fields, patch).map_err(|reason| Problem::Patch { reason })?;
+    patch::apply_patch(fields, &patch).map_err(|reason| Problem::Patch { reason })?;
     for (section, missing) in [("metadata", None), ("spec", Some("destination"))] {
         let section = fields.entry(section).or_insert(Value::Null);
         if section.is_null() {
             *section = Value::Object(Map::new());
         }
         let Some(section) = section.as_object_mut() else {
-            return Err(wrong("metadata and spec are objects"));
+            return Err(wrong("metadata and spec must be objects"));
         };
         if let Some(missing) = missing {
             section.entry(missing).or_insert_with(|| json!({}));

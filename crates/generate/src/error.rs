@@ -1,40 +1,40 @@
-//! What can be wrong, and where.
+//! Errors during generation, and their locations.
 
 use std::fmt;
 
 use crate::limits::{APPLICATIONS_MAX, BYTES_MAX, ERRORS_MAX, NESTING_MAX, STEPS_MAX};
 
-/// Where in an ApplicationSet something is.
+/// Location in an ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// The generator, such as `generators[1].matrix.generators[0].list`; empty for the set as a whole.
+pub struct ErrorLocation {
+    /// Generator, such as `generators[1].matrix.generators[0].list`; empty for the whole ApplicationSet.
     pub generator: String,
-    /// The set of parameters, such as `element 2`, or `element 2, folder apps/web` of a matrix.
+    /// Parameter set, such as `element 2`, or `element 2, folder apps/web` in a matrix.
     pub element: Option<String>,
-    /// The template, such as `template.spec.source.path`.
+    /// Template, such as `template.spec.source.path`.
     pub field: Option<String>,
 }
 
-impl Place {
-    pub(crate) fn of(generator: &str) -> Self {
+impl ErrorLocation {
+    pub(crate) fn in_generator(generator: &str) -> Self {
         Self { generator: generator.to_owned(), ..Self::default() }
     }
 
-    pub(crate) fn element(self, element: impl Into<String>) -> Self {
+    pub(crate) fn with_element(self, element: impl Into<String>) -> Self {
         Self { element: Some(element.into()), ..self }
     }
 
-    pub(crate) fn field(self, field: impl Into<String>) -> Self {
+    pub(crate) fn with_field(self, field: impl Into<String>) -> Self {
         Self { field: Some(field.into()), ..self }
     }
 
-    /// This is wrong there.
-    pub(crate) fn wrong(self, problem: impl Into<Problem>) -> GenerateError {
+    /// Creates an error at this location.
+    pub(crate) fn error(self, problem: impl Into<Problem>) -> GenerateError {
         GenerateError { place: self, problem: problem.into() }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ErrorLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [Some(self.generator.as_str()), self.element.as_deref(), self.field.as_deref()];
         let mut is_first = true;
@@ -46,17 +46,17 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why an ApplicationSet makes no Applications.
+/// Error that prevents the generation of Applications.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct GenerateError {
-    /// Where.
-    pub place: Place,
-    /// What.
+    /// Location of the error.
+    pub place: ErrorLocation,
+    /// Problem.
     pub problem: Problem,
 }
 
-/// All that is wrong, up to a number of errors.
+/// All errors, up to a maximum number.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub struct GenerateErrors(pub Vec<GenerateError>);
 
@@ -65,257 +65,337 @@ impl fmt::Display for GenerateErrors {
         for (index, error) in self.0.iter().enumerate() {
             write!(f, "{}{error}", if index == 0 { "" } else { "; " })?;
         }
-        if self.0.len() >= ERRORS_MAX { f.write_str("; and maybe more") } else { Ok(()) }
+        if self.0.len() >= ERRORS_MAX { f.write_str("; there may be more errors") } else { Ok(()) }
     }
 }
 
-/// What is wrong.
+/// Problem in an ApplicationSet.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Problem {
-    /// An option of templates that there is not.
+    /// An unknown template option.
     #[error(transparent)]
     Option(#[from] tidegate_gotmpl::InvalidOption),
-    /// A text that is no template.
+    /// A text isn't a valid template.
     #[error("failed to parse template {template}: {reason}")]
     Parse {
         /// The text.
         template: String,
-        /// Where it is wrong, in the words of Go.
+        /// Position and reason, in Go's wording.
         reason: String,
     },
-    /// A template that could not be filled.
+    /// A template can't be rendered.
     #[error("failed to execute go template {template}: {reason}")]
     Execute {
         /// The text.
         template: String,
-        /// Where it is wrong, in the words of Go.
+        /// Position and reason, in Go's wording.
         reason: String,
     },
-    /// A tag of a `{{name}}` template that has no end.
-    #[error("failed to parse template {template}: a tag that begins with {{{{ has no end }}}}")]
+    /// A tag in a `{{name}}` template is not terminated.
+    #[error("failed to parse template {template}: a tag begins with {{{{ but has no }}}}")]
     Unclosed {
         /// The text.
         template: String,
     },
-    /// Two keys of a map became one.
-    #[error("two keys of this map become {key:?}; one would be lost")]
-    Keys {
-        /// Which.
+    /// A tag in a `{{name}}` template doesn't contain a name.
+    #[error(
+        "failed to parse template {template}: the tag {{{{{tag}}}}} has no name; name a parameter, as in {{{{name}}}}, or remove the tag"
+    )]
+    EmptyTag {
+        /// The text.
+        template: String,
+        /// Content of the tag, which is empty or consists of spaces.
+        tag: String,
+    },
+    /// Two keys of a map become equal.
+    #[error("two keys of this map render to {key:?}; use different keys")]
+    EqualKeys {
+        /// The key.
         key: String,
     },
-    /// What a template or a patch made is no Application.
-    #[error("what it makes is no Application: {reason}")]
+    /// The rendered template with its patch is not a valid Application.
+    #[error("Application {name:?} is invalid: {reason}{}", patch_line_text(.line.as_ref()))]
     Application {
-        /// Why not.
+        /// Name of the Application; empty if it doesn't have one.
+        name: String,
+        /// Line of the patch that sets the field.
+        line: Option<PatchLine>,
+        /// Reason.
         reason: String,
     },
-    /// A patch that cannot be read.
+    /// An invalid patch.
     #[error("invalid templatePatch: {reason}")]
     Patch {
-        /// Why not.
+        /// Reason.
         reason: String,
     },
-    /// An entry without a generator.
-    #[error("there is no generator in it that is known here{}", only(.fields))]
+    /// An entry doesn't contain a generator.
+    #[error("no known generator in this entry{}", only_fields_text(.fields))]
     NoGenerator {
-        /// What is in it.
+        /// Fields of the entry.
         fields: Vec<String>,
     },
-    /// An entry of a matrix or merge with several generators.
-    #[error("there can be one generator only, and there are {names}; give each an entry of its own", names = .names.join(", "))]
+    /// An entry of a matrix or merge contains several generators.
+    #[error("more than one generator in this entry: {names}; use a separate entry for each", names = .names.join(", "))]
     SeveralGenerators {
-        /// Which.
+        /// Names of the generators.
         names: Vec<String>,
     },
-    /// Too many generators within generators.
-    #[error("generators can be nested {NESTING_MAX} deep, and no deeper")]
+    /// Generators are nested too deeply.
+    #[error("generators are nested deeper than {NESTING_MAX} levels")]
     Nesting,
-    /// A matrix of not two generators.
-    #[error("a matrix has two generators, not {count}; nest another matrix for more")]
+    /// A matrix doesn't have exactly two generators.
+    #[error("a matrix needs exactly two generators, found {count}; nest another matrix for more")]
     Matrix {
-        /// How many it has.
+        /// Number of generators.
         count: usize,
     },
-    /// A merge of fewer than two generators.
-    #[error("a merge has two generators or more, not {count}")]
+    /// A merge has fewer than two generators.
+    #[error("a merge needs at least two generators, found {count}")]
     Merge {
-        /// How many it has.
+        /// Number of generators.
         count: usize,
     },
-    /// A merge without keys.
-    #[error("mergeKeys names no parameter; name at least one that tells the sets apart")]
+    /// A merge doesn't have keys.
+    #[error("mergeKeys is empty; set at least one parameter that identifies each parameter set")]
     MergeKeys,
-    /// A generator of a merge whose sets are not told apart.
-    #[error("its sets must be told apart by the mergeKeys. Duplicate key was {key}")]
+    /// A generator in a merge returned duplicate parameter sets.
+    #[error(
+        "the parameters from a generator were not unique by the given mergeKeys, Duplicate key was {key}"
+    )]
     DuplicateKey {
-        /// The values of the keys, as JSON.
+        /// Values of the merge keys, as JSON.
         key: String,
     },
-    /// Two sets of a matrix that do not agree.
+    /// Two parameter sets in a matrix have different values for the same parameter.
     #[error("found duplicate key {key} with different value, {key}: {first} ,{key}: {second}")]
     Contradiction {
         /// The parameter.
         key: String,
-        /// Its value in the first set.
+        /// Value in the first set.
         first: String,
-        /// Its value in the second set.
+        /// Value in the second set.
         second: String,
     },
-    /// An element that is no object.
-    #[error("{what} is no object, but {found}")]
-    NoObject {
-        /// What should be one.
+    /// An element isn't an object.
+    #[error("{what} must be an object, found {found}")]
+    NotAnObject {
+        /// Part that must be an object.
         what: &'static str,
-        /// What it is.
+        /// Actual type.
         found: String,
     },
-    /// A parameter that is no text, where only texts can be.
+    /// A parameter must be a string but isn't.
     #[error("error parsing value as string: {key} is {found}; quote it, or set goTemplate: true")]
-    NoText {
+    NotAText {
         /// The parameter.
         key: String,
-        /// What it is.
+        /// Actual type.
         found: String,
     },
-    /// A list in YAML that cannot be read.
-    #[error("elementsYaml is no YAML list of objects: {reason}")]
+    /// A list of elements is not valid YAML.
+    #[error("elementsYaml must be a YAML list of objects: {reason}")]
     ElementsYaml {
-        /// Why not.
+        /// Reason.
         reason: String,
     },
-    /// A selector that means nothing.
-    #[error("the selector makes no sense: {reason}")]
+    /// An invalid selector.
+    #[error("invalid selector: {reason}")]
     Selector {
-        /// Why not.
+        /// Reason.
         reason: String,
     },
-    /// A pattern of paths that means nothing.
-    #[error("pattern {pattern:?} makes no sense: {reason}")]
+    /// An invalid path pattern.
+    #[error("invalid pattern {pattern:?}: {reason}")]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// Why not.
+        /// Reason.
         reason: String,
     },
-    /// A regular expression that means nothing.
-    #[error("{field} {pattern:?} is no regular expression: {reason}")]
+    /// A pattern can't match any path in any repository.
+    #[error("pattern {pattern:?} can never match: {reason}")]
+    NoMatch {
+        /// The pattern.
+        pattern: String,
+        /// The reason, and what to write instead.
+        reason: String,
+    },
+    /// An invalid regular expression.
+    #[error("invalid regular expression {pattern:?} in {field}: {reason}")]
     Filter {
-        /// Which field of a filter.
+        /// Field of the filter.
         field: &'static str,
         /// The expression.
         pattern: String,
-        /// Why not.
+        /// Reason.
         reason: String,
     },
-    /// A list generator without elements, with fields that are not known: a misspelling must not delete all that it had made.
+    /// A list generator has unknown fields but no elements. This is an error, because a misspelled field must
+    /// not delete all of the generator's Applications.
     #[error(
-        "it has neither elements nor elementsYaml, and {fields} is not known; for no elements, write elements: []"
+        "neither elements nor elementsYaml is set, and {fields} is unknown; for no elements, use elements: []"
     )]
     NoElements {
-        /// What it has instead.
+        /// The unknown fields.
         fields: String,
     },
-    /// A Git generator without patterns.
-    #[error("it has neither directories nor files; say which folders or files make a set of parameters")]
+    /// A Git generator doesn't have patterns.
+    #[error(
+        "neither directories nor files is set; select the folders or files to generate parameter sets from"
+    )]
     NoPaths,
-    /// A file that cannot be read.
+    /// All patterns of a Git generator exclude.
+    #[error(
+        "every entry of {field} has exclude: true, so none selects a path; add an entry without it, such as path: \"*\""
+    )]
+    OnlyExclusions {
+        /// Name of the list.
+        field: &'static str,
+    },
+    /// Each pattern of a Git generator is also excluded.
+    #[error(
+        "each path in {field} also has an entry with exclude: true, so none is selected; remove one of the two entries"
+    )]
+    AllExcluded {
+        /// Name of the list.
+        field: &'static str,
+    },
+    /// A file can't be parsed.
     #[error("unable to process file '{path}' from repository '{repository}': unable to parse file: {reason}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Its repository, without credentials.
+        /// Repository of the file, without credentials.
         repository: String,
-        /// What is wrong.
+        /// Reason.
         reason: String,
     },
-    /// A generator that says of no resource, or twice, which it asks.
+    /// A generator selects resources in no way, or in two ways.
     #[error(
-        "there is a problem with the definition of the ClusterDecisionResource generator: it needs name, or labelSelector, and not both"
+        "there is a problem with the definition of the ClusterDecisionResource generator: set either name or labelSelector"
     )]
     Decision,
-    /// No resource that decides.
+    /// There are no matching resources.
     #[error("no clusterDecisionResources found")]
     NoDecisions,
-    /// A resource whose status is not as the ConfigMap says.
+    /// A resource's status doesn't match the ConfigMap.
     #[error("the status of {resource} has no list {key:?}; check statusListKey")]
     DecisionList {
-        /// Its name.
+        /// Name of the resource.
         resource: String,
-        /// The name of the list.
+        /// Name of the list.
         key: String,
     },
-    /// A program that answered something else.
+    /// A plugin returned an invalid response.
     #[error("error listing params: error get api 'set': {reason}")]
     Plugin {
-        /// What.
+        /// Reason.
         reason: String,
     },
-    /// The generator cannot be asked, or did not answer.
+    /// The generator can't be queried, or didn't respond.
     #[error("{reason}")]
-    Unanswered {
-        /// Why.
+    QueryFailed {
+        /// Reason.
         reason: String,
     },
-    /// A generator, or its selector, that is none any more once its texts are filled.
-    #[error("it cannot be filled: {reason}")]
-    Unfillable {
-        /// Why.
+    /// A generator or selector is invalid after its texts have been rendered.
+    #[error("invalid after rendering: {reason}")]
+    InvalidAfterRendering {
+        /// Reason.
         reason: String,
     },
-    /// Too many sets of parameters, or Applications.
-    #[error("more than {APPLICATIONS_MAX} sets of parameters, which is the limit; divide the ApplicationSet")]
+    /// Too many parameter sets or Applications.
+    #[error("exceeds the limit of {APPLICATIONS_MAX} parameter sets; split the ApplicationSet")]
     TooMany,
-    /// Too much of them.
-    #[error("parameters and templates take more than {} MiB, which is the limit of one ApplicationSet", BYTES_MAX >> 20)]
+    /// Parameter sets or Applications are too large in total.
+    #[error("parameters and templates exceed the limit of {} MiB for one ApplicationSet; split the ApplicationSet", BYTES_MAX >> 20)]
     TooManyBytes,
-    /// Too much work.
+    /// Generation takes too many steps.
     #[error(
-        "templates, patterns and selectors take more than {STEPS_MAX} steps, which is the limit of one ApplicationSet"
+        "templates, patterns, selectors and jq expressions exceed the limit of {STEPS_MAX} steps for one ApplicationSet; split the \
+         ApplicationSet"
     )]
     TooManySteps,
 }
 
 impl Problem {
-    /// Whether it is a limit of the run, which all of its generators have in common.
+    /// Returns true if the error is a limit of the run, which all generators of the run share.
     pub(crate) fn is_limit(&self) -> bool {
         matches!(self, Self::TooMany | Self::TooManyBytes | Self::TooManySteps)
     }
 }
 
-fn only(fields: &[String]) -> String {
+/// Line of a `templatePatch`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatchLine {
+    /// Line number, starting at 1. It refers to the patch as written if that contains the same line,
+    /// otherwise to the rendered patch.
+    pub number: usize,
+    /// True if the number refers to the rendered patch.
+    pub is_rendered: bool,
+    /// Rendered text of the line.
+    pub text: String,
+}
+
+impl fmt::Display for PatchLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = if self.is_rendered { "the rendered templatePatch" } else { "templatePatch" };
+        write!(f, "line {} of {of}, {:?}", self.number, self.text)
+    }
+}
+
+fn patch_line_text(line: Option<&PatchLine>) -> String {
+    line.map(|line| format!(" ({line})")).unwrap_or_default()
+}
+
+fn only_fields_text(fields: &[String]) -> String {
     if fields.is_empty() { String::new() } else { format!(", only {}", fields.join(", ")) }
 }
 
-/// Why one Application is not to be, where all others can.
+/// Reason why a single Application is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Another one has its name: both are refused, because nobody knows which is meant.
-    #[error("contains applications with duplicate name: {name}: one of {first}, and one of {second}")]
+pub enum ApplicationRejection {
+    /// Several Applications have this name. All of them are rejected, because it isn't known which one is
+    /// wanted.
+    #[error("contains applications with duplicate name: {name}: one from {first}, and one from {second}")]
     Duplicate {
         /// The name.
         name: String,
-        /// Where the first of them is from.
-        first: Place,
-        /// Where this one is from.
-        second: Place,
+        /// Location of the first Application.
+        first: ErrorLocation,
+        /// Location of this Application.
+        second: ErrorLocation,
     },
-    /// Kubernetes takes no such name.
-    #[error("{name:?} is no name of an Application: {reason} (from {from})")]
+    /// Kubernetes does not accept the name.
+    #[error("generates an invalid Application name {name:?}: {reason} (from {from})")]
     Name {
         /// The name.
         name: String,
-        /// Why not.
-        reason: &'static str,
-        /// Where it is from.
-        from: Place,
+        /// Reason.
+        reason: String,
+        /// Location.
+        from: ErrorLocation,
+    },
+    /// The service or the API server would reject the Application.
+    #[error("generates Application {name}, which is invalid: {reason}{} (from {from})", patch_line_text(.line.as_ref()))]
+    Invalid {
+        /// The name.
+        name: String,
+        /// The field, what is wrong with it, and how to fix it.
+        reason: String,
+        /// Line of the patch that sets the field.
+        line: Option<PatchLine>,
+        /// Generator and element of the Application.
+        from: ErrorLocation,
     },
 }
 
-impl Refusal {
-    /// The name of the Application that is not to be.
+impl ApplicationRejection {
+    /// Returns the name of the rejected Application.
     pub fn name(&self) -> &str {
         match self {
-            Self::Duplicate { name, .. } | Self::Name { name, .. } => name,
+            Self::Duplicate { name, .. } | Self::Name { name, .. } | Self::Invalid { name, .. } => name,
         }
     }
 }

@@ -1,153 +1,168 @@
-//! The Applications of an ApplicationSet: sets of parameters, and what its templates make of them.
+//! Generates the Applications of an ApplicationSet: computes parameter sets, and renders the templates with
+//! them.
 //!
 //! ```text
-//! ApplicationSet ─ generators ─▶ sets of parameters ─ selector ─▶ ─ template ─▶ ─ templatePatch ─▶ Applications
+//! ApplicationSet ─ generators ─▶ parameter sets ─ selector ─▶ ─ template ─▶ ─ templatePatch ─▶ Applications
 //!                     │  ▲
 //!                     ▼  │
-//!                    World: clusters, files, answers of others
+//!                    World: clusters, files, responses of services
 //! ```
 //!
-//! Pure: what the world has to say comes in through [`World`], which may not know it yet. The same ApplicationSet and the
-//! same answers make the same Applications, in the same order.
+//! Generation is pure: external data comes in through [`GeneratorInputs`], which may not have the data yet.
+//! The same ApplicationSet and the same data always produce the same Applications, in the same order.
 //!
-//! Where to look: `run` asks one generator after the other, each of which has a file in `generators`; `templates` fills
-//! texts (`fast` those of the form `{{name}}`), `walk` all texts of a value, `application` the template as a whole, and
-//! `patch` is a strategic merge. What one run may use is in `limits`.
+//! Modules: `run` executes the generators, each with a file in `generators`; `templates` renders texts (`fast` those of the form
+//! `{{name}}`), `walk` all texts of a value, `application` the whole template, and `patch` is a strategic merge. `limits` bounds
+//! the resources of a run, and `budget` counts what is left of them.
 
 mod application;
+mod budget;
 mod error;
-mod fast;
 mod generators;
+mod inputs;
 mod limits;
-mod names;
+mod name_rules;
 mod parameters;
 mod patch;
-mod paths;
+mod path_patterns;
+mod render_value;
 mod run;
 mod selector;
+mod simple_templates;
 mod templates;
 #[cfg(test)]
 mod tests;
-mod walk;
-mod world;
+mod validation;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_model::argo::{Application, ApplicationSet};
 
-pub use error::{GenerateError, GenerateErrors, Place, Problem, Refusal};
+pub use error::{ApplicationRejection, ErrorLocation, GenerateError, GenerateErrors, PatchLine, Problem};
+pub use inputs::{
+    Branch, Cluster, Decisions, GeneratorInputs, GitTree, NoInputs, PullRequest, QueryError, Reply,
+};
 pub use limits::{APPLICATIONS_MAX, BYTES_MAX, ERRORS_MAX, NESTING_MAX, STEPS_MAX};
 pub use selector::Selector;
-pub use world::{Branch, Cluster, Decisions, GitTree, NoWorld, PullRequest, Reply, Unanswered, World};
 
-use crate::application::Maker;
-use crate::limits::Budget;
-use crate::run::{Run, Spot, Stop};
-use crate::templates::{Templates, engine};
+use crate::application::{ApplicationDraft, ApplicationRenderer};
+use crate::budget::Budget;
+use crate::run::{GenerateRun, GenerateStop, GeneratorPosition};
+use crate::templates::{Templates, go_engine};
+use crate::validation::Defect;
 
-/// What whoever runs ApplicationSets decides for all of them.
+/// Service-wide options for ApplicationSets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// `*` in patterns of Git files stays between slashes, and `**` does not: Argo CD's "new Git file globbing".
+    /// True if `*` in patterns for Git files doesn't match slashes while `**` does: Argo CD's "new Git file
+    /// globbing".
     pub new_globbing: bool,
-    /// What time templates see, in seconds since 1970; without, `now` is an error.
+    /// Current time for templates, in seconds since 1970. If it is missing, `now` is an error.
     pub now: Option<i64>,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// The world has still to answer something; generate again when it can.
-    Unknown,
-    /// All there is to say.
-    Done(Generated),
+pub enum GenerateOutcome {
+    /// Some external data is missing. Generate again once it is available.
+    Incomplete,
+    /// The result is complete.
+    Done(GenerateOutput),
 }
 
-/// What an ApplicationSet makes.
+/// Output of an ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Generated {
-    /// Its Applications, in the order of its generators; no two of them have the same name.
-    pub applications: Vec<Made>,
-    /// Applications that are not to be, and why. Those that exist under such a name are neither to be changed nor deleted.
-    pub refused: Vec<Refusal>,
-    /// Generators that had nothing to say because what they asked for is gone, and that was to be no error. While there
-    /// are any, an Application that is missing here need not be unwanted.
-    pub passed: Vec<Passed>,
-    /// What is wrong with generators that gave nothing because of it, while others gave theirs. While there is anything, an
-    /// Application that is missing here need not be unwanted.
-    pub failed: Vec<GenerateError>,
+pub struct GenerateOutput {
+    /// Applications with unique names, in the order of the generators.
+    pub applications: Vec<GeneratedApplication>,
+    /// Rejected Applications. Existing Applications with these names must not be changed or deleted.
+    pub rejected: Vec<ApplicationRejection>,
+    /// Generators that have no output because their subject doesn't exist, and that tolerate this. If there
+    /// are any, a missing Application may still be wanted.
+    pub skipped: Vec<SkippedGenerator>,
+    /// Errors of generators that failed while others succeeded. If there are any, a missing Application may
+    /// still be wanted.
+    pub errors: Vec<GenerateError>,
 }
 
-impl Generated {
-    /// All of it, for those who have no use for a part.
+impl GenerateOutput {
+    /// Returns the output if it is complete.
     ///
     /// # Errors
-    /// What is wrong with the generators that gave nothing.
-    pub fn whole(self) -> Result<Self, GenerateErrors> {
-        if self.failed.is_empty() { Ok(self) } else { Err(GenerateErrors(self.failed)) }
+    ///
+    /// Returns the errors of the failed generators.
+    pub fn into_complete(self) -> Result<Self, GenerateErrors> {
+        if self.errors.is_empty() { Ok(self) } else { Err(GenerateErrors(self.errors)) }
     }
 }
 
-/// An Application.
+/// Generated Application.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Made {
-    /// Itself.
+pub struct GeneratedApplication {
+    /// The Application.
     pub application: Application,
-    /// Where it is from.
-    pub from: Place,
+    /// Location of the Application in the ApplicationSet.
+    pub location: ErrorLocation,
 }
 
-/// A generator that had nothing to say.
+/// Generator that has no output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passed {
-    /// Where it is.
-    pub place: Place,
-    /// Why.
+pub struct SkippedGenerator {
+    /// Location of the generator.
+    pub place: ErrorLocation,
+    /// Reason.
     pub reason: String,
 }
 
-/// Generates the Applications of a set.
+/// Generates the Applications of an ApplicationSet.
 ///
-/// A generator of the set is one whole: with anything wrong in it, in those within it, or in what templates make of its sets of
-/// parameters, it gives no Application, and [`Generated::failed`] says why. The others give theirs.
+/// Each top-level generator succeeds or fails as a whole. If an error occurs in it, in its nested generators,
+/// or in the templates rendered with its parameter sets, the error is added to [`GenerateOutput::errors`],
+/// and the generator doesn't return any Applications. Other generators aren't affected.
 ///
-/// An error means that nothing is known of any Application: whoever gets it changes and deletes nothing.
+/// If this function returns an error, the result is unknown for every Application, so the caller must not
+/// change or delete any of them.
 ///
 /// # Errors
-/// Whatever is wrong with generators, templates and patches, or what the world could not answer, with the place of each: where
-/// no generator gives anything, a limit of the run is reached, or there is more wrong than is told at once.
+///
+/// Returns an error if no generator succeeds, if the run exceeds a limit, or if there are too many errors. It
+/// contains the errors in generators, templates, patches and external data, each with its location.
 pub fn generate(
     set: &ApplicationSet,
-    world: &mut dyn World,
+    world: &mut dyn GeneratorInputs,
     options: &Options,
-) -> Result<Outcome, GenerateErrors> {
+) -> Result<GenerateOutcome, GenerateErrors> {
     let spec = &set.spec;
-    let option =
-        |problem: Problem| GenerateErrors(vec![Place::default().field("goTemplateOptions").wrong(problem)]);
-    let engine = engine(spec, options.now).map_err(option)?;
+    let option = |problem: Problem| {
+        GenerateErrors(vec![ErrorLocation::default().with_field("goTemplateOptions").error(problem)])
+    };
+    let engine = go_engine(spec, options.now).map_err(option)?;
     let templates = Templates::new(engine.as_ref());
-    let mut run = Run { world, options, templates, budget: Budget::new(), passed: Vec::new() };
-    let mut maker = Maker::new(set);
+    let mut run =
+        GenerateRun { inputs: world, options, templates, budget: Budget::new(), skipped: Vec::new() };
+    let mut maker = ApplicationRenderer::new(set);
     let mut failed = Vec::new();
     let (mut is_unknown, mut is_any_well) = (false, spec.generators.is_empty());
     for (index, entry) in spec.generators.iter().enumerate() {
         let place = format!("generators[{index}]");
         if entry.generators().next().is_none() {
             let fields = entry.rest.keys().cloned().collect();
-            failed.push(Place::of(&place).wrong(Problem::NoGenerator { fields }));
+            failed.push(ErrorLocation::in_generator(&place).error(Problem::NoGenerator { fields }));
         }
         for generator in entry.generators() {
             let place = format!("{place}.{}", generator.name());
-            let spot = Spot { place: &place, outer: None, depth: 1 };
-            let before = (maker.made.len(), failed.len());
-            match run.sets(generator, entry.selector.as_ref(), spot) {
-                Ok(sets) => maker.make(&mut run, sets, generator.template(), &place, &mut failed),
-                Err(Stop::Unknown) => is_unknown = true,
-                Err(Stop::Failed(error)) => failed.push(*error),
+            let spot = GeneratorPosition { path: &place, outer_parameters: None, depth: 1 };
+            let before = (maker.drafts.len(), failed.len());
+            match run.parameter_sets(generator, entry.selector.as_ref(), spot) {
+                Ok(sets) => {
+                    maker.render_applications(&mut run, sets, generator.template(), &place, &mut failed)
+                }
+                Err(GenerateStop::NotAvailableYet) => is_unknown = true,
+                Err(GenerateStop::Failed(error)) => failed.push(*error),
             }
             if failed.len() > before.1 {
-                maker.made.truncate(before.0);
+                maker.drafts.truncate(before.0);
             } else {
                 is_any_well = true;
             }
@@ -160,32 +175,49 @@ pub fn generate(
         return Err(GenerateErrors(failed));
     }
     if is_unknown {
-        return Ok(Outcome::Unknown);
+        return Ok(GenerateOutcome::Incomplete);
     }
-    let (applications, refused) = sorted_out(maker.made);
-    Ok(Outcome::Done(Generated { applications, refused, passed: run.passed, failed }))
+    let (applications, refused) = partition_drafts(maker.drafts);
+    Ok(GenerateOutcome::Done(GenerateOutput {
+        applications,
+        rejected: refused,
+        skipped: run.skipped,
+        errors: failed,
+    }))
 }
 
-/// Applications that can be, and those that cannot.
-fn sorted_out(made: Vec<Made>) -> (Vec<Made>, Vec<Refusal>) {
-    let mut places: BTreeMap<&str, Vec<&Place>> = BTreeMap::new();
-    for one in &made {
-        places.entry(one.application.metadata.name.as_str()).or_default().push(&one.from);
+/// Separates valid and rejected Applications.
+fn partition_drafts(drafts: Vec<ApplicationDraft>) -> (Vec<GeneratedApplication>, Vec<ApplicationRejection>) {
+    let mut by_name: BTreeMap<&str, Vec<&ApplicationDraft>> = BTreeMap::new();
+    for draft in &drafts {
+        by_name.entry(draft.generated.application.metadata.name.as_str()).or_default().push(draft);
     }
     let mut refused = Vec::new();
-    for (name, places) in places {
-        if let (Some(reason), Some(from)) = (names::unusable(name), places.first()) {
-            refused.push(Refusal::Name { name: name.to_owned(), reason, from: (*from).clone() });
-        } else if let [first, others @ ..] = places.as_slice() {
-            refused.extend(others.iter().map(|second| Refusal::Duplicate {
-                name: name.to_owned(),
-                first: (*first).clone(),
-                second: (*second).clone(),
-            }));
+    for (name, drafts) in by_name {
+        let name = name.to_owned();
+        let Some((first, others)) = drafts.split_first() else { continue };
+        let from = first.generated.location.clone();
+        match &first.defect {
+            Some(Defect::Name { reason }) => {
+                refused.push(ApplicationRejection::Name { name, reason: reason.clone(), from });
+            }
+            Some(Defect::Field { reason, line, .. }) if others.is_empty() => {
+                refused.push(ApplicationRejection::Invalid {
+                    name,
+                    reason: reason.clone(),
+                    line: line.clone(),
+                    from,
+                });
+            }
+            _ => refused.extend(others.iter().map(|second| ApplicationRejection::Duplicate {
+                name: name.clone(),
+                first: from.clone(),
+                second: second.generated.location.clone(),
+            })),
         }
     }
-    let out: BTreeSet<&str> = refused.iter().map(Refusal::name).collect();
-    let can_be = |one: &Made| !out.contains(one.application.metadata.name.as_str());
-    let applications = made.into_iter().filter(can_be).collect();
+    let out: BTreeSet<&str> = refused.iter().map(ApplicationRejection::name).collect();
+    let can_be = |made: &GeneratedApplication| !out.contains(made.application.metadata.name.as_str());
+    let applications = drafts.into_iter().map(|draft| draft.generated).filter(can_be).collect();
     (applications, refused)
 }

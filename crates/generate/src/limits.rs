@@ -1,61 +1,26 @@
-//! What one run may use: nobody's templates or lists can hold up their caller, or fill its memory.
+//! Limits for a run. Templates and lists must not block the caller or exhaust its memory.
 
-use serde_json::Value;
 use tidegate_gotmpl::Limits;
 
-use crate::error::Problem;
-
-/// Applications of one ApplicationSet, and sets of parameters of any one generator. Ten times what people run in one.
+/// Maximum number of Applications in an ApplicationSet, and of parameter sets in a generator. Ten times the
+/// usual maximum.
 pub const APPLICATIONS_MAX: usize = 20_000;
 
-/// Bytes of sets of parameters, and of what is rendered, in one run.
+/// Maximum size of parameter sets and of rendered text in one run, in bytes.
 pub const BYTES_MAX: usize = 256 << 20;
 
-/// Steps of templates, and comparisons of patterns and selectors, in one run: some seconds.
+/// Maximum number of steps in one run: template steps, and comparisons of patterns and selectors. They take a
+/// few seconds.
 pub const STEPS_MAX: usize = 50_000_000;
 
-/// Generators within generators. Argo CD has one matrix or merge in another.
+/// Number of steps that compiling one jq expression counts for. It takes about as long.
+pub(crate) const EXPRESSION_STEPS: usize = 1_000;
+
+/// Maximum nesting of generators. Argo CD allows one matrix or merge inside another.
 pub const NESTING_MAX: usize = 4;
 
-/// How many errors are told at once.
+/// Maximum number of reported errors.
 pub const ERRORS_MAX: usize = 20;
 
-/// What a single text may use when it is rendered.
+/// Limits for rendering a single text.
 pub(crate) const TEXT_LIMITS: Limits = Limits { steps: 200_000, output_bytes: 1 << 20, depth: 100 };
-
-/// What is left of it.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    bytes: usize,
-    steps: usize,
-}
-
-impl Budget {
-    pub(crate) fn new() -> Self {
-        Self { bytes: BYTES_MAX, steps: STEPS_MAX }
-    }
-
-    pub(crate) fn bytes(&mut self, count: usize) -> Result<(), Problem> {
-        self.bytes = self.bytes.checked_sub(count).ok_or(Problem::TooManyBytes)?;
-        Ok(())
-    }
-
-    pub(crate) fn steps(&mut self, count: usize) -> Result<(), Problem> {
-        self.steps = self.steps.checked_sub(count).ok_or(Problem::TooManySteps)?;
-        Ok(())
-    }
-}
-
-/// About how much memory a value takes, in bytes.
-pub(crate) fn size(value: &Value) -> usize {
-    const NODE: usize = 32;
-    match value {
-        Value::String(text) => NODE.saturating_add(text.len()),
-        Value::Array(items) => items.iter().map(size).fold(NODE, usize::saturating_add),
-        Value::Object(fields) => {
-            let entries = fields.iter().map(|(key, value)| NODE + key.len() + size(value));
-            entries.fold(NODE, usize::saturating_add)
-        }
-        _ => NODE,
-    }
-}

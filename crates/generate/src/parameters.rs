@@ -1,29 +1,30 @@
-//! Sets of parameters.
+//! Parameter sets.
 
 use serde_json::{Map, Value};
 
-/// Parameters by name. With templates of Go they are any values; without, a flat map of texts.
+/// Parameters by name. With Go templates, values may have any type; otherwise, they are a flat map of
+/// strings.
 pub(crate) type Parameters = Map<String, Value>;
 
-/// A set of parameters, and where it is from.
+/// Parameter set and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ParameterSet {
     pub(crate) parameters: Parameters,
-    /// Such as `element 2`.
+    /// Origin, such as `element 2`.
     pub(crate) origin: String,
 }
 
-/// Parameters that are texts.
-pub(crate) fn of_texts<N: Into<String>>(texts: impl IntoIterator<Item = (N, String)>) -> Parameters {
+/// Creates parameters from texts.
+pub(crate) fn from_texts<N: Into<String>>(texts: impl IntoIterator<Item = (N, String)>) -> Parameters {
     texts.into_iter().map(|(name, value)| (name.into(), Value::String(value))).collect()
 }
 
-/// A value as a text. Numbers are written in full.
-pub(crate) fn text(value: &Value) -> String {
+/// Converts a value to a string. Numbers are written without exponents.
+pub(crate) fn to_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        // Without the fraction that JSON may have written: 2.0 is 2.
+        // Drops a zero fraction that JSON may contain: 2.0 is 2.
         Value::Number(number) => match number.as_f64() {
             Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15 => {
                 format!("{float:.0}")
@@ -34,18 +35,18 @@ pub(crate) fn text(value: &Value) -> String {
     }
 }
 
-/// What a value is, for people.
-pub(crate) fn kind(value: &Value) -> String {
+/// Describes a value for people.
+pub(crate) fn describe_kind(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::String(text) => format!("the text {:?}", crate::names::beginning(text, 40)),
+        Value::String(text) => format!("the string {:?}", crate::name_rules::truncate(text, 40)),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
     }
 }
 
-/// Values within values as texts of their own, `a.b` for `b` in `a` and `a.0` for the first of a list.
+/// Flattens nested values to strings: `a.b` for `b` in `a`, and `a.0` for the first item of a list.
 pub(crate) fn flatten(parameters: &Parameters) -> Parameters {
     let mut flat = Map::new();
     for (key, value) in parameters {
@@ -64,16 +65,16 @@ fn add_flat(key: String, value: &Value, flat: &mut Parameters) {
             items.for_each(|(index, value)| add_flat(format!("{key}.{index}"), value, flat));
         }
         other => {
-            flat.insert(key, Value::String(text(other)));
+            flat.insert(key, Value::String(to_text(other)));
         }
     }
 }
 
-/// Adds what is not there, in objects within objects too: what is there stays.
-pub(crate) fn fill(into: &mut Parameters, from: &Parameters) {
+/// Adds missing parameters, including those in nested objects. Existing parameters stay.
+pub(crate) fn add_missing(into: &mut Parameters, from: &Parameters) {
     for (key, value) in from {
         match (into.get_mut(key), value) {
-            (Some(Value::Object(there)), Value::Object(more)) => fill(there, more),
+            (Some(Value::Object(there)), Value::Object(more)) => add_missing(there, more),
             (Some(_), _) => {}
             (None, value) => {
                 into.insert(key.clone(), value.clone());
@@ -82,8 +83,8 @@ pub(crate) fn fill(into: &mut Parameters, from: &Parameters) {
     }
 }
 
-/// Adds the parameters of a prefix: as an object, or as names with dots.
-pub(crate) fn put(parameters: &mut Parameters, of_go: bool, prefix: &str, fields: Parameters) {
+/// Adds parameters under a prefix, either as an object or as names with dots.
+pub(crate) fn add_prefixed(parameters: &mut Parameters, of_go: bool, prefix: &str, fields: Parameters) {
     if of_go {
         parameters.insert(prefix.to_owned(), Value::Object(fields));
     } else {
@@ -115,9 +116,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays() {
+    fn existing_parameters_stay() {
         let mut into = object(json!({"a": {"x": 1}, "b": "", "l": [1]}));
-        fill(&mut into, &object(json!({"a": {"x": 2, "y": 3}, "b": "c", "l": [2, 3], "d": null})));
+        add_missing(&mut into, &object(json!({"a": {"x": 2, "y": 3}, "b": "c", "l": [2, 3], "d": null})));
         assert_eq!(into, object(json!({"a": {"x": 1, "y": 3}, "b": "", "l": [1], "d": null})));
     }
 }

@@ -1,4 +1,5 @@
-//! Selectors of labels and parameters. Unlike those of Kubernetes they take any values: URLs, long ones, empty ones.
+//! Selectors for labels and parameters. Unlike Kubernetes selectors, they accept any value, such as URLs,
+//! long values and empty values.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +7,10 @@ use serde_json::Value;
 use tidegate_model::argo::{LabelSelector, MatchExpression};
 
 use crate::error::Problem;
-use crate::names::unusable;
+use crate::name_rules::invalid_name_reason;
 use crate::parameters::Parameters;
 
-/// A selector that makes sense.
+/// Validated selector.
 #[derive(Clone, Debug, Default)]
 pub struct Selector {
     requirements: Vec<Requirement>,
@@ -31,17 +32,17 @@ enum Operator {
 }
 
 impl Selector {
-    /// What a selector says.
+    /// Validates a selector.
     ///
     /// # Errors
     ///
-    /// It makes no sense: an operator that is none, a key that can be no label's.
+    /// Returns an error if an operator is unknown, or if a key isn't a valid label key.
     pub fn new(selector: &LabelSelector) -> Result<Self, Problem> {
         let labels = selector.match_labels.iter();
         let mut requirements = Vec::new();
         for (key, value) in labels {
             requirements.push(Requirement {
-                key: checked(key)?,
+                key: check_key(key)?,
                 operator: Operator::In,
                 values: vec![value.clone()],
             });
@@ -52,22 +53,22 @@ impl Selector {
         Ok(Self { requirements })
     }
 
-    /// Whether it lets everything pass.
+    /// Returns true if the selector accepts everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// How much work it is to ask it, in steps.
-    pub(crate) fn steps(&self) -> usize {
+    /// Returns the cost of matching in steps.
+    pub(crate) fn match_cost(&self) -> usize {
         self.requirements.iter().map(|requirement| 1 + requirement.values.len()).sum()
     }
 
-    /// Whether labels match.
+    /// Returns true if labels match.
     pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Whether flat parameters match.
+    /// Returns true if flat parameters match.
     pub(crate) fn matches_parameters(&self, parameters: &Parameters) -> bool {
         self.matches(|key| parameters.get(key).and_then(Value::as_str))
     }
@@ -96,31 +97,31 @@ impl Requirement {
             "DoesNotExist" => (Operator::DoesNotExist, false),
             other => {
                 return Err(wrong(format!(
-                    "{other:?} is no operator; write In, NotIn, Exists or DoesNotExist"
+                    "unknown operator {other:?}; use In, NotIn, Exists or DoesNotExist"
                 )));
             }
         };
         if takes_values == expression.values.is_empty() {
             let how = if takes_values { "needs values" } else { "takes no values" };
-            return Err(wrong(format!("{} of {:?} {how}", expression.operator, expression.key)));
+            return Err(wrong(format!("operator {} of key {:?} {how}", expression.operator, expression.key)));
         }
-        Ok(Self { key: checked(&expression.key)?, operator, values: expression.values.clone() })
+        Ok(Self { key: check_key(&expression.key)?, operator, values: expression.values.clone() })
     }
 }
 
-/// A key that can be the name of a label: `name`, or `prefix/name` with a DNS name as prefix.
-fn checked(key: &str) -> Result<String, Problem> {
+/// Checks that a key is a valid label key: `name`, or `prefix/name` with a DNS name as the prefix.
+fn check_key(key: &str) -> Result<String, Problem> {
     let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let can_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     let is_name = can_end(name.chars().next())
         && can_end(name.chars().last())
         && name.len() <= 63
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-    if is_name && prefix.is_none_or(|prefix| unusable(prefix).is_none()) {
+    if is_name && prefix.is_none_or(|prefix| invalid_name_reason(prefix).is_none()) {
         Ok(key.to_owned())
     } else {
         let reason = format!(
-            "{key:?} is no key; letters, digits, '-', '_' and '.' can be in one, 63 at the most, and before a '/' a DNS name"
+            "invalid label key {key:?}: use at most 63 letters, digits, '-', '_' and '.', optionally after a DNS name and '/'"
         );
         Err(Problem::Selector { reason })
     }
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_asked_must_hold() {
+    fn all_requirements_must_match() {
         for (selector, expected) in [
             (json!({}), true),
             (json!({"matchLabels": {"env": "prod"}}), true),
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_an_error() {
+    fn invalid_requirements_are_errors() {
         for selector in [
             expression("env", "Is", &["prod"]),
             expression("env", "in", &["prod"]),

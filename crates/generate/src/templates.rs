@@ -1,4 +1,4 @@
-//! Texts to fill: `{{name}}`, or templates of Go.
+//! Rendering of texts: `{{name}}` or Go templates.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -7,18 +7,19 @@ use serde_json::Value;
 use tidegate_gotmpl::{Engine, MissingKey, Template};
 use tidegate_model::argo::ApplicationSetSpec;
 
+use crate::budget::Budget;
 use crate::error::Problem;
-use crate::limits::{Budget, TEXT_LIMITS};
-use crate::{fast, names, yaml};
+use crate::limits::TEXT_LIMITS;
+use crate::{name_rules, simple_templates, yaml};
 
-/// How many texts are kept as templates; those of an ApplicationSet are a few dozen.
-const KEPT_MAX: usize = 1_000;
+/// Maximum number of cached templates. An ApplicationSet has a few dozen.
+const CACHED_TEMPLATES_MAX: usize = 1_000;
 
-/// How much of a template an error shows, in characters.
+/// Maximum length of a template in errors, in characters.
 const SHOWN_MAX: usize = 500;
 
-/// What fills templates of Go, where an ApplicationSet asks for them.
-pub(crate) fn engine(spec: &ApplicationSetSpec, now: Option<i64>) -> Result<Option<Engine>, Problem> {
+/// Returns the engine for Go templates, if an ApplicationSet enables them.
+pub(crate) fn go_engine(spec: &ApplicationSetSpec, now: Option<i64>) -> Result<Option<Engine>, Problem> {
     if !spec.go_template {
         return Ok(None);
     }
@@ -31,7 +32,7 @@ pub(crate) fn engine(spec: &ApplicationSetSpec, now: Option<i64>) -> Result<Opti
         .missing_key(missing_key)
         .limits(TEXT_LIMITS)
         .function("normalize", |arguments| match arguments {
-            [Value::String(text)] => Ok(Value::String(names::normalize(text))),
+            [Value::String(text)] => Ok(Value::String(name_rules::normalize(text))),
             _ => Err("normalize takes one string".to_owned()),
         })
         .function("slugify", slugify)
@@ -51,20 +52,19 @@ pub(crate) fn engine(spec: &ApplicationSetSpec, now: Option<i64>) -> Result<Opti
 
 fn slugify(arguments: &[Value]) -> Result<Value, String> {
     let slug = match arguments {
-        [Value::String(text)] => names::slugify(names::SLUG_BYTES, true, text),
-        [bytes_max, Value::String(text)] => names::slugify(length(bytes_max)?, true, text),
+        [Value::String(text)] => name_rules::slugify(name_rules::SLUG_BYTES, true, text),
+        [bytes_max, Value::String(text)] => name_rules::slugify(parse_length(bytes_max)?, true, text),
         [bytes_max, Value::Bool(smart), Value::String(text)] => {
-            names::slugify(length(bytes_max)?, *smart, text)
+            name_rules::slugify(parse_length(bytes_max)?, *smart, text)
         }
         _ => return Err(SLUGIFY.to_owned()),
     };
     Ok(Value::String(slug))
 }
 
-const SLUGIFY: &str =
-    "slugify takes a string, before it the longest length, and before that whether to cut between words";
+const SLUGIFY: &str = "slugify takes an optional maximum length, an optional boolean for truncation at word boundaries, and a string";
 
-fn length(value: &Value) -> Result<usize, String> {
+fn parse_length(value: &Value) -> Result<usize, String> {
     let length = value.as_f64().filter(|length| (0.0..=4096.0).contains(length)).ok_or(SLUGIFY)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 4096")]
     Ok(length as usize)
@@ -78,26 +78,26 @@ fn from_yaml(
 ) -> Result<Value, String> {
     let [Value::String(text)] = arguments else { return Err(format!("{name} takes one string")) };
     let value = yaml::read(text)?;
-    if fits(&value) { Ok(value) } else { Err(format!("it is not {wanted}")) }
+    if fits(&value) { Ok(value) } else { Err(format!("the YAML is not {wanted}")) }
 }
 
-/// The texts of one ApplicationSet.
+/// Templates of one ApplicationSet.
 pub(crate) struct Templates<'e> {
     engine: Option<&'e Engine>,
-    kept: HashMap<String, Rc<Template<'e>>>,
+    cache: HashMap<String, Rc<Template<'e>>>,
 }
 
 impl<'e> Templates<'e> {
     pub(crate) fn new(engine: Option<&'e Engine>) -> Self {
-        Self { engine, kept: HashMap::new() }
+        Self { engine, cache: HashMap::new() }
     }
 
-    /// Whether they are templates of Go.
-    pub(crate) fn are_of_go(&self) -> bool {
+    /// Returns true if the ApplicationSet uses Go templates.
+    pub(crate) fn uses_go_templates(&self) -> bool {
         self.engine.is_some()
     }
 
-    /// What a text says with some parameters.
+    /// Renders a text with parameters.
     pub(crate) fn render(
         &mut self,
         text: &str,
@@ -108,36 +108,39 @@ impl<'e> Templates<'e> {
             return Ok(text.to_owned());
         }
         let Some(engine) = self.engine else {
-            budget.steps(1)?;
-            let rendered = fast::render(text, parameters, TEXT_LIMITS.output_bytes)?;
-            budget.bytes(rendered.len())?;
+            budget.take_steps(1)?;
+            let rendered = simple_templates::render(text, parameters, TEXT_LIMITS.output_bytes)?;
+            budget.take_bytes(rendered.len())?;
             return Ok(rendered);
         };
-        let template = self.parsed(engine, text)?;
+        let template = self.parse_cached(engine, text)?;
         let (rendered, steps) = template.render_within(parameters, TEXT_LIMITS);
-        budget.steps(steps.saturating_add(1))?;
-        let rendered = rendered
-            .map_err(|error| Problem::Execute { template: shown(text), reason: error.to_string() })?;
-        budget.bytes(rendered.len())?;
+        budget.take_steps(steps.saturating_add(1))?;
+        let rendered = rendered.map_err(|error| Problem::Execute {
+            template: truncate_template(text),
+            reason: error.to_string(),
+        })?;
+        budget.take_bytes(rendered.len())?;
         Ok(rendered)
     }
 
-    fn parsed(&mut self, engine: &'e Engine, text: &str) -> Result<Rc<Template<'e>>, Problem> {
-        if let Some(template) = self.kept.get(text) {
+    fn parse_cached(&mut self, engine: &'e Engine, text: &str) -> Result<Rc<Template<'e>>, Problem> {
+        if let Some(template) = self.cache.get(text) {
             return Ok(template.clone());
         }
-        let template = engine
-            .parse("base", text)
-            .map_err(|error| Problem::Parse { template: shown(text), reason: error.to_string() })?;
+        let template = engine.parse("base", text).map_err(|error| Problem::Parse {
+            template: truncate_template(text),
+            reason: error.to_string(),
+        })?;
         let template = Rc::new(template);
-        if self.kept.len() < KEPT_MAX {
-            self.kept.insert(text.to_owned(), template.clone());
+        if self.cache.len() < CACHED_TEMPLATES_MAX {
+            self.cache.insert(text.to_owned(), template.clone());
         }
         Ok(template)
     }
 }
 
-fn shown(text: &str) -> String {
-    let beginning = names::beginning(text, SHOWN_MAX);
+fn truncate_template(text: &str) -> String {
+    let beginning = name_rules::truncate(text, SHOWN_MAX);
     if beginning.len() < text.len() { format!("{beginning}…") } else { text.to_owned() }
 }

@@ -1,8 +1,8 @@
-//! `eq`, `ne`, `lt` and their like: only values of one basic kind can be compared.
+//! `eq`, `ne`, `lt` and related functions. Only values of the same basic kind are comparable.
 
 use std::cmp::Ordering;
 
-use crate::format::plain;
+use crate::format::format_plain;
 use crate::printf::printf;
 use crate::value::Val;
 
@@ -10,7 +10,7 @@ const BAD_TYPE: &str = "invalid type for comparison";
 const MISSING: &str = "missing argument for comparison";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Basic {
+enum BasicKind {
     Bool,
     Float,
     Int,
@@ -18,24 +18,25 @@ enum Basic {
     Text,
 }
 
-fn basic(value: &Val) -> Option<Basic> {
+fn basic_kind(value: &Val) -> Option<BasicKind> {
     match value {
-        Val::Bool(_) => Some(Basic::Bool),
-        Val::Float(_) => Some(Basic::Float),
-        Val::Int(_) | Val::Int64(_) => Some(Basic::Int),
-        Val::Uint8(_) | Val::Uint64(_) => Some(Basic::Uint),
-        Val::Str(_) => Some(Basic::Text),
+        Val::Bool(_) => Some(BasicKind::Bool),
+        Val::Float(_) => Some(BasicKind::Float),
+        Val::Int(_) | Val::Int64(_) => Some(BasicKind::Int),
+        Val::Uint8(_) | Val::Uint64(_) => Some(BasicKind::Uint),
+        Val::Str(_) => Some(BasicKind::Text),
         _ => None,
     }
 }
 
-/// Whether values of these kinds can be compared: whole numbers with a sign can be with those without.
-fn fit(left: Basic, right: Basic) -> bool {
-    let is_whole = |kind| matches!(kind, Basic::Int | Basic::Uint);
+/// Returns true if values of these kinds are comparable. Signed and unsigned integers can be compared with
+/// each other.
+fn are_comparable(left: BasicKind, right: BasicKind) -> bool {
+    let is_whole = |kind| matches!(kind, BasicKind::Int | BasicKind::Uint);
     left == right || is_whole(left) && is_whole(right)
 }
 
-/// Whether the first is equal to any of the others.
+/// Returns true if the first value equals any of the others.
 pub(crate) fn eq(values: &[Val]) -> Result<bool, String> {
     let (first, others) = values.split_first().ok_or(MISSING)?;
     if others.is_empty() {
@@ -50,7 +51,7 @@ pub(crate) fn eq(values: &[Val]) -> Result<bool, String> {
 }
 
 fn is_equal(left: &Val, right: &Val) -> Result<bool, String> {
-    match (basic(left), basic(right)) {
+    match (basic_kind(left), basic_kind(right)) {
         (None, None) => {
             for value in [left, right] {
                 if matches!(value, Val::List(_) | Val::Map(_)) && !left.is_null() && !right.is_null() {
@@ -60,9 +61,13 @@ fn is_equal(left: &Val, right: &Val) -> Result<bool, String> {
             Ok(left.is_null() == right.is_null() && left.is_same(right))
         }
         (left_kind, right_kind)
-            if !left_kind.zip(right_kind).is_some_and(|(left, right)| fit(left, right)) =>
+            if !left_kind.zip(right_kind).is_some_and(|(left, right)| are_comparable(left, right)) =>
         {
-            if left.is_null() || right.is_null() { Ok(false) } else { Err(different(left, right)) }
+            if left.is_null() || right.is_null() {
+                Ok(false)
+            } else {
+                Err(incompatible_types_message(left, right))
+            }
         }
         _ => Ok(match (left, right) {
             (Val::Bool(left), Val::Bool(right)) => left == right,
@@ -73,11 +78,11 @@ fn is_equal(left: &Val, right: &Val) -> Result<bool, String> {
     }
 }
 
-fn different(left: &Val, right: &Val) -> String {
+fn incompatible_types_message(left: &Val, right: &Val) -> String {
     format!("incompatible types for comparison: {} and {}", left.type_name(), right.type_name())
 }
 
-/// As `%s` prints it.
+/// Formats a value like `%s`.
 fn as_text(value: &Val) -> String {
     printf("%s", std::slice::from_ref(value), usize::MAX).unwrap_or_default()
 }
@@ -91,16 +96,16 @@ fn not_comparable(left: &Val, right: &Val) -> String {
         as_text(left),
         left.type_name(),
         right.type_name(),
-        plain(right)
+        format_plain(right)
     )
 }
 
-/// How two values of one ordered kind stand to each other; `None` for what is not a number.
-fn order(values: &[Val]) -> Result<Option<Ordering>, String> {
+/// Compares two values of the same ordered kind; `None` if either is NaN.
+fn compare_ordered(values: &[Val]) -> Result<Option<Ordering>, String> {
     let [left, right] = values else { return Err(MISSING.to_owned()) };
-    let (left_kind, right_kind) = (basic(left).ok_or(BAD_TYPE)?, basic(right).ok_or(BAD_TYPE)?);
-    if !fit(left_kind, right_kind) {
-        return Err(different(left, right));
+    let (left_kind, right_kind) = (basic_kind(left).ok_or(BAD_TYPE)?, basic_kind(right).ok_or(BAD_TYPE)?);
+    if !are_comparable(left_kind, right_kind) {
+        return Err(incompatible_types_message(left, right));
     }
     match (left, right) {
         (Val::Bool(_), _) => Err(BAD_TYPE.to_owned()),
@@ -111,7 +116,7 @@ fn order(values: &[Val]) -> Result<Option<Ordering>, String> {
 }
 
 pub(crate) fn lt(values: &[Val]) -> Result<bool, String> {
-    Ok(order(values)? == Some(Ordering::Less))
+    Ok(compare_ordered(values)? == Some(Ordering::Less))
 }
 
 /// `le` is `lt` or `eq`.
@@ -119,12 +124,12 @@ pub(crate) fn le(values: &[Val]) -> Result<bool, String> {
     Ok(lt(values)? || eq(values)?)
 }
 
-/// `gt` is not `le`, so it holds for what is not a number.
+/// `gt` is the negation of `le`, so it is true for NaN.
 pub(crate) fn gt(values: &[Val]) -> Result<bool, String> {
     Ok(!le(values)?)
 }
 
-/// `ge` is not `lt`.
+/// `ge` is the negation of `lt`.
 pub(crate) fn ge(values: &[Val]) -> Result<bool, String> {
     Ok(!lt(values)?)
 }

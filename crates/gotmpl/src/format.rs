@@ -1,17 +1,17 @@
-//! How Go prints values: `%v`, `%#v` and `%g`.
+//! Go's formatting of values: `%v`, `%#v` and `%g`.
 
 use std::fmt::Write as _;
 
-use crate::quote::quoted;
+use crate::quote::quote_string;
 use crate::value::Val;
 
-/// Maps and lists nested deeper than this are cut, since `set` can put a map into itself.
+/// Maximum nesting depth that is printed. It is limited because `set` can put a map into itself.
 const MAX_NESTED: usize = 64;
-/// From this power of ten on, the shortest form of a float has an exponent.
+/// Smallest power of ten for which the shortest form of a float has an exponent.
 const SHORTEST_LIMIT: i32 = 6;
 
-/// A value as `%v` prints it.
-pub(crate) fn plain(value: &Val) -> String {
+/// Formats a value like `%v`.
+pub(crate) fn format_plain(value: &Val) -> String {
     let mut text = String::new();
     push_plain(&mut text, value, 0);
     text
@@ -52,29 +52,29 @@ fn push_plain(text: &mut String, value: &Val, depth: usize) {
             }
             text.push(']');
         }
-        Val::Time(time) => text.push_str(&time.plain()),
+        Val::Time(time) => text.push_str(&time.to_go_text()),
         Val::Version(version) => {
             let _ = write!(text, "{version}");
         }
     }
 }
 
-/// A float without an exponent, in the shortest digits.
+/// Formats a float in the shortest digits without an exponent.
 pub(crate) fn without_exponent(value: f64) -> String {
     let (is_negative, digits, exponent) = shortest(value);
     format!("{}{}", if is_negative { "-" } else { "" }, positional(&digits, exponent))
 }
 
-/// A float as `%v` prints it: the shortest digits, with an exponent when it is large or small.
+/// Formats a float like `%v`: shortest digits, with an exponent if the number is very large or very small.
 pub(crate) fn float(value: f64) -> String {
     general(value, None)
 }
 
-/// Digits that are looked at for whether they are all zeros.
+/// Number of digits checked for trailing zeros.
 const EXACT_DIGITS: usize = 60;
 
-/// The shortest digits that stand for a float which is not negative, with an exponent: `1.5e3`. Of two that are as near, Go takes
-/// the even one.
+/// Returns the shortest digits of a nonnegative float, with an exponent: `1.5e3`. If two candidates are
+/// equally close, Go takes the even one.
 pub(crate) fn scientific(value: f64) -> String {
     let written = format!("{value:e}");
     let exact = format!("{value:.EXACT_DIGITS$e}");
@@ -87,14 +87,14 @@ pub(crate) fn scientific(value: f64) -> String {
     if is_half && is_even && lower.parse() == Ok(value) { lower } else { written }
 }
 
-/// The shortest digits of a float, and the power of ten of the first one.
+/// Returns the shortest digits of a float and the power of ten of the first digit.
 fn shortest(value: f64) -> (bool, String, i32) {
     let scientific = scientific(value.abs());
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     (value.is_sign_negative(), digits.replace('.', ""), exponent.parse().unwrap_or_default())
 }
 
-pub(crate) fn special(value: f64) -> Option<&'static str> {
+pub(crate) fn special_float(value: f64) -> Option<&'static str> {
     match value {
         _ if value.is_nan() => Some("NaN"),
         _ if value == f64::INFINITY => Some("+Inf"),
@@ -103,9 +103,10 @@ pub(crate) fn special(value: f64) -> Option<&'static str> {
     }
 }
 
-/// `%g`: an exponent below -4 or from the precision on; of the shortest form, from `SHORTEST_LIMIT` on.
+/// Formats like `%g`: with an exponent if it is below -4 or not below the precision. For the shortest form,
+/// the upper bound is `SHORTEST_LIMIT`.
 pub(crate) fn general(value: f64, precision: Option<usize>) -> String {
-    if let Some(word) = special(value) {
+    if let Some(word) = special_float(value) {
         return word.to_owned();
     }
     let (negative, mut digits, mut exponent) = shortest(value);
@@ -129,17 +130,17 @@ pub(crate) fn general(value: f64, precision: Option<usize>) -> String {
     if exponent < -4 || exponent >= limit {
         let (first, rest) = digits.split_at(digits.len().min(1));
         let point = if rest.is_empty() { "" } else { "." };
-        return format!("{sign}{first}{point}{rest}e{}", power(exponent));
+        return format!("{sign}{first}{point}{rest}e{}", exponent_text(exponent));
     }
     format!("{sign}{}", positional(&digits, exponent))
 }
 
-pub(crate) fn power(exponent: i32) -> String {
+pub(crate) fn exponent_text(exponent: i32) -> String {
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{sign}{:02}", exponent.abs())
 }
 
-/// Digits without an exponent.
+/// Formats digits without an exponent.
 fn positional(digits: &str, exponent: i32) -> String {
     let Ok(whole) = usize::try_from(exponent.saturating_add(1)) else {
         let zeros = usize::try_from(-exponent.saturating_add(1)).unwrap_or_default();
@@ -155,11 +156,11 @@ fn positional(digits: &str, exponent: i32) -> String {
     }
 }
 
-/// A value as `%#v` prints it.
+/// Formats a value like `%#v`.
 pub(crate) fn go_syntax(value: &Val) -> String {
     match value {
         Val::Absent | Val::Nil => "<nil>".to_owned(),
-        Val::Str(text) => quoted(text),
+        Val::Str(text) => quote_string(text),
         Val::List(_) if value.is_nil_list() => format!("{}(nil)", value.type_name()),
         Val::List(list) => {
             let items: Vec<String> = list.items.iter().map(nested_syntax).collect();
@@ -169,13 +170,13 @@ pub(crate) fn go_syntax(value: &Val) -> String {
             let items: Vec<String> = map
                 .entries()
                 .iter()
-                .map(|(key, item)| format!("{}:{}", quoted(key), nested_syntax(item)))
+                .map(|(key, item)| format!("{}:{}", quote_string(key), nested_syntax(item)))
                 .collect();
             format!("{}{{{}}}", value.type_name(), items.join(", "))
         }
         Val::Uint8(value) => format!("{value:#x}"),
         Val::Uint64(value) => format!("{value:#x}"),
-        other => plain(other),
+        other => format_plain(other),
     }
 }
 
@@ -183,7 +184,7 @@ fn nested_syntax(value: &Val) -> String {
     if value.is_null() { "interface {}(nil)".to_owned() } else { go_syntax(value) }
 }
 
-/// `print`: a space between two operands when neither is a text.
+/// Formats like `print`: adds a space between two operands if neither is a string.
 pub(crate) fn print(values: &[Val]) -> String {
     let mut text = String::new();
     let mut before_is_text = true;
@@ -192,14 +193,14 @@ pub(crate) fn print(values: &[Val]) -> String {
         if number > 0 && !is_text && !before_is_text {
             text.push(' ');
         }
-        text.push_str(&plain(value));
+        text.push_str(&format_plain(value));
         before_is_text = is_text;
     }
     text
 }
 
-/// `println`: a space between all operands, and an end of line.
+/// Formats like `println`: adds spaces between all operands, and a newline at the end.
 pub(crate) fn println(values: &[Val]) -> String {
-    let words: Vec<String> = values.iter().map(plain).collect();
-    format!("{}\n", words.join(" "))
+    let text: Vec<String> = values.iter().map(format_plain).collect();
+    format!("{}\n", text.join(" "))
 }

@@ -1,4 +1,4 @@
-//! Go's `text/template` and the functions of sprig, on JSON values.
+//! Go's `text/template` and the sprig functions, for JSON values.
 //!
 //! ```
 //! use tidegate_gotmpl::Engine;
@@ -9,17 +9,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What a template prints, and the words of an error, are those of Go, down to the position; a table of cases made by Go
-//! itself holds the crate to it. It differs where Go's behaviour depends on the machine or on chance:
+//! Output and error messages match Go's, including positions. A table of cases generated with Go verifies
+//! this. The crate differs where Go depends on the machine or on chance:
 //!
-//! - times are in UTC unless a zone is named, `Local` is UTC too, and `now` is what the caller says;
-//! - functions that draw random numbers, make keys or ask the system (`randAlpha`, `uuidv4`, `genCA`, `env` …) are known
-//!   and refuse to be called: a template that says something else at every look can never be up to date;
-//! - texts are UTF-8: a function that cuts a character in two leaves a replacement character;
+//! - times are in UTC unless a zone is named, `Local` is UTC too, and the caller sets `now`;
+//! - functions that generate random values or keys, or read the environment (`randAlpha`, `uuidv4`, `genCA`,
+//!   `env` …), are known but can't be called, because the output of such a template could never be up to
+//!   date;
+//! - strings are UTF-8, so a function that cuts a character in two inserts a replacement character;
 //! - steps, output and nesting are [limited](Limits).
 //!
-//! Where to look: `lex` text to tokens, `parse` tokens to the tree of `node`, `exec` tree and data to text, `value` what data
-//! is, `format` how it is printed, `funcs` the functions.
+//! Modules: `lexer` turns text into tokens, `parse` turns tokens into the tree of `node`, `execute` renders
+//! the tree with data, `value` defines template values, `format` prints them, and `funcs` contains the
+//! functions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,10 +30,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 mod compare;
-mod exec;
+mod execute;
 mod format;
 mod funcs;
-mod lex;
+mod lexer;
 mod node;
 mod parse;
 mod printf;
@@ -41,32 +43,30 @@ mod time;
 mod value;
 mod zone;
 
-/// How deep constructs and parentheses may be nested in a text.
+/// Maximum nesting depth of constructs and parentheses.
 const MAX_DEPTH: usize = 200;
 
-/// What happens at a key that a map does not have: the option `missingkey`.
+/// Behavior if a map doesn't have a key: the option `missingkey`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {
-    /// It prints `<no value>`: `default` and `invalid`.
+    /// Prints `<no value>`: `default` and `invalid`.
     #[default]
     Default,
-    /// It is the empty value of its type: `zero`.
+    /// Returns the zero value of the element type: `zero`.
     Zero,
-    /// It is an error: `error`.
+    /// Returns an error: `error`.
     Error,
 }
 
-/// An option that Go's `Template.Option` would not know.
+/// Option that Go's `Template.Option` doesn't support.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{option:?} is not an option of templates; write missingkey=default, missingkey=zero or missingkey=error"
-)]
+#[error("unknown template option {option:?}: use missingkey=default, missingkey=zero or missingkey=error")]
 pub struct InvalidOption {
     option: String,
 }
 
 impl MissingKey {
-    /// From an option, such as `missingkey=error`.
+    /// Parses an option such as `missingkey=error`.
     pub fn from_option(option: &str) -> Result<Self, InvalidOption> {
         match option {
             "missingkey=default" | "missingkey=invalid" => Ok(Self::Default),
@@ -77,56 +77,57 @@ impl MissingKey {
     }
 }
 
-/// What one rendering may use, so that no template can hold up its caller.
+/// Resource limits for one rendering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Nodes, commands, turns of loops, one for every 256 bytes or elements that a function gives, and one for every 16
-    /// values within a value that is looked at as a whole.
+    /// Maximum number of steps. Nodes, commands and loop iterations are one step each. There is also one step
+    /// per 256 bytes or elements that a function returns, and one per 16 nested values that a function
+    /// traverses.
     pub steps: usize,
-    /// Bytes written, and bytes of any text on the way.
+    /// Maximum size, in bytes, of the output and of any intermediate string.
     pub output_bytes: usize,
-    /// Templates within templates.
+    /// Maximum depth of nested template calls.
     pub depth: usize,
 }
 
 impl Default for Limits {
-    /// A million steps, 8 MiB, 200 levels.
+    /// One million steps, 8 MiB, 200 levels.
     fn default() -> Self {
         Self { steps: 1_000_000, output_bytes: 8 << 20, depth: 200 }
     }
 }
 
-/// Why a text is no template, in the words of Go.
+/// Syntax error, in Go's wording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("template: {template}:{line}: {message}")]
 pub struct ParseError {
     /// Name of the template.
     pub template: String,
-    /// Line, from 1.
+    /// Line number, starting at 1.
     pub line: usize,
-    /// What is wrong there.
+    /// Message.
     pub message: String,
 }
 
-/// Why a template could not be rendered, in the words of Go.
+/// Rendering error, in Go's wording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExecError {
     message: String,
 }
 
-/// A function of the caller's: JSON values in, a JSON value or words about what is wrong out.
-pub type HostFunction = dyn Fn(&[Value]) -> Result<Value, String> + Send + Sync;
+/// Function defined by the caller. It takes JSON values, and returns a JSON value or an error message.
+pub type CustomFunction = dyn Fn(&[Value]) -> Result<Value, String> + Send + Sync;
 
-/// What templates can do: their functions, options and limits.
+/// Functions, options and limits for templates.
 #[derive(Clone, Default)]
 pub struct Engine {
     sprig: bool,
     missing_key: MissingKey,
     limits: Limits,
     now: Option<i64>,
-    hidden: Vec<&'static str>,
-    own: BTreeMap<String, Arc<HostFunction>>,
+    removed: Vec<&'static str>,
+    custom: BTreeMap<String, Arc<CustomFunction>>,
 }
 
 impl fmt::Debug for Engine {
@@ -135,76 +136,77 @@ impl fmt::Debug for Engine {
             .field("sprig", &self.sprig)
             .field("missing_key", &self.missing_key)
             .field("limits", &self.limits)
-            .field("own", &self.own.keys().collect::<Vec<_>>())
+            .field("own", &self.custom.keys().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }
 
 impl Engine {
-    /// With the functions that every Go template has.
+    /// Creates an engine with Go's built-in functions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With the functions of sprig as well.
+    /// Creates an engine with Go's built-in functions and sprig's functions.
     pub fn with_sprig() -> Self {
         Self { sprig: true, ..Self::default() }
     }
 
-    /// With another answer to keys that are not there.
+    /// Sets the behavior for missing keys.
     #[must_use]
     pub fn missing_key(self, missing_key: MissingKey) -> Self {
         Self { missing_key, ..self }
     }
 
-    /// With other limits.
+    /// Sets the limits.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
-    /// With a time for `now` and `ago`, in seconds since 1970; without, they are an error.
+    /// Sets the time for `now` and `ago`, in seconds since 1970. If it isn't set, these functions return an
+    /// error.
     #[must_use]
     pub fn now(self, seconds: i64) -> Self {
         Self { now: Some(seconds), ..self }
     }
 
-    /// Without some functions: a template that names one is refused as if it did not exist.
+    /// Removes functions. A template that names one of them fails to parse, as if the function didn't exist.
     #[must_use]
     pub fn without(mut self, names: &[&'static str]) -> Self {
-        self.hidden.extend_from_slice(names);
+        self.removed.extend_from_slice(names);
         self
     }
 
-    /// With a function of the caller's, which takes any number of arguments.
+    /// Adds a function defined by the caller that takes any number of arguments.
     #[must_use]
     pub fn function(
         mut self,
         name: impl Into<String>,
         function: impl Fn(&[Value]) -> Result<Value, String> + Send + Sync + 'static,
     ) -> Self {
-        self.own.insert(name.into(), Arc::new(function));
+        self.custom.insert(name.into(), Arc::new(function));
         self
     }
 
-    /// Parses a text.
+    /// Parses a template.
     pub fn parse(&self, name: &str, text: &str) -> Result<Template<'_>, ParseError> {
         let trees = parse::parse(name, text, &|function| self.find(function).is_some())?;
         Ok(Template { engine: self, name: name.to_owned(), text: text.to_owned(), trees })
     }
 
     fn find(&self, name: &str) -> Option<funcs::Function> {
-        if self.hidden.contains(&name) {
+        if self.removed.contains(&name) {
             return None;
         }
-        match self.own.get(name) {
-            Some(own) => Some(funcs::Function::of_host(own.clone())),
+        match self.custom.get(name) {
+            Some(own) => Some(funcs::Function::from_custom(own.clone())),
             None => funcs::find(name, self.sprig),
         }
     }
 }
 
-/// A text that was parsed.
+/// Parsed template.
 #[derive(Debug)]
 pub struct Template<'e> {
     engine: &'e Engine,
@@ -214,23 +216,23 @@ pub struct Template<'e> {
 }
 
 impl Template<'_> {
-    /// What it says with some data as its dot.
+    /// Renders the template with `data` as dot.
     pub fn render(&self, data: &Value) -> Result<String, ExecError> {
         self.render_within(data, self.engine.limits).0
     }
 
-    /// The same within limits of its own, and how many steps of them it took: for those who render much, and have a limit
-    /// for all of it.
+    /// Renders the template with separate limits. Also returns the number of steps, for callers that share
+    /// one limit among many renderings.
     pub fn render_within(&self, data: &Value, limits: Limits) -> (Result<String, ExecError>, usize) {
-        let setting = exec::Setting {
+        let setting = execute::RenderSettings {
             name: &self.name,
             text: &self.text,
             trees: &self.trees,
             missing_key: self.engine.missing_key,
             limits,
             now: self.engine.now,
-            function: &|name| self.engine.find(name),
+            find_function: &|name| self.engine.find(name),
         };
-        exec::execute(&setting, value::Val::from_json(data))
+        execute::execute(&setting, value::Val::from_json(data))
     }
 }

@@ -1,9 +1,9 @@
-//! A template as a tree. Printed, a node looks as Go prints it, because errors quote it.
+//! Syntax tree of a template. Nodes print as in Go, because error messages quote them.
 
 use std::fmt;
 use std::rc::Rc;
 
-/// A part that writes something.
+/// Node that produces output.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     Text(String),
@@ -11,12 +11,12 @@ pub(crate) enum Node {
     If(Box<Branch>),
     With(Box<Branch>),
     Range(Box<Branch>),
-    Template { at: usize, name: String, pipe: Option<Pipe> },
+    Template { offset: usize, name: String, pipe: Option<Pipe> },
     Break,
     Continue,
 }
 
-/// A condition or loop with its two lists.
+/// Condition or loop with its two branches.
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
     pub(crate) pipe: Pipe,
@@ -24,50 +24,50 @@ pub(crate) struct Branch {
     pub(crate) otherwise: Option<Vec<Node>>,
 }
 
-/// Commands, each of which gets the value of the one before it.
+/// Pipeline in which each command receives the value of the previous one.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipe {
-    pub(crate) at: usize,
-    /// The variables are set and not declared.
-    pub(crate) assigns: bool,
+    pub(crate) offset: usize,
+    /// True if the variables are assigned instead of declared.
+    pub(crate) is_assignment: bool,
     pub(crate) variables: Vec<String>,
     pub(crate) commands: Vec<Rc<Command>>,
 }
 
-/// A function with its arguments, or one operand.
+/// Function with its arguments, or a single operand.
 #[derive(Clone, Debug)]
 pub(crate) struct Command {
-    pub(crate) at: usize,
-    /// At least one.
+    pub(crate) offset: usize,
+    /// Operands; never empty.
     pub(crate) operands: Vec<Operand>,
 }
 
-/// What can stand in a command.
+/// An operand of a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Operand {
-    pub(crate) at: usize,
-    pub(crate) what: What,
+    pub(crate) offset: usize,
+    pub(crate) kind: OperandKind,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum What {
+pub(crate) enum OperandKind {
     Dot,
     Nil,
     Bool(bool),
     Number(Number),
-    /// The text, and how it was written.
+    /// The string and its spelling in the source.
     Text(Rc<str>, String),
     Identifier(String),
-    /// Fields of dot, from the outermost.
+    /// Fields of dot, outermost first.
     Field(Vec<String>),
-    /// A variable with its `$`, then fields.
+    /// A variable with its `$`, followed by fields.
     Variable(Vec<String>),
-    /// Fields of something else.
+    /// Fields of another operand.
     Chain(Box<Operand>, Vec<String>),
     Pipe(Box<Pipe>),
 }
 
-/// A number as it was written, and what it can be.
+/// A number literal with its spelling and its possible values.
 #[derive(Clone, Debug)]
 pub(crate) struct Number {
     pub(crate) text: String,
@@ -80,7 +80,7 @@ pub(crate) struct Number {
 impl fmt::Display for Pipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.variables.is_empty() {
-            write!(f, "{} {} ", self.variables.join(", "), if self.assigns { "=" } else { ":=" })?;
+            write!(f, "{} {} ", self.variables.join(", "), if self.is_assignment { "=" } else { ":=" })?;
         }
         for (number, command) in self.commands.iter().enumerate() {
             if number > 0 {
@@ -98,8 +98,8 @@ impl fmt::Display for Command {
             if number > 0 {
                 f.write_str(" ")?;
             }
-            match &operand.what {
-                What::Pipe(pipe) => write!(f, "({pipe})")?,
+            match &operand.kind {
+                OperandKind::Pipe(pipe) => write!(f, "({pipe})")?,
                 _ => write!(f, "{operand}")?,
             }
         }
@@ -109,33 +109,33 @@ impl fmt::Display for Command {
 
 impl fmt::Display for Operand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.what {
-            What::Dot => f.write_str("."),
-            What::Nil => f.write_str("nil"),
-            What::Bool(value) => write!(f, "{value}"),
-            What::Number(number) => f.write_str(&number.text),
-            What::Text(_, written) => f.write_str(written),
-            What::Identifier(name) => f.write_str(name),
-            What::Field(fields) => fields.iter().try_for_each(|field| write!(f, ".{field}")),
-            What::Variable(names) => f.write_str(&names.join(".")),
-            What::Chain(inner, fields) => {
-                match &inner.what {
-                    What::Pipe(pipe) => write!(f, "({pipe})")?,
+        match &self.kind {
+            OperandKind::Dot => f.write_str("."),
+            OperandKind::Nil => f.write_str("nil"),
+            OperandKind::Bool(value) => write!(f, "{value}"),
+            OperandKind::Number(number) => f.write_str(&number.text),
+            OperandKind::Text(_, written) => f.write_str(written),
+            OperandKind::Identifier(name) => f.write_str(name),
+            OperandKind::Field(fields) => fields.iter().try_for_each(|field| write!(f, ".{field}")),
+            OperandKind::Variable(names) => f.write_str(&names.join(".")),
+            OperandKind::Chain(inner, fields) => {
+                match &inner.kind {
+                    OperandKind::Pipe(pipe) => write!(f, "({pipe})")?,
                     _ => write!(f, "{inner}")?,
                 }
                 fields.iter().try_for_each(|field| write!(f, ".{field}"))
             }
-            What::Pipe(pipe) => write!(f, "{pipe}"),
+            OperandKind::Pipe(pipe) => write!(f, "{pipe}"),
         }
     }
 }
 
 impl Number {
-    /// What a number can be; `None` when it is none.
-    pub(crate) fn of(text: &str) -> Result<Self, String> {
+    /// Parses a number literal; `None` if it is invalid.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut number = Self { text: text.to_owned(), int: None, uint: None, float: None, is_char: false };
         if text.starts_with('\'') {
-            let value = crate::quote::unquoted(text).filter(|value| value.chars().count() == 1);
+            let value = crate::quote::unquote(text).filter(|value| value.chars().count() == 1);
             let character = value.and_then(|value| value.chars().next());
             let code = character.ok_or_else(|| format!("malformed character constant: {text}"))?;
             number.int = Some(i64::from(u32::from(code)));
@@ -160,7 +160,7 @@ impl Number {
         } else if number.uint.is_none() {
             let float = parse_float(text);
             if float.is_some() && !text.contains(['.', 'e', 'E', 'p', 'P']) {
-                return Err(format!("integer overflow: {}", crate::quote::quoted(text)));
+                return Err(format!("integer overflow: {}", crate::quote::quote_string(text)));
             }
             number.float = float;
             number.int = float.filter(|value| value.fract() == 0.0 && value.abs() < 9e18).map(|value| {
@@ -175,12 +175,12 @@ impl Number {
             number.uint = number.int.and_then(|int| u64::try_from(int).ok());
         }
         if number.int.is_none() && number.uint.is_none() && number.float.is_none() {
-            return Err(format!("illegal number syntax: {}", crate::quote::quoted(text)));
+            return Err(format!("illegal number syntax: {}", crate::quote::quote_string(text)));
         }
         Ok(number)
     }
 
-    /// Whether it is written as a fraction.
+    /// Returns true if the number is written as a fraction.
     pub(crate) fn is_float(&self) -> bool {
         let lower = self.text.to_ascii_lowercase();
         let is_hex = lower.trim_start_matches(['+', '-']).starts_with("0x") && !lower.contains('p');
@@ -197,7 +197,7 @@ fn parse_signed(text: &str) -> Option<i64> {
     i64::try_from(if negative { -value } else { value }).ok()
 }
 
-/// A whole number without a sign, in any base Go knows, with underscores where Go allows them.
+/// Parses an unsigned integer in any base that Go supports, with underscores where Go allows them.
 pub(crate) fn parse_unsigned(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
     let (radix, digits) = match lower.get(..2) {

@@ -1,26 +1,26 @@
-//! Tokens to a tree, with the words of Go's parser for what is wrong.
+//! Parser, with the error messages of Go's parser.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::lex::{Kind, Token, Word, tokens};
-use crate::node::{Branch, Command, Node, Number, Operand, Pipe, What};
-use crate::quote::{quoted, unquoted};
+use crate::lexer::{Keyword, Token, TokenKind, tokenize};
+use crate::node::{Branch, Command, Node, Number, Operand, OperandKind, Pipe};
+use crate::quote::{quote_string, unquote};
 use crate::{MAX_DEPTH, ParseError};
 
-/// The templates of one text, by name.
+/// Templates defined in one text, by name.
 pub(crate) type Trees = BTreeMap<String, Vec<Node>>;
 
-/// Parses a text, whose own name is `name`, and the templates defined in it.
+/// Parses a text named `name` and the templates defined in it.
 pub(crate) fn parse(name: &str, text: &str, is_function: &dyn Fn(&str) -> bool) -> Result<Trees, ParseError> {
-    let (tokens, error) = tokens(text);
+    let (tokens, error) = tokenize(text);
     let mut parser = Parser {
         name,
         tokens,
         error,
         next: 0,
-        read: Cell::new(0),
+        tokens_read: Cell::new(0),
         variables: vec!["$".to_owned()],
         is_function,
         trees: Trees::new(),
@@ -28,8 +28,8 @@ pub(crate) fn parse(name: &str, text: &str, is_function: &dyn Fn(&str) -> bool) 
         depth: 0,
         action_line: 0,
     };
-    let list = parser.top()?;
-    parser.add(name, list)?;
+    let list = parser.parse_top()?;
+    parser.add_template(name, list)?;
     Ok(parser.trees)
 }
 
@@ -40,11 +40,11 @@ fn is_empty(list: &[Node]) -> bool {
 struct Parser<'t> {
     name: &'t str,
     tokens: Vec<Token<'t>>,
-    /// What the lexer stumbled over, behind the last token.
+    /// Lexer error after the last token.
     error: Option<String>,
     next: usize,
-    /// How many tokens were looked at: Go counts what is wrong to the line of the last of them.
-    read: Cell<usize>,
+    /// Number of tokens inspected. Go reports errors at the line of the last inspected token.
+    tokens_read: Cell<usize>,
     variables: Vec<String>,
     is_function: &'t dyn Fn(&str) -> bool,
     trees: Trees,
@@ -53,35 +53,35 @@ struct Parser<'t> {
     action_line: usize,
 }
 
-type Parsed<T> = Result<T, ParseError>;
+type ParseResult<T> = Result<T, ParseError>;
 
-/// How a list of nodes ended.
+/// Reason why a node list ended.
 enum Ending {
     End,
     Else,
 }
 
-/// What an action was.
-enum Item {
+/// Result of parsing an action.
+enum ParsedItem {
     Node(Node),
     Ending(Ending),
-    /// A definition, which leaves nothing in its place.
+    /// A template definition, which doesn't produce a node.
     Nothing,
 }
 
 impl<'t> Parser<'t> {
-    fn fail<T>(&self, message: impl Into<String>) -> Parsed<T> {
+    fn fail<T>(&self, message: impl Into<String>) -> ParseResult<T> {
         Err(ParseError { template: self.name.to_owned(), line: self.line(), message: message.into() })
     }
 
     fn line(&self) -> usize {
-        let last = self.tokens.get(self.read.get().saturating_sub(1)).or(self.tokens.last());
+        let last = self.tokens.get(self.tokens_read.get().saturating_sub(1)).or(self.tokens.last());
         last.map_or(1, |token| token.line)
     }
 
     fn peek(&self) -> Token<'t> {
-        self.read.set(self.read.get().max(self.next.saturating_add(1)));
-        let end = Token { kind: Kind::End, at: 0, text: "", line: 1 };
+        self.tokens_read.set(self.tokens_read.get().max(self.next.saturating_add(1)));
+        let end = Token { kind: TokenKind::End, offset: 0, text: "", line: 1 };
         self.tokens.get(self.next).or(self.tokens.last()).copied().unwrap_or(end)
     }
 
@@ -91,12 +91,12 @@ impl<'t> Parser<'t> {
         token
     }
 
-    fn back(&mut self) {
+    fn unread(&mut self) {
         self.next = self.next.saturating_sub(1);
     }
 
     fn skip_space(&mut self) {
-        while self.peek().kind == Kind::Space {
+        while self.peek().kind == TokenKind::Space {
             self.next = self.next.saturating_add(1);
         }
     }
@@ -111,9 +111,9 @@ impl<'t> Parser<'t> {
         self.take()
     }
 
-    fn unexpected<T>(&self, token: Token<'t>, context: &str) -> Parsed<T> {
+    fn unexpected<T>(&self, token: Token<'t>, context: &str) -> ParseResult<T> {
         match &self.error {
-            Some(error) if token.kind == Kind::End => {
+            Some(error) if token.kind == TokenKind::End => {
                 if self.action_line != 0 && self.action_line != token.line {
                     let began = if error.ends_with(" action") { " started" } else { " in action started" };
                     return self.fail(format!("{error}{began} at {}:{}", self.name, self.action_line));
@@ -124,49 +124,49 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn expect(&mut self, kind: Kind, context: &str) -> Parsed<Token<'t>> {
+    fn expect(&mut self, kind: TokenKind, context: &str) -> ParseResult<Token<'t>> {
         let token = self.take_word();
         if token.kind == kind { Ok(token) } else { self.unexpected(token, context) }
     }
 
-    /// Everything up to the end of the text.
-    fn top(&mut self) -> Parsed<Vec<Node>> {
+    /// Parses everything up to the end of the text.
+    fn parse_top(&mut self) -> ParseResult<Vec<Node>> {
         let mut list = Vec::new();
         loop {
-            if self.peek().kind == Kind::End && self.error.is_none() {
+            if self.peek().kind == TokenKind::End && self.error.is_none() {
                 return Ok(list);
             }
-            match self.item()? {
-                Item::Node(node) => list.push(node),
-                Item::Nothing => {}
-                Item::Ending(Ending::End) => return self.fail("unexpected {{end}}"),
-                Item::Ending(Ending::Else) => return self.fail("unexpected {{else}}"),
+            match self.parse_item()? {
+                ParsedItem::Node(node) => list.push(node),
+                ParsedItem::Nothing => {}
+                ParsedItem::Ending(Ending::End) => return self.fail("unexpected {{end}}"),
+                ParsedItem::Ending(Ending::Else) => return self.fail("unexpected {{else}}"),
             }
         }
     }
 
-    /// The inside of a construct, up to its end.
-    fn list(&mut self) -> Parsed<(Vec<Node>, Ending)> {
+    /// Parses the body of a construct up to its end.
+    fn parse_list(&mut self) -> ParseResult<(Vec<Node>, Ending)> {
         let mut list = Vec::new();
         loop {
-            if self.peek_word().kind == Kind::End && self.error.is_none() {
+            if self.peek_word().kind == TokenKind::End && self.error.is_none() {
                 return self.fail("unexpected EOF");
             }
-            match self.item()? {
-                Item::Node(node) => list.push(node),
-                Item::Nothing => return self.fail("unexpected <define> in command"),
-                Item::Ending(ending) => return Ok((list, ending)),
+            match self.parse_item()? {
+                ParsedItem::Node(node) => list.push(node),
+                ParsedItem::Nothing => return self.fail("unexpected <define> in command"),
+                ParsedItem::Ending(ending) => return Ok((list, ending)),
             }
         }
     }
 
-    fn item(&mut self) -> Parsed<Item> {
+    fn parse_item(&mut self) -> ParseResult<ParsedItem> {
         let token = self.take_word();
         match token.kind {
-            Kind::Text => Ok(Item::Node(Node::Text(token.text.to_owned()))),
-            Kind::LeftDelim => {
+            TokenKind::Text => Ok(ParsedItem::Node(Node::Text(token.text.to_owned()))),
+            TokenKind::LeftDelim => {
                 self.action_line = token.line;
-                let item = self.action();
+                let item = self.parse_action();
                 self.action_line = 0;
                 item
             }
@@ -174,47 +174,47 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn action(&mut self) -> Parsed<Item> {
+    fn parse_action(&mut self) -> ParseResult<ParsedItem> {
         let token = self.take_word();
-        let Kind::Word(word) = token.kind else {
-            self.back();
-            let pipe = self.pipe("command", Kind::RightDelim)?;
-            return Ok(Item::Node(Node::Action(pipe)));
+        let TokenKind::Keyword(word) = token.kind else {
+            self.unread();
+            let pipe = self.parse_pipe("command", TokenKind::RightDelim)?;
+            return Ok(ParsedItem::Node(Node::Action(pipe)));
         };
         match word {
-            Word::End => {
-                self.expect(Kind::RightDelim, "end")?;
-                Ok(Item::Ending(Ending::End))
+            Keyword::End => {
+                self.expect(TokenKind::RightDelim, "end")?;
+                Ok(ParsedItem::Ending(Ending::End))
             }
-            Word::Else => {
-                if !matches!(self.peek_word().kind, Kind::Word(Word::If | Word::With)) {
-                    self.expect(Kind::RightDelim, "else")?;
+            Keyword::Else => {
+                if !matches!(self.peek_word().kind, TokenKind::Keyword(Keyword::If | Keyword::With)) {
+                    self.expect(TokenKind::RightDelim, "else")?;
                 }
-                Ok(Item::Ending(Ending::Else))
+                Ok(ParsedItem::Ending(Ending::Else))
             }
-            Word::If => Ok(Item::Node(Node::If(self.branch(word)?))),
-            Word::With => Ok(Item::Node(Node::With(self.branch(word)?))),
-            Word::Range => Ok(Item::Node(Node::Range(self.branch(word)?))),
-            Word::Template => self.template().map(Item::Node),
-            Word::Block => self.block().map(Item::Node),
-            Word::Define => self.define(),
-            Word::Break => self.leave("{{break}}", Node::Break),
-            Word::Continue => self.leave("{{continue}}", Node::Continue),
+            Keyword::If => Ok(ParsedItem::Node(Node::If(self.parse_branch(word)?))),
+            Keyword::With => Ok(ParsedItem::Node(Node::With(self.parse_branch(word)?))),
+            Keyword::Range => Ok(ParsedItem::Node(Node::Range(self.parse_branch(word)?))),
+            Keyword::Template => self.parse_template().map(ParsedItem::Node),
+            Keyword::Block => self.parse_block().map(ParsedItem::Node),
+            Keyword::Define => self.parse_define(),
+            Keyword::Break => self.parse_loop_exit("{{break}}", Node::Break),
+            Keyword::Continue => self.parse_loop_exit("{{continue}}", Node::Continue),
         }
     }
 
-    fn leave(&mut self, word: &str, node: Node) -> Parsed<Item> {
+    fn parse_loop_exit(&mut self, word: &str, node: Node) -> ParseResult<ParsedItem> {
         let token = self.take_word();
-        if token.kind != Kind::RightDelim {
+        if token.kind != TokenKind::RightDelim {
             return self.unexpected(token, word);
         }
         if self.loops == 0 {
             return self.fail(format!("{word} outside {{{{range}}}}"));
         }
-        Ok(Item::Node(node))
+        Ok(ParsedItem::Node(node))
     }
 
-    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    fn parse_nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
         if self.depth >= MAX_DEPTH {
             return self.fail(format!("nested deeper than {MAX_DEPTH} levels"));
         }
@@ -224,51 +224,51 @@ impl<'t> Parser<'t> {
         parsed
     }
 
-    fn branch(&mut self, word: Word) -> Parsed<Box<Branch>> {
-        self.deeper(|parser| parser.branch_inside(word))
+    fn parse_branch(&mut self, word: Keyword) -> ParseResult<Box<Branch>> {
+        self.parse_nested(|parser| parser.parse_branch_body(word))
     }
 
-    fn branch_inside(&mut self, word: Word) -> Parsed<Box<Branch>> {
+    fn parse_branch_body(&mut self, word: Keyword) -> ParseResult<Box<Branch>> {
         let known = self.variables.len();
         let context = match word {
-            Word::If => "if",
-            Word::With => "with",
+            Keyword::If => "if",
+            Keyword::With => "with",
             _ => "range",
         };
-        let pipe = self.pipe(context, Kind::RightDelim)?;
-        let is_loop = usize::from(word == Word::Range);
+        let pipe = self.parse_pipe(context, TokenKind::RightDelim)?;
+        let is_loop = usize::from(word == Keyword::Range);
         self.loops += is_loop;
-        let (list, ending) = self.list()?;
+        let (list, ending) = self.parse_list()?;
         self.loops -= is_loop;
         let otherwise = match ending {
             Ending::End => None,
-            Ending::Else => Some(self.otherwise(word)?),
+            Ending::Else => Some(self.parse_else(word)?),
         };
         self.variables.truncate(known);
         Ok(Box::new(Branch { pipe, list, otherwise }))
     }
 
-    fn otherwise(&mut self, word: Word) -> Parsed<Vec<Node>> {
+    fn parse_else(&mut self, word: Keyword) -> ParseResult<Vec<Node>> {
         match (word, self.peek().kind) {
-            (Word::If, Kind::Word(Word::If)) => {
+            (Keyword::If, TokenKind::Keyword(Keyword::If)) => {
                 self.take();
-                Ok(vec![Node::If(self.branch(Word::If)?)])
+                Ok(vec![Node::If(self.parse_branch(Keyword::If)?)])
             }
-            (Word::With, Kind::Word(Word::With)) => {
+            (Keyword::With, TokenKind::Keyword(Keyword::With)) => {
                 self.take();
-                Ok(vec![Node::With(self.branch(Word::With)?)])
+                Ok(vec![Node::With(self.parse_branch(Keyword::With)?)])
             }
-            _ => match self.list()? {
+            _ => match self.parse_list()? {
                 (list, Ending::End) => Ok(list),
                 (_, Ending::Else) => self.fail("expected end; found {{else}}"),
             },
         }
     }
 
-    fn template_name(&mut self, context: &str) -> Parsed<String> {
+    fn parse_template_name(&mut self, context: &str) -> ParseResult<String> {
         let token = self.take_word();
         match token.kind {
-            Kind::String | Kind::RawString => match unquoted(token.text) {
+            TokenKind::String | TokenKind::RawString => match unquote(token.text) {
                 Some(name) => Ok(name),
                 None => self.fail("invalid syntax"),
             },
@@ -276,44 +276,49 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn template(&mut self) -> Parsed<Node> {
-        let at = self.peek_word().at;
-        let name = self.template_name("template clause")?;
+    fn parse_template(&mut self) -> ParseResult<Node> {
+        let at = self.peek_word().offset;
+        let name = self.parse_template_name("template clause")?;
         let pipe = match self.take_word().kind {
-            Kind::RightDelim => None,
+            TokenKind::RightDelim => None,
             _ => {
-                self.back();
-                Some(self.pipe("template clause", Kind::RightDelim)?)
+                self.unread();
+                Some(self.parse_pipe("template clause", TokenKind::RightDelim)?)
             }
         };
-        Ok(Node::Template { at, name, pipe })
+        Ok(Node::Template { offset: at, name, pipe })
     }
 
-    fn block(&mut self) -> Parsed<Node> {
-        let at = self.peek_word().at;
-        let name = self.template_name("block clause")?;
-        let pipe = self.pipe("block clause", Kind::RightDelim)?;
+    fn parse_block(&mut self) -> ParseResult<Node> {
+        let at = self.peek_word().offset;
+        let name = self.parse_template_name("block clause")?;
+        let pipe = self.parse_pipe("block clause", TokenKind::RightDelim)?;
         let line = self.line();
-        self.body(&name, "block clause", Some(line))?;
-        Ok(Node::Template { at, name, pipe: Some(pipe) })
+        self.parse_body(&name, "block clause", Some(line))?;
+        Ok(Node::Template { offset: at, name, pipe: Some(pipe) })
     }
 
-    fn define(&mut self) -> Parsed<Item> {
+    fn parse_define(&mut self) -> ParseResult<ParsedItem> {
         if self.depth > 0 {
-            let token = Token { kind: Kind::Word(Word::Define), at: 0, text: "define", line: self.line() };
+            let token = Token {
+                kind: TokenKind::Keyword(Keyword::Define),
+                offset: 0,
+                text: "define",
+                line: self.line(),
+            };
             return self.unexpected(token, "command");
         }
-        let name = self.template_name("define clause")?;
-        self.expect(Kind::RightDelim, "define clause")?;
-        self.body(&name, "define clause", None)?;
-        Ok(Item::Nothing)
+        let name = self.parse_template_name("define clause")?;
+        self.expect(TokenKind::RightDelim, "define clause")?;
+        self.parse_body(&name, "define clause", None)?;
+        Ok(ParsedItem::Nothing)
     }
 
-    /// The body of a template of its own, which sees none of the variables around it.
-    fn body(&mut self, name: &str, context: &str, line: Option<usize>) -> Parsed<()> {
+    /// Parses the body of a template definition, which can't see the surrounding variables.
+    fn parse_body(&mut self, name: &str, context: &str, line: Option<usize>) -> ParseResult<()> {
         let outer = std::mem::replace(&mut self.variables, vec!["$".to_owned()]);
         let loops = std::mem::take(&mut self.loops);
-        let (list, ending) = self.deeper(Self::list)?;
+        let (list, ending) = self.parse_nested(Self::parse_list)?;
         self.variables = outer;
         self.loops = loops;
         if matches!(ending, Ending::Else) {
@@ -321,47 +326,48 @@ impl<'t> Parser<'t> {
             let line = line.unwrap_or_else(|| self.line());
             return Err(ParseError { template: self.name.to_owned(), line, message });
         }
-        self.add(name, list)
+        self.add_template(name, list)
     }
 
-    /// Adds a template; one that holds nothing neither replaces another nor stands in its way.
-    fn add(&mut self, name: &str, list: Vec<Node>) -> Parsed<()> {
+    /// Adds a template. An empty template neither replaces another template nor prevents its definition.
+    fn add_template(&mut self, name: &str, list: Vec<Node>) -> ParseResult<()> {
         if self.trees.get(name).is_none_or(|known| is_empty(known)) {
             self.trees.insert(name.to_owned(), list);
         } else if !is_empty(&list) {
-            return self.fail(format!("template: multiple definition of template {}", quoted(name)));
+            return self.fail(format!("template: multiple definition of template {}", quote_string(name)));
         }
         Ok(())
     }
 
-    fn pipe(&mut self, context: &str, end: Kind) -> Parsed<Pipe> {
-        self.deeper(|parser| parser.pipe_inside(context, end))
+    fn parse_pipe(&mut self, context: &str, end: TokenKind) -> ParseResult<Pipe> {
+        self.parse_nested(|parser| parser.parse_pipe_body(context, end))
     }
 
-    fn pipe_inside(&mut self, context: &str, end: Kind) -> Parsed<Pipe> {
+    fn parse_pipe_body(&mut self, context: &str, end: TokenKind) -> ParseResult<Pipe> {
         let first = self.peek_word();
-        let mut pipe = Pipe { at: first.at, assigns: false, variables: Vec::new(), commands: Vec::new() };
-        self.declarations(context, &mut pipe)?;
+        let mut pipe =
+            Pipe { offset: first.offset, is_assignment: false, variables: Vec::new(), commands: Vec::new() };
+        self.parse_declarations(context, &mut pipe)?;
         loop {
             let token = self.take_word();
             match token.kind {
                 kind if kind == end => {
-                    self.check(&pipe, context)?;
+                    self.check_pipe(&pipe, context)?;
                     return Ok(pipe);
                 }
-                Kind::Bool
-                | Kind::CharConstant
-                | Kind::Dot
-                | Kind::Field
-                | Kind::Identifier
-                | Kind::Number
-                | Kind::Nil
-                | Kind::RawString
-                | Kind::String
-                | Kind::Variable
-                | Kind::LeftParen => {
-                    self.back();
-                    let command = self.command()?;
+                TokenKind::Bool
+                | TokenKind::CharConstant
+                | TokenKind::Dot
+                | TokenKind::Field
+                | TokenKind::Identifier
+                | TokenKind::Number
+                | TokenKind::Nil
+                | TokenKind::RawString
+                | TokenKind::String
+                | TokenKind::Variable
+                | TokenKind::LeftParen => {
+                    self.unread();
+                    let command = self.parse_command()?;
                     pipe.commands.push(Rc::new(command));
                 }
                 _ => return self.unexpected(token, context),
@@ -369,25 +375,25 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `$x :=`, `$x =`, and in a range `$i, $x :=`.
-    fn declarations(&mut self, context: &str, pipe: &mut Pipe) -> Parsed<()> {
+    /// Parses `$x :=`, `$x =` and, in a range, `$i, $x :=`.
+    fn parse_declarations(&mut self, context: &str, pipe: &mut Pipe) -> ParseResult<()> {
         loop {
             let variable = self.peek_word();
-            if variable.kind != Kind::Variable {
+            if variable.kind != TokenKind::Variable {
                 return Ok(());
             }
             let start = self.next;
             self.take();
             let next = self.peek_word();
             match next.kind {
-                Kind::Assign | Kind::Declare => {
-                    pipe.assigns = next.kind == Kind::Assign;
+                TokenKind::Assign | TokenKind::Declare => {
+                    pipe.is_assignment = next.kind == TokenKind::Assign;
                     self.take();
                     pipe.variables.push(variable.text.to_owned());
                     self.variables.push(variable.text.to_owned());
                     return Ok(());
                 }
-                Kind::Char if next.text == "," => {
+                TokenKind::Char if next.text == "," => {
                     self.take();
                     pipe.variables.push(variable.text.to_owned());
                     self.variables.push(variable.text.to_owned());
@@ -395,7 +401,7 @@ impl<'t> Parser<'t> {
                         return self.fail(format!("too many declarations in {context}"));
                     }
                     match self.peek_word().kind {
-                        Kind::Variable | Kind::RightDelim | Kind::RightParen => {}
+                        TokenKind::Variable | TokenKind::RightDelim | TokenKind::RightParen => {}
                         _ => return self.fail("range can only initialize variables"),
                     }
                 }
@@ -407,15 +413,21 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn check(&self, pipe: &Pipe, context: &str) -> Parsed<()> {
+    fn check_pipe(&self, pipe: &Pipe, context: &str) -> ParseResult<()> {
         if pipe.commands.is_empty() {
             return self.fail(format!("missing value for {context}"));
         }
         for (number, command) in pipe.commands.iter().enumerate().skip(1) {
-            let first = command.operands.first().map(|operand| &operand.what);
+            let first = command.operands.first().map(|operand| &operand.kind);
             if matches!(
                 first,
-                Some(What::Bool(_) | What::Dot | What::Nil | What::Number(_) | What::Text(..)) | None
+                Some(
+                    OperandKind::Bool(_)
+                        | OperandKind::Dot
+                        | OperandKind::Nil
+                        | OperandKind::Number(_)
+                        | OperandKind::Text(..)
+                ) | None
             ) {
                 return self
                     .fail(format!("non executable command in pipeline stage {}", number.saturating_add(1)));
@@ -424,17 +436,17 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    fn command(&mut self) -> Parsed<Command> {
-        let at = self.peek_word().at;
+    fn parse_command(&mut self) -> ParseResult<Command> {
+        let at = self.peek_word().offset;
         let mut operands = Vec::new();
         loop {
             self.skip_space();
-            operands.extend(self.operand()?);
+            operands.extend(self.parse_operand()?);
             let token = self.take();
             match token.kind {
-                Kind::Space => continue,
-                Kind::RightDelim | Kind::RightParen => self.back(),
-                Kind::Pipe => {}
+                TokenKind::Space => continue,
+                TokenKind::RightDelim | TokenKind::RightParen => self.unread(),
+                TokenKind::Pipe => {}
                 _ => return self.unexpected(token, "operand"),
             }
             break;
@@ -442,69 +454,75 @@ impl<'t> Parser<'t> {
         if operands.is_empty() {
             return self.fail("empty command");
         }
-        Ok(Command { at, operands })
+        Ok(Command { offset: at, operands })
     }
 
-    fn operand(&mut self) -> Parsed<Option<Operand>> {
-        let Some(term) = self.term()? else { return Ok(None) };
+    fn parse_operand(&mut self) -> ParseResult<Option<Operand>> {
+        let Some(term) = self.parse_term()? else { return Ok(None) };
         let first = self.peek();
-        if first.kind != Kind::Field {
+        if first.kind != TokenKind::Field {
             return Ok(Some(term));
         }
         let mut more = Vec::new();
-        while self.peek().kind == Kind::Field {
+        while self.peek().kind == TokenKind::Field {
             more.push(self.take().text.trim_start_matches('.').to_owned());
         }
-        let what = match term.what {
-            What::Field(mut fields) => {
+        let what = match term.kind {
+            OperandKind::Field(mut fields) => {
                 fields.append(&mut more);
-                What::Field(fields)
+                OperandKind::Field(fields)
             }
-            What::Variable(mut names) => {
+            OperandKind::Variable(mut names) => {
                 names.append(&mut more);
-                What::Variable(names)
+                OperandKind::Variable(names)
             }
-            What::Bool(_) | What::Text(..) | What::Number(_) | What::Nil | What::Dot => {
-                return self.fail(format!("unexpected . after term {}", quoted(&term.to_string())));
+            OperandKind::Bool(_)
+            | OperandKind::Text(..)
+            | OperandKind::Number(_)
+            | OperandKind::Nil
+            | OperandKind::Dot => {
+                return self.fail(format!("unexpected . after term {}", quote_string(&term.to_string())));
             }
-            _ => What::Chain(Box::new(term), more),
+            _ => OperandKind::Chain(Box::new(term), more),
         };
-        Ok(Some(Operand { at: first.at, what }))
+        Ok(Some(Operand { offset: first.offset, kind: what }))
     }
 
-    fn term(&mut self) -> Parsed<Option<Operand>> {
+    fn parse_term(&mut self) -> ParseResult<Option<Operand>> {
         let token = self.take_word();
         let what = match token.kind {
-            Kind::Identifier => {
+            TokenKind::Identifier => {
                 if !(self.is_function)(token.text) {
-                    return self.fail(format!("function {} not defined", quoted(token.text)));
+                    return self.fail(format!("function {} not defined", quote_string(token.text)));
                 }
-                What::Identifier(token.text.to_owned())
+                OperandKind::Identifier(token.text.to_owned())
             }
-            Kind::Dot => What::Dot,
-            Kind::Nil => What::Nil,
-            Kind::Variable => {
+            TokenKind::Dot => OperandKind::Dot,
+            TokenKind::Nil => OperandKind::Nil,
+            TokenKind::Variable => {
                 if !self.variables.iter().any(|known| known == token.text) {
-                    return self.fail(format!("undefined variable {}", quoted(token.text)));
+                    return self.fail(format!("undefined variable {}", quote_string(token.text)));
                 }
-                What::Variable(vec![token.text.to_owned()])
+                OperandKind::Variable(vec![token.text.to_owned()])
             }
-            Kind::Field => What::Field(vec![token.text.trim_start_matches('.').to_owned()]),
-            Kind::Bool => What::Bool(token.text == "true"),
-            Kind::CharConstant | Kind::Number => match Number::of(token.text) {
-                Ok(number) => What::Number(number),
+            TokenKind::Field => OperandKind::Field(vec![token.text.trim_start_matches('.').to_owned()]),
+            TokenKind::Bool => OperandKind::Bool(token.text == "true"),
+            TokenKind::CharConstant | TokenKind::Number => match Number::parse(token.text) {
+                Ok(number) => OperandKind::Number(number),
                 Err(message) => return self.fail(message),
             },
-            Kind::LeftParen => What::Pipe(Box::new(self.pipe("parenthesized pipeline", Kind::RightParen)?)),
-            Kind::String | Kind::RawString => match unquoted(token.text) {
-                Some(text) => What::Text(text.into(), token.text.to_owned()),
+            TokenKind::LeftParen => {
+                OperandKind::Pipe(Box::new(self.parse_pipe("parenthesized pipeline", TokenKind::RightParen)?))
+            }
+            TokenKind::String | TokenKind::RawString => match unquote(token.text) {
+                Some(text) => OperandKind::Text(text.into(), token.text.to_owned()),
                 None => return self.fail("invalid syntax"),
             },
             _ => {
-                self.back();
+                self.unread();
                 return Ok(None);
             }
         };
-        Ok(Some(Operand { at: token.at, what }))
+        Ok(Some(Operand { offset: token.offset, kind: what }))
     }
 }

@@ -1,104 +1,111 @@
-//! `printf`: a format, and the values that its directives take one after the other or by number.
+//! `printf`: a format and the arguments of its directives.
 
 use std::fmt::Write as _;
 
-use crate::format::plain;
+use crate::format::format_plain;
 use crate::printf::directive::Directive;
 use crate::value::Val;
 
 mod directive;
 mod floats;
 
-/// A number in a format that has become larger than this is not read on, and none of the arguments may be.
+/// Maximum value for numbers in a format, and for widths and precisions passed as arguments.
 const NUMBER_MAX: usize = 1_000_000;
 
-/// `printf`; refused when it would take more bytes than there is room for.
+/// Formats arguments. Returns an error if the result would exceed the size limit.
 pub(crate) fn printf(format: &str, arguments: &[Val], room: usize) -> Result<String, String> {
-    let mut printer = Printer { rest: format, arguments, next: 0, by_number: false, is_good: true, room };
+    let mut printer = Printer {
+        rest: format,
+        arguments,
+        next: 0,
+        is_indexed: false,
+        has_valid_indexes: true,
+        bytes_max: room,
+    };
     let mut text = String::new();
     while let Some((before, after)) = printer.rest.split_once('%') {
         text.push_str(before);
         printer.rest = after;
-        let is_ended = printer.directive(&mut text)?;
+        let is_ended = printer.format_directive(&mut text)?;
         if text.len() > room {
             return Err(too_long(room));
         }
         if is_ended {
-            return Ok(text + &printer.extra());
+            return Ok(text + &printer.unused_arguments_message());
         }
     }
-    Ok(text + printer.rest + &printer.extra())
+    Ok(text + printer.rest + &printer.unused_arguments_message())
 }
 
 fn too_long(room: usize) -> String {
-    format!("a text of more than {room} bytes")
+    format!("the string would have more than {room} bytes")
 }
 
-/// A number as a format has it.
-enum Number {
+/// A number in a format.
+enum FormatNumber {
     None,
     Some(usize),
-    /// Go reads no further than this.
+    /// The number is too large. Go stops reading the format here.
     TooLarge,
 }
 
 struct Printer<'f> {
     rest: &'f str,
     arguments: &'f [Val],
-    /// The next argument.
+    /// Index of the next argument.
     next: usize,
-    /// Whether any argument was named by its number: then it is not told which are left over.
-    by_number: bool,
-    /// Whether the numbers of this directive name arguments that are there.
-    is_good: bool,
-    room: usize,
+    /// True if an argument was selected by its index. In that case, unused arguments aren't reported.
+    is_indexed: bool,
+    /// True if the indexes in this directive refer to existing arguments.
+    has_valid_indexes: bool,
+    bytes_max: usize,
 }
 
 impl Printer<'_> {
-    fn took(&mut self, wanted: char) -> bool {
+    fn take_if(&mut self, wanted: char) -> bool {
         let rest = self.rest.strip_prefix(wanted);
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
     }
 
-    /// What follows a `%`; true when the format ends in it.
-    fn directive(&mut self, text: &mut String) -> Result<bool, String> {
-        let mut directive = Directive { room: self.room, ..Directive::default() };
-        self.is_good = true;
+    /// Formats the directive that follows a `%`. Returns true if the format ends inside the directive.
+    fn format_directive(&mut self, text: &mut String) -> Result<bool, String> {
+        let mut directive = Directive { bytes_max: self.bytes_max, ..Directive::default() };
+        self.has_valid_indexes = true;
         let flags = self.rest.len() - self.rest.trim_start_matches(['+', '-', '#', ' ', '0']).len();
         let (flags, rest) = self.rest.split_at(flags);
         self.rest = rest;
-        directive.flags(flags);
-        let mut is_numbered = self.argument_number();
-        if self.took('*') {
-            let (width, is_negative) = self.number_argument(text, "%!(BADWIDTH)");
+        directive.set_flags(flags);
+        let mut is_numbered = self.read_argument_index();
+        if self.take_if('*') {
+            let (width, is_negative) = self.read_number_argument(text, "%!(BADWIDTH)");
             directive.width = width;
             directive.minus |= is_negative;
             is_numbered = false;
         } else {
-            directive.width = self.number();
-            self.is_good &= !(is_numbered && directive.width.is_some());
+            directive.width = self.read_number();
+            self.has_valid_indexes &= !(is_numbered && directive.width.is_some());
         }
-        if self.rest.len() > 1 && self.took('.') {
-            self.is_good &= !is_numbered;
-            is_numbered = self.argument_number();
-            directive.precision = if self.took('*') {
+        if self.rest.len() > 1 && self.take_if('.') {
+            self.has_valid_indexes &= !is_numbered;
+            is_numbered = self.read_argument_index();
+            directive.precision = if self.take_if('*') {
                 is_numbered = false;
-                let (precision, is_negative) = self.number_argument(text, "%!(BADPREC)");
+                let (precision, is_negative) = self.read_number_argument(text, "%!(BADPREC)");
                 if is_negative {
                     text.push_str("%!(BADPREC)");
                 }
                 precision.filter(|_| !is_negative)
             } else {
-                Some(self.number().unwrap_or_default())
+                Some(self.read_number().unwrap_or_default())
             };
         }
         if !is_numbered {
-            self.argument_number();
+            self.read_argument_index();
         }
         directive.zero &= !directive.minus;
-        if directive.width.max(directive.precision).is_some_and(|size| size > self.room) {
-            return Err(too_long(self.room));
+        if directive.width.max(directive.precision).is_some_and(|size| size > self.bytes_max) {
+            return Err(too_long(self.bytes_max));
         }
         let mut rest = self.rest.chars();
         let Some(verb) = rest.next() else {
@@ -114,7 +121,7 @@ impl Printer<'_> {
         // Writing to a string cannot fail.
         let _ = match self.arguments.get(self.next) {
             _ if verb == '%' => write!(text, "%"),
-            _ if !self.is_good => write!(text, "%!{verb}(BADINDEX)"),
+            _ if !self.has_valid_indexes => write!(text, "%!{verb}(BADINDEX)"),
             None => write!(text, "%!{verb}(MISSING)"),
             Some(value) => {
                 self.next += 1;
@@ -123,50 +130,50 @@ impl Printer<'_> {
         };
     }
 
-    /// `[2]`: the argument to go on with. False when there is none, or it cannot be read.
-    fn argument_number(&mut self) -> bool {
+    /// Reads `[2]`, the index of the next argument. Returns false if the index is missing or invalid.
+    fn read_argument_index(&mut self) -> bool {
         if !self.rest.starts_with('[') {
             return false;
         }
-        self.by_number = true;
+        self.is_indexed = true;
         let inside = self.rest.get(1..).unwrap_or_default();
         let Some((number, rest)) = inside.split_once(']').filter(|_| self.rest.len() > 2) else {
             self.rest = inside;
-            self.is_good = false;
+            self.has_valid_indexes = false;
             return false;
         };
         self.rest = rest;
         let is_number = !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
         let number = match read_number(number).0 {
-            Number::Some(number) if is_number => number,
+            FormatNumber::Some(number) if is_number => number,
             _ => {
-                self.is_good = false;
+                self.has_valid_indexes = false;
                 return false;
             }
         };
         match number.checked_sub(1).filter(|index| *index < self.arguments.len()) {
             Some(index) => self.next = index,
-            None => self.is_good = false,
+            None => self.has_valid_indexes = false,
         }
         true
     }
 
-    /// The digits that come next; when they are too many, the format ends there.
-    fn number(&mut self) -> Option<usize> {
+    /// Reads digits. If the number is too large, the format ends there.
+    fn read_number(&mut self) -> Option<usize> {
         let (number, rest) = read_number(self.rest);
         self.rest = rest;
         match number {
-            Number::Some(number) => Some(number),
-            Number::None => None,
-            Number::TooLarge => {
+            FormatNumber::Some(number) => Some(number),
+            FormatNumber::None => None,
+            FormatNumber::TooLarge => {
                 self.rest = "";
                 None
             }
         }
     }
 
-    /// `*`: a width or precision that is an argument, and whether it is negative.
-    fn number_argument(&mut self, text: &mut String, bad: &str) -> (Option<usize>, bool) {
+    /// Reads `*`, a width or precision taken from an argument. Also returns true if it is negative.
+    fn read_number_argument(&mut self, text: &mut String, bad: &str) -> (Option<usize>, bool) {
         let value = self.arguments.get(self.next);
         self.next += usize::from(value.is_some());
         let number = match value {
@@ -184,30 +191,30 @@ impl Printer<'_> {
         (size, size.is_some() && number < 0)
     }
 
-    /// What is said of arguments that no directive took.
-    fn extra(&self) -> String {
+    /// Appends Go's message about unused arguments.
+    fn unused_arguments_message(&self) -> String {
         let left = self.arguments.get(self.next..).unwrap_or_default();
-        if self.by_number || left.is_empty() {
+        if self.is_indexed || left.is_empty() {
             return String::new();
         }
         let shown = |value: &Val| match value {
             Val::Absent | Val::Nil => "<nil>".to_owned(),
-            _ => format!("{}={}", value.type_name(), plain(value)),
+            _ => format!("{}={}", value.type_name(), format_plain(value)),
         };
         format!("%!(EXTRA {})", left.iter().map(shown).collect::<Vec<_>>().join(", "))
     }
 }
 
-/// The digits a text begins with, and what follows them.
-fn read_number(text: &str) -> (Number, &str) {
+/// Splits a text into its leading digits and the rest.
+fn read_number(text: &str) -> (FormatNumber, &str) {
     let end = text.find(|digit: char| !digit.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
-    let mut number = Number::None;
+    let mut number = FormatNumber::None;
     for digit in digits.bytes().map(|digit| usize::from(digit.saturating_sub(b'0'))) {
         number = match number {
-            Number::None => Number::Some(digit),
-            Number::Some(number) if number <= NUMBER_MAX => Number::Some(number * 10 + digit),
-            _ => return (Number::TooLarge, rest),
+            FormatNumber::None => FormatNumber::Some(digit),
+            FormatNumber::Some(number) if number <= NUMBER_MAX => FormatNumber::Some(number * 10 + digit),
+            _ => return (FormatNumber::TooLarge, rest),
         };
     }
     (number, rest)

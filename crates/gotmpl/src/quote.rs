@@ -1,28 +1,28 @@
-//! Go's quoted strings, both ways.
+//! Quotes and unquotes Go strings.
 
 use std::fmt::Write as _;
 
-/// A text as Go's `%q` writes it.
-pub(crate) fn quoted(text: &str) -> String {
-    quoted_with(text, '"', false)
+/// Quotes a string like Go's `%q`.
+pub(crate) fn quote_string(text: &str) -> String {
+    quote_with(text, '"', false)
 }
 
-/// A text as Go's `%+q` writes it.
-pub(crate) fn quoted_ascii(text: &str) -> String {
-    quoted_with(text, '"', true)
+/// Quotes a string like Go's `%+q`.
+pub(crate) fn quote_string_ascii(text: &str) -> String {
+    quote_with(text, '"', true)
 }
 
-/// A character as Go's `%q` writes one.
-pub(crate) fn quoted_char(character: char) -> String {
-    quoted_with(&character.to_string(), '\'', false)
+/// Quotes a character like Go's `%q`.
+pub(crate) fn quote_char(character: char) -> String {
+    quote_with(&character.to_string(), '\'', false)
 }
 
-/// A character as Go's `%+q` writes one.
-pub(crate) fn quoted_char_ascii(character: char) -> String {
-    quoted_with(&character.to_string(), '\'', true)
+/// Quotes a character like Go's `%+q`.
+pub(crate) fn quote_char_ascii(character: char) -> String {
+    quote_with(&character.to_string(), '\'', true)
 }
 
-fn quoted_with(text: &str, quote: char, is_ascii: bool) -> String {
+fn quote_with(text: &str, quote: char, is_ascii: bool) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push(quote);
     for character in text.chars() {
@@ -60,7 +60,8 @@ fn push_escape(quoted: &mut String, character: char) {
 fn is_printable(character: char) -> bool {
     match character {
         ' ' => true,
-        // No letters, marks, numbers, punctuation or symbols: controls, other spaces, formats, private use.
+        // Characters other than letters, marks, numbers, punctuation and symbols: control, space, format and
+        // private-use characters.
         '\u{ad}'
         | '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}'
@@ -71,8 +72,8 @@ fn is_printable(character: char) -> bool {
     }
 }
 
-/// The text that a quoted string, raw string or character constant stands for; `None` when Go refuses it.
-pub(crate) fn unquoted(literal: &str) -> Option<String> {
+/// Unquotes a string, raw string or character literal; `None` if Go rejects it.
+pub(crate) fn unquote(literal: &str) -> Option<String> {
     let mut characters = literal.chars();
     let quote = characters.next()?;
     let inner = characters.as_str().strip_suffix(quote)?;

@@ -1,9 +1,9 @@
-//! Semantic versions and constraints on them, as Masterminds' package reads them.
+//! Semantic versions and version constraints, compatible with the Masterminds package.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A version; what is left out of `1` or `1.2` is 0.
+/// A version. Missing components, as in `1` or `1.2`, are 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) major: u64,
@@ -32,12 +32,12 @@ fn is_identifier(text: &str) -> bool {
         .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'))
 }
 
-fn number(text: &str) -> Option<u64> {
+fn parse_number(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-/// The parts of `v1.2.3-pre+meta`: numbers, prerelease, metadata.
-fn parts(text: &str) -> Option<(Vec<&str>, &str, &str)> {
+/// Splits `v1.2.3-pre+meta` into numbers, prerelease and metadata.
+fn split_version(text: &str) -> Option<(Vec<&str>, &str, &str)> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let (text, metadata) = match text.split_once('+') {
         Some((text, metadata)) => (text, Some(metadata)),
@@ -57,9 +57,11 @@ fn parts(text: &str) -> Option<(Vec<&str>, &str, &str)> {
 impl Version {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let invalid = || "Invalid Semantic Version".to_owned();
-        let (numbers, prerelease, metadata) = parts(text).ok_or_else(invalid)?;
-        let at = |index: usize| numbers.get(index).map_or(Some(0), |text| number(text)).ok_or_else(invalid);
-        let has_leading_zero = |part: &str| part.len() > 1 && part.starts_with('0') && number(part).is_some();
+        let (numbers, prerelease, metadata) = split_version(text).ok_or_else(invalid)?;
+        let at =
+            |index: usize| numbers.get(index).map_or(Some(0), |text| parse_number(text)).ok_or_else(invalid);
+        let has_leading_zero =
+            |part: &str| part.len() > 1 && part.starts_with('0') && parse_number(part).is_some();
         if prerelease.split('.').any(has_leading_zero) {
             return Err("Version segment starts with 0".to_owned());
         }
@@ -73,14 +75,14 @@ impl Version {
         })
     }
 
-    pub(crate) fn order(&self, other: &Self) -> Ordering {
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
         (self.major, self.minor, self.patch)
             .cmp(&(other.major, other.minor, other.patch))
-            .then_with(|| order_prerelease(&self.prerelease, &other.prerelease))
+            .then_with(|| compare_prerelease(&self.prerelease, &other.prerelease))
     }
 }
 
-fn order_prerelease(left: &str, right: &str) -> Ordering {
+fn compare_prerelease(left: &str, right: &str) -> Ordering {
     match (left, right) {
         ("", "") => Ordering::Equal,
         ("", _) => Ordering::Greater,
@@ -92,7 +94,7 @@ fn order_prerelease(left: &str, right: &str) -> Ordering {
                     (None, None) => return Ordering::Equal,
                     (None, Some(_)) => Ordering::Less,
                     (Some(_), None) => Ordering::Greater,
-                    (Some(left), Some(right)) => match (number(left), number(right)) {
+                    (Some(left), Some(right)) => match (parse_number(left), parse_number(right)) {
                         (Some(left), Some(right)) => left.cmp(&right),
                         (Some(_), None) => Ordering::Less,
                         (None, Some(_)) => Ordering::Greater,
@@ -107,15 +109,15 @@ fn order_prerelease(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// One comparison, such as `>= 1.2`; parts may be left out or be `x`.
+/// Comparison such as `>= 1.2`. Components may be missing or `x`.
 struct Comparison {
     operator: &'static str,
     version: Version,
-    /// How many of the numbers are given.
-    given: usize,
+    /// Number of components that are present.
+    component_count: usize,
 }
 
-/// How an operator is written, longer ones first, and what it means.
+/// Spellings of the operators, longest first.
 const OPERATORS: [(&str, &str); 12] = [
     ("!=", "!="),
     (">=", ">="),
@@ -131,18 +133,18 @@ const OPERATORS: [(&str, &str); 12] = [
     ("", "="),
 ];
 
-/// Whether a version meets a constraint.
-pub(crate) fn check(constraint: &str, version: &str) -> Result<bool, String> {
+/// Returns true if a version satisfies a constraint.
+pub(crate) fn satisfies(constraint: &str, version: &str) -> Result<bool, String> {
     let alternatives: Vec<Vec<Comparison>> = constraint
         .split("||")
-        .map(|part| comparisons(part).ok_or_else(|| format!("improper constraint: {constraint}")))
+        .map(|part| parse_comparisons(part).ok_or_else(|| format!("improper constraint: {constraint}")))
         .collect::<Result<_, _>>()?;
     let version = Version::parse(version)?;
-    Ok(alternatives.iter().any(|all| all.iter().all(|comparison| comparison.holds(&version))))
+    Ok(alternatives.iter().any(|all| all.iter().all(|comparison| comparison.matches(&version))))
 }
 
-fn comparisons(text: &str) -> Option<Vec<Comparison>> {
-    // A hyphen with spaces around it is a range.
+fn parse_comparisons(text: &str) -> Option<Vec<Comparison>> {
+    // A hyphen surrounded by spaces denotes a range.
     if let Some((from, to)) = text.split_once(" - ") {
         let mut both = vec![Comparison::parse(&format!(">={}", from.trim()))?];
         both.push(Comparison::parse(&format!("<={}", to.trim()))?);
@@ -168,14 +170,14 @@ impl Comparison {
         let text = text.trim();
         let (written, operator) = OPERATORS.iter().find(|(written, _)| text.starts_with(written))?;
         let text = text.get(written.len()..)?.trim();
-        let (numbers, prerelease, metadata) = parts(text)?;
+        let (numbers, prerelease, metadata) = split_version(text)?;
         let mut values = [0; 3];
         let mut given = 0;
         for (value, number_text) in values.iter_mut().zip(&numbers) {
             if matches!(*number_text, "x" | "X" | "*") {
                 break;
             }
-            *value = number(number_text)?;
+            *value = parse_number(number_text)?;
             given += 1;
         }
         let [major, minor, patch] = values;
@@ -187,41 +189,41 @@ impl Comparison {
             metadata: metadata.to_owned(),
             original: text.to_owned(),
         };
-        Some(Self { operator, version, given })
+        Some(Self { operator, version, component_count: given })
     }
 
-    fn holds(&self, version: &Version) -> bool {
-        // A prerelease is only looked at by constraints that name one.
+    fn matches(&self, version: &Version) -> bool {
+        // Only constraints that name a prerelease match prereleases.
         if !version.prerelease.is_empty() && self.version.prerelease.is_empty() {
             return false;
         }
-        let order = version.order(&self.version);
-        match (self.operator, self.given) {
+        let order = version.compare(&self.version);
+        match (self.operator, self.component_count) {
             ("=", 3) => order == Ordering::Equal,
-            ("=", _) | ("~", _) => self.is_within(version, self.given.min(2)),
+            ("=", _) | ("~", _) => self.is_within(version, self.component_count.min(2)),
             ("!=", 3) => order != Ordering::Equal,
-            ("!=", _) => !self.is_within(version, self.given),
+            ("!=", _) => !self.is_within(version, self.component_count),
             (">", 3) => order == Ordering::Greater,
-            (">", _) => order == Ordering::Greater && !self.is_within(version, self.given),
+            (">", _) => order == Ordering::Greater && !self.is_within(version, self.component_count),
             (">=", _) => order != Ordering::Less,
             ("<", _) => order == Ordering::Less,
             ("<=", 3) => order != Ordering::Greater,
-            ("<=", _) => order != Ordering::Greater || self.is_within(version, self.given),
-            _ => self.holds_caret(version),
+            ("<=", _) => order != Ordering::Greater || self.is_within(version, self.component_count),
+            _ => self.matches_caret(version),
         }
     }
 
-    /// Whether the first numbers are the same, and the version is not below.
+    /// Returns true if the leading components are equal and the version isn't lower.
     fn is_within(&self, version: &Version, numbers: usize) -> bool {
         let own = [self.version.major, self.version.minor, self.version.patch];
         let others = [version.major, version.minor, version.patch];
         own.iter().zip(&others).take(numbers).all(|(own, other)| own == other)
-            && version.order(&self.version) != Ordering::Less
+            && version.compare(&self.version) != Ordering::Less
     }
 
-    /// `^`: the first number that is not zero stays.
-    fn holds_caret(&self, version: &Version) -> bool {
-        let same = match (self.version.major, self.version.minor, self.given) {
+    /// `^`: the first nonzero component must not change.
+    fn matches_caret(&self, version: &Version) -> bool {
+        let same = match (self.version.major, self.version.minor, self.component_count) {
             (_, _, 0) => 0,
             (1.., ..) | (0, _, 1) => 1,
             (0, 1.., _) | (0, 0, 2) => 2,

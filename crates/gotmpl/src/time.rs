@@ -1,15 +1,16 @@
-//! Moments, and Go's layouts for them. Without a zone they are in UTC: a template must say the same on every machine.
+//! Times, and Go's time layouts. Times are in UTC unless a zone is specified, so results don't depend on the
+//! machine.
 
 use std::fmt::Write as _;
 
 use crate::zone::Offset;
 
-/// A moment, in seconds since 1970 and nanoseconds.
+/// Point in time, in seconds since 1970 and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Time {
     pub(crate) seconds: i64,
     pub(crate) nanos: u32,
-    /// Seconds from UTC, as the text said that it was read from.
+    /// Offset from UTC in seconds, as written in the parsed text.
     pub(crate) offset: i64,
 }
 
@@ -30,17 +31,17 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const DAY_SECONDS: i64 = 86_400;
 
-/// A moment as people read it.
+/// Calendar fields of a point in time.
 #[derive(Clone, Copy, Debug)]
-struct Civil {
+struct CalendarTime {
     year: i64,
-    /// From 1.
+    /// Month, starting at 1.
     month: i64,
     day: i64,
     hour: i64,
     minute: i64,
     second: i64,
-    /// Sunday is 0.
+    /// Day of the week; 0 is Sunday.
     weekday: i64,
     year_day: i64,
 }
@@ -50,12 +51,12 @@ impl Time {
         Self { seconds, nanos: 0, offset: 0 }
     }
 
-    fn civil(self, offset: &Offset) -> Civil {
+    fn civil(self, offset: &Offset) -> CalendarTime {
         let seconds = self.seconds.saturating_add(offset.seconds);
         let days = seconds.div_euclid(DAY_SECONDS);
         let rest = seconds.rem_euclid(DAY_SECONDS);
-        let (year, month, day) = date_of(days);
-        Civil {
+        let (year, month, day) = date_from_days(days);
+        CalendarTime {
             year,
             month,
             day,
@@ -63,12 +64,12 @@ impl Time {
             minute: rest / 60 % 60,
             second: rest % 60,
             weekday: (days + 4).rem_euclid(7),
-            year_day: days - days_of(year, 1, 1) + 1,
+            year_day: days - days_since_epoch(year, 1, 1) + 1,
         }
     }
 
-    /// As Go prints a time: `2006-01-02 15:04:05 +0000 UTC`.
-    pub(crate) fn plain(self) -> String {
+    /// Formats a time like Go: `2006-01-02 15:04:05 +0000 UTC`.
+    pub(crate) fn to_go_text(self) -> String {
         self.format("2006-01-02 15:04:05.999999999 -0700 MST", &self.own_offset())
     }
 
@@ -80,7 +81,8 @@ impl Time {
         if self.offset == 0 { Offset::utc() } else { Offset { seconds: self.offset, ..Offset::default() } }
     }
 
-    /// By a layout that says how Monday, 2 January 2006, 15:04:05 would look.
+    /// Formats a time by a layout, which shows how the reference time (Monday, 2 January 2006, 15:04:05)
+    /// would be formatted.
     pub(crate) fn format(self, layout: &str, offset: &Offset) -> String {
         let civil = self.civil(offset);
         let mut text = String::new();
@@ -91,20 +93,20 @@ impl Time {
                 break;
             };
             text.push_str(before);
-            self.push(&mut text, civil, offset, part);
+            self.push_element(&mut text, civil, offset, part);
             rest = after;
         }
         text
     }
 
-    fn push(self, text: &mut String, civil: Civil, offset: &Offset, part: &str) {
+    fn push_element(self, text: &mut String, civil: CalendarTime, offset: &Offset, part: &str) {
         let twelve = (civil.hour + 11) % 12 + 1;
         // Writing to a string cannot fail.
         let _ = match part {
-            "January" => write!(text, "{}", name(&MONTHS, civil.month - 1)),
-            "Jan" => write!(text, "{}", short(name(&MONTHS, civil.month - 1))),
-            "Monday" => write!(text, "{}", name(&DAYS, civil.weekday)),
-            "Mon" => write!(text, "{}", short(name(&DAYS, civil.weekday))),
+            "January" => write!(text, "{}", name_at(&MONTHS, civil.month - 1)),
+            "Jan" => write!(text, "{}", short_name(name_at(&MONTHS, civil.month - 1))),
+            "Monday" => write!(text, "{}", name_at(&DAYS, civil.weekday)),
+            "Mon" => write!(text, "{}", short_name(name_at(&DAYS, civil.weekday))),
             "MST" if offset.name.is_empty() => write!(text, "{}", offset.digits("", 2)),
             "MST" => write!(text, "{}", offset.name),
             "01" => write!(text, "{:02}", civil.month),
@@ -149,9 +151,9 @@ impl Time {
         }
     }
 
-    /// Reads a time written in a layout; only what is in the layout is looked for.
+    /// Parses a time by a layout. Only the layout's fields are read.
     pub(crate) fn parse(layout: &str, text: &str) -> Option<Self> {
-        let mut reading = Reading {
+        let mut reading = TimeParser {
             year: 0,
             month: 1,
             day: 1,
@@ -165,17 +167,17 @@ impl Time {
         let (mut layout, mut text) = (layout, text);
         while let Some((before, part, after)) = next_part(layout) {
             text = text.strip_prefix(before)?;
-            text = reading.read(part, text)?;
+            text = reading.read_element(part, text)?;
             if matches!(part, "05" | "5") && !after.starts_with(['.', ',']) {
                 text = reading.read_fraction(text);
             }
             layout = after;
         }
-        (text == layout).then(|| reading.time())?
+        (text == layout).then(|| reading.to_time())?
     }
 }
 
-struct Reading {
+struct TimeParser {
     year: i64,
     month: i64,
     day: i64,
@@ -187,33 +189,33 @@ struct Reading {
     pm: Option<bool>,
 }
 
-impl Reading {
-    fn read<'t>(&mut self, part: &str, text: &'t str) -> Option<&'t str> {
+impl TimeParser {
+    fn read_element<'t>(&mut self, part: &str, text: &'t str) -> Option<&'t str> {
         let rest;
         match part {
-            "2006" => (self.year, rest) = digits(text, 4, 4)?,
+            "2006" => (self.year, rest) = parse_digits(text, 4, 4)?,
             "06" => {
-                let (year, after) = digits(text, 2, 2)?;
+                let (year, after) = parse_digits(text, 2, 2)?;
                 self.year = if year >= 69 { year + 1900 } else { year + 2000 };
                 rest = after;
             }
-            "01" => (self.month, rest) = digits(text, 2, 2)?,
-            "1" => (self.month, rest) = digits(text, 1, 2)?,
+            "01" => (self.month, rest) = parse_digits(text, 2, 2)?,
+            "1" => (self.month, rest) = parse_digits(text, 1, 2)?,
             "January" | "Jan" => {
-                let (index, after) = word(&MONTHS, text, part == "Jan")?;
+                let (index, after) = parse_name(&MONTHS, text, part == "Jan")?;
                 self.month = index + 1;
                 rest = after;
             }
-            "Monday" | "Mon" => (_, rest) = word(&DAYS, text, part == "Mon")?,
-            "02" => (self.day, rest) = digits(text, 2, 2)?,
-            "_2" | "2" => (self.day, rest) = digits(text.trim_start_matches(' '), 1, 2)?,
-            "15" => (self.hour, rest) = digits(text, 2, 2)?,
-            "03" => (self.hour, rest) = digits(text, 2, 2)?,
-            "3" => (self.hour, rest) = digits(text, 1, 2)?,
-            "04" => (self.minute, rest) = digits(text, 2, 2)?,
-            "4" => (self.minute, rest) = digits(text, 1, 2)?,
-            "05" => (self.second, rest) = digits(text, 2, 2)?,
-            "5" => (self.second, rest) = digits(text, 1, 2)?,
+            "Monday" | "Mon" => (_, rest) = parse_name(&DAYS, text, part == "Mon")?,
+            "02" => (self.day, rest) = parse_digits(text, 2, 2)?,
+            "_2" | "2" => (self.day, rest) = parse_digits(text.trim_start_matches(' '), 1, 2)?,
+            "15" => (self.hour, rest) = parse_digits(text, 2, 2)?,
+            "03" => (self.hour, rest) = parse_digits(text, 2, 2)?,
+            "3" => (self.hour, rest) = parse_digits(text, 1, 2)?,
+            "04" => (self.minute, rest) = parse_digits(text, 2, 2)?,
+            "4" => (self.minute, rest) = parse_digits(text, 1, 2)?,
+            "05" => (self.second, rest) = parse_digits(text, 2, 2)?,
+            "5" => (self.second, rest) = parse_digits(text, 1, 2)?,
             "PM" | "pm" => {
                 let (half, after) = text.split_at_checked(2)?;
                 self.pm = Some(half.eq_ignore_ascii_case("pm"));
@@ -221,21 +223,21 @@ impl Reading {
             }
             "MST" => rest = text.strip_prefix("UTC").or_else(|| text.strip_prefix("GMT"))?,
             _ if part.starts_with('Z') && text.starts_with('Z') => rest = text.get(1..)?,
-            _ if part.contains("07") => rest = self.zone(part.trim_start_matches(['Z', '-']), text)?,
+            _ if part.contains("07") => rest = self.read_zone(part.trim_start_matches(['Z', '-']), text)?,
             _ => rest = self.read_fraction(text),
         }
         Some(rest)
     }
 
-    fn zone<'t>(&mut self, part: &str, text: &'t str) -> Option<&'t str> {
+    fn read_zone<'t>(&mut self, part: &str, text: &'t str) -> Option<&'t str> {
         let sign = if text.starts_with('-') { -1 } else { 1 };
-        let (hours, rest) = digits(text.strip_prefix(['+', '-'])?, 2, 2)?;
+        let (hours, rest) = parse_digits(text.strip_prefix(['+', '-'])?, 2, 2)?;
         let mut seconds = hours * 3600;
         let mut rest = rest;
         if part.len() > 2 {
             let minutes;
             rest = if part.contains(':') { rest.strip_prefix(':')? } else { rest };
-            (minutes, rest) = digits(rest, 2, 2)?;
+            (minutes, rest) = parse_digits(rest, 2, 2)?;
             seconds += minutes * 60;
         }
         self.offset = sign * seconds;
@@ -254,7 +256,7 @@ impl Reading {
         rest
     }
 
-    fn time(&self) -> Option<Time> {
+    fn to_time(&self) -> Option<Time> {
         let hour = match self.pm {
             Some(true) if self.hour < 12 => self.hour + 12,
             Some(false) if self.hour == 12 => 0,
@@ -265,34 +267,34 @@ impl Reading {
             && hour < 24
             && self.minute < 60
             && self.second < 60;
-        let days = days_of(self.year, self.month, self.day);
+        let days = days_since_epoch(self.year, self.month, self.day);
         let seconds = days * DAY_SECONDS + hour * 3600 + self.minute * 60 + self.second - self.offset;
         is_valid.then_some(Time { seconds, nanos: self.nanos, offset: self.offset })
     }
 }
 
-fn digits(text: &str, least: usize, most: usize) -> Option<(i64, &str)> {
+fn parse_digits(text: &str, least: usize, most: usize) -> Option<(i64, &str)> {
     let end = text.find(|digit: char| !digit.is_ascii_digit()).unwrap_or(text.len()).min(most);
     let (digits, rest) = text.split_at_checked(end)?;
     (end >= least).then(|| digits.parse().ok().map(|value| (value, rest)))?
 }
 
-fn word<'t>(words: &[&str], text: &'t str, cut: bool) -> Option<(i64, &'t str)> {
+fn parse_name<'t>(words: &[&str], text: &'t str, cut: bool) -> Option<(i64, &'t str)> {
     (0_i64..).zip(words).find_map(|(index, word)| {
-        let word = if cut { short(word) } else { word };
+        let word = if cut { short_name(word) } else { word };
         text.strip_prefix(word).map(|rest| (index, rest))
     })
 }
 
-fn name<'n>(names: &[&'n str], index: i64) -> &'n str {
+fn name_at<'n>(names: &[&'n str], index: i64) -> &'n str {
     usize::try_from(index).ok().and_then(|index| names.get(index)).copied().unwrap_or_default()
 }
 
-fn short(name: &str) -> &str {
+fn short_name(name: &str) -> &str {
     name.get(..3).unwrap_or(name)
 }
 
-/// The parts of a layout, longer ones before those they begin with.
+/// Layout elements. Each comes before its own prefixes.
 const PARTS: [&str; 33] = [
     "January",
     "Jan",
@@ -329,7 +331,7 @@ const PARTS: [&str; 33] = [
     "5",
 ];
 
-/// The text before the next part of a layout, that part, and what follows.
+/// Splits a layout into the text before the next element, the element, and the rest.
 fn next_part(layout: &str) -> Option<(&str, &str, &str)> {
     for (at, _) in layout.char_indices() {
         let rest = layout.get(at..)?;
@@ -354,7 +356,7 @@ fn part_at(rest: &str) -> usize {
         return 0;
     }
     let part = PARTS.iter().find(|part| rest.starts_with(**part));
-    // `Jan` and `Mon` are only read as such when no letter follows.
+    // `Jan` and `Mon` are elements only if they are not followed by a letter.
     let is_word = |part: &str| {
         let follows = rest.get(part.len()..).and_then(|rest| rest.chars().next());
         matches!(part, "Jan" | "Mon") && follows.is_some_and(|next| next.is_ascii_lowercase())
@@ -375,8 +377,8 @@ fn month_days(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days from 1970-01-01 to a date. Years begin in March here, so that the leap day is the last one.
-fn days_of(year: i64, month: i64, day: i64) -> i64 {
+/// Returns the days from 1970-01-01 to a date. Years start in March here, so the leap day comes last.
+fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -384,7 +386,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-fn date_of(days: i64) -> (i64, i64, i64) {
+fn date_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
@@ -396,7 +398,7 @@ fn date_of(days: i64) -> (i64, i64, i64) {
     if month < 10 { (year, month + 3, day) } else { (year + 1, month - 9, day) }
 }
 
-/// A duration as Go writes it (`1h2m0.5s`), from nanoseconds.
+/// Formats a duration in nanoseconds like Go: `1h2m0.5s`.
 pub(crate) fn duration_text(nanos: i64) -> String {
     let (sign, nanos) = if nanos < 0 { ("-", nanos.unsigned_abs()) } else { ("", nanos.unsigned_abs()) };
     let fraction = |value: u64, unit: u64, width: usize| {
@@ -428,7 +430,7 @@ pub(crate) fn duration_text(nanos: i64) -> String {
     }
 }
 
-/// Nanoseconds of a duration as Go writes it; `None` when it is none.
+/// Parses a duration in Go's format to nanoseconds; `None` if it is invalid.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1.0, rest),

@@ -1,4 +1,4 @@
-//! Values as a template sees them: what JSON has, and what Go tells apart besides.
+//! Template values: JSON values with the additional distinctions that Go makes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,22 +9,22 @@ use serde_json::Value;
 use crate::semver::Version;
 use crate::time::Time;
 
-/// How many values within values, or 64 bytes of texts in them, a function of a caller is shown.
+/// Maximum number of values, or of 64-byte pieces of text, that are passed to a caller's function.
 const NODES_MAX: usize = 1_000_000;
 
-/// What a template computes with.
+/// Value in a template.
 #[derive(Clone, Debug)]
 pub(crate) enum Val {
-    /// Nothing at all: a key that is not there.
+    /// No value, for example because a key is missing.
     Absent,
-    /// A value that is there and null.
+    /// An explicit null.
     Nil,
     Bool(bool),
     Int(i64),
     Int64(i64),
-    /// A byte of a text.
+    /// A byte of a string.
     Uint8(u8),
-    /// A part of a version.
+    /// A component of a semantic version.
     Uint64(u64),
     Float(f64),
     Str(Rc<str>),
@@ -34,14 +34,14 @@ pub(crate) enum Val {
     Version(Rc<Version>),
 }
 
-/// What the elements of a list or map are declared as. Go shows it in the names of types and in errors.
+/// Declared element type of a list or map. Go shows it in type names and error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elem {
     Any,
     Str,
     Int,
     List,
-    /// A list that is nil in Go: it holds nothing, and JSON says null of it.
+    /// A list that is nil in Go: it is empty and its JSON is null.
     NilAny,
     NilStr,
 }
@@ -52,16 +52,16 @@ pub(crate) struct List {
     pub(crate) items: Rc<Vec<Val>>,
 }
 
-/// A map that is shared, because `set` and `unset` change it for everybody who has it.
+/// Shared map. If `set` or `unset` changes it, all holders see the change.
 #[derive(Clone, Debug)]
 pub(crate) struct Map {
     pub(crate) elem: Elem,
     pub(crate) items: Rc<RefCell<BTreeMap<String, Val>>>,
 }
 
-/// Ends values within values one after the other, and not within each other: a chain of them is as long as its template likes,
-/// and the stack is not.
-fn end(mut waiting: Vec<Val>) {
+/// Drops nested values iteratively. Templates can build chains of any length, and recursion would overflow
+/// the stack.
+fn drop_nested(mut waiting: Vec<Val>) {
     while let Some(mut value) = waiting.pop() {
         match &mut value {
             Val::List(list) => {
@@ -81,8 +81,9 @@ fn end(mut waiting: Vec<Val>) {
 
 impl Drop for List {
     fn drop(&mut self) {
-        if let Some(items) = Rc::get_mut(&mut self.items).filter(|items| items.iter().any(Val::has_parts)) {
-            end(std::mem::take(items));
+        if let Some(items) = Rc::get_mut(&mut self.items).filter(|items| items.iter().any(Val::is_collection))
+        {
+            drop_nested(std::mem::take(items));
         }
     }
 }
@@ -90,20 +91,20 @@ impl Drop for List {
 impl Drop for Map {
     fn drop(&mut self) {
         let items = Rc::get_mut(&mut self.items).map(RefCell::get_mut);
-        if let Some(items) = items.filter(|items| items.values().any(Val::has_parts)) {
-            end(std::mem::take(items).into_values().collect());
+        if let Some(items) = items.filter(|items| items.values().any(Val::is_collection)) {
+            drop_nested(std::mem::take(items).into_values().collect());
         }
     }
 }
 
-/// How much a value is when all that it shares is written out.
+/// Size of a value with all shared parts expanded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// So many values within it.
+    /// Number of contained values.
     Parts(usize),
-    /// More than were to be counted.
+    /// More values than the counting limit.
     TooMany,
-    /// Values within values, deeper than anything here looks; or it is in itself.
+    /// Nested too deeply, or cyclic.
     TooDeep,
 }
 
@@ -112,7 +113,7 @@ impl Map {
         self.items.borrow().get(key).cloned()
     }
 
-    /// The entries as they are now.
+    /// Returns a snapshot of the entries.
     pub(crate) fn entries(&self) -> Vec<(String, Val)> {
         self.items.borrow().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
@@ -136,14 +137,14 @@ impl Val {
         Self::List(List { elem: Elem::Str, items: Rc::new(items) })
     }
 
-    /// The same; where there are none, it is nil.
+    /// Creates a list of strings that is nil if it is empty.
     pub(crate) fn strings_or_nil<T: Into<Rc<str>>>(items: impl IntoIterator<Item = T>) -> Self {
         let items: Vec<Self> = items.into_iter().map(Self::str).collect();
         let elem = if items.is_empty() { Elem::NilStr } else { Elem::Str };
         Self::List(List { elem, items: Rc::new(items) })
     }
 
-    /// A list of anything; where there is nothing in it, it is nil.
+    /// Creates a list of `interface {}` elements that is nil if it is empty.
     pub(crate) fn list_or_nil(items: Vec<Self>) -> Self {
         let elem = if items.is_empty() { Elem::NilAny } else { Elem::Any };
         Self::List(List { elem, items: Rc::new(items) })
@@ -166,7 +167,7 @@ impl Val {
         Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
-    /// From JSON; every number is a float, as Go decodes them.
+    /// Converts from JSON. Every number becomes a float, as in Go.
     pub(crate) fn from_json(value: &Value) -> Self {
         match value {
             Value::Null => Self::Nil,
@@ -180,8 +181,8 @@ impl Val {
         }
     }
 
-    /// To JSON, as far as it goes: a number that JSON cannot say is `None`, and so is a value that is in itself, or that
-    /// is too large when all that it shares is written out.
+    /// Converts to JSON. Returns `None` for a number that JSON can't represent, for a cyclic value, and for a
+    /// value that is too large once its shared parts are expanded.
     pub(crate) fn to_json(&self) -> Option<Value> {
         let mut left = NODES_MAX;
         self.to_json_within(&mut left, 0)
@@ -218,13 +219,13 @@ impl Val {
         })
     }
 
-    /// Whether other values are in it.
-    pub(crate) fn has_parts(&self) -> bool {
+    /// Returns true for lists and maps.
+    pub(crate) fn is_collection(&self) -> bool {
         matches!(self, Self::List(_) | Self::Map(_))
     }
 
-    /// How much it is; not more than `parts_max` are counted.
-    pub(crate) fn weight(&self, parts_max: usize) -> Weight {
+    /// Measures the value. Stops counting at `parts_max`.
+    pub(crate) fn measure(&self, parts_max: usize) -> Weight {
         let mut waiting = vec![(self.clone(), 0)];
         let mut parts = 0_usize;
         while let Some((value, depth)) = waiting.pop() {
@@ -245,12 +246,12 @@ impl Val {
         Weight::Parts(parts)
     }
 
-    /// Whether it is a list that Go would say nil of.
+    /// Returns true for a list that is nil in Go.
     pub(crate) fn is_nil_list(&self) -> bool {
         matches!(self, Self::List(list) if matches!(list.elem, Elem::NilAny | Elem::NilStr))
     }
 
-    /// Of a number that is whole by its type.
+    /// Returns the value of an integer type.
     pub(crate) fn integer(&self) -> Option<i128> {
         match self {
             Self::Int(value) | Self::Int64(value) => Some(i128::from(*value)),
@@ -264,7 +265,7 @@ impl Val {
         matches!(self, Self::Absent | Self::Nil)
     }
 
-    /// Whether an `if` takes it for true.
+    /// Returns true if `if` treats the value as true.
     pub(crate) fn is_true(&self) -> bool {
         match self {
             Self::Absent | Self::Nil => false,
@@ -280,7 +281,7 @@ impl Val {
         }
     }
 
-    /// The name of its type in Go.
+    /// Returns the name of the value's Go type.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Absent | Self::Nil => "<nil>",
@@ -304,7 +305,7 @@ impl Val {
         }
     }
 
-    /// The kind of its type in Go.
+    /// Returns the kind of the value's Go type.
     pub(crate) fn kind_name(&self) -> &'static str {
         match self {
             Self::Absent | Self::Nil => "invalid",
@@ -316,7 +317,7 @@ impl Val {
         }
     }
 
-    /// Whether both are the same in type and content, as `reflect.DeepEqual` sees it.
+    /// Compares the type and the content, like `reflect.DeepEqual`.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Absent | Self::Nil, Self::Absent | Self::Nil) => true,
@@ -346,7 +347,7 @@ impl Val {
         }
     }
 
-    /// A copy that shares nothing.
+    /// Returns a deep copy.
     pub(crate) fn deep_copy(&self) -> Self {
         match self {
             Self::List(list) => Self::List(List {

@@ -1,4 +1,4 @@
-//! What must hold for any text: no panic, and an end.
+//! Properties for any text: no panic, and termination.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use tidegate_gotmpl::{Engine, Limits, MissingKey};
 
 const LIMITS: Limits = Limits { steps: 20_000, output_bytes: 64 << 10, depth: 20 };
 
-/// Pieces of templates, so that many texts get past the parser.
+/// Pieces of templates, so that many texts pass the parser.
 const PIECES: [&str; 60] = [
     "{{",
     "}}",
@@ -123,9 +123,9 @@ proptest! {
 }
 
 #[test]
-fn a_template_that_would_not_end_is_stopped() {
+fn an_endless_template_is_stopped() {
     let engine = Engine::with_sprig().limits(LIMITS);
-    for (text, why) in [
+    for (text, reason) in [
         ("{{define \"r\"}}{{template \"r\"}}{{end}}{{template \"r\"}}", "maximum template depth"),
         ("{{range until 5000}}{{range until 5000}}{{end}}{{end}}", "more than 20000 steps"),
         ("{{range 9223372036854775807}}{{end}}", "more than 20000 steps"),
@@ -135,9 +135,9 @@ fn a_template_that_would_not_end_is_stopped() {
         ("{{$d := dict \"a\" 1}}{{$_ := set $d \"self\" $d}}{{toJson $d}}{{mustToJson $d}}", "cycle"),
     ] {
         let error = engine.parse("base", text).unwrap().render(&data()).unwrap_err().to_string();
-        assert!(error.contains(why), "{text}: {error}");
+        assert!(error.contains(reason), "{text}: {error}");
     }
-    // What doubles each time, and is shared, is little until somebody looks at all of it.
+    // Repeated doubling with shared values is cheap until the whole value is read.
     let doubled = "{{$d := dict}}{{range until 60}}{{$d = dict \"a\" $d \"b\" $d}}{{end}}";
     for call in [
         "$d",
@@ -157,9 +157,9 @@ fn a_template_that_would_not_end_is_stopped() {
     assert!(engine.parse("base", &nested).unwrap_err().to_string().contains("nested deeper"));
 }
 
-/// A chain of values within values is as long as its template likes, and takes no room on the stack.
+/// The template determines the depth of nested values, so depth must not use stack space.
 #[test]
-fn a_value_that_is_nested_deep_ends() {
+fn a_deeply_nested_value_terminates() {
     let engine = Engine::with_sprig().limits(Limits { steps: 1_000_000, ..LIMITS });
     for make in ["dict \"a\" $d", "list $d", "dict \"a\" (list $d)"] {
         let deep = format!("{{{{$d := list}}}}{{{{range 50000}}}}{{{{$d = {make}}}}}{{{{end}}}}");
@@ -172,11 +172,11 @@ fn a_value_that_is_nested_deep_ends() {
     }
     let inside = "{{$d := dict}}{{$_ := set $d \"self\" $d}}{{deepCopy $d}}";
     let error = engine.parse("base", inside).unwrap().render(&data()).unwrap_err().to_string();
-    assert!(error.contains("it is in itself"), "{error}");
+    assert!(error.contains("contains itself"), "{error}");
 }
 
 #[test]
-fn what_depends_on_chance_or_the_machine_refuses_to_be_called() {
+fn nondeterministic_functions_are_forbidden() {
     let engine = Engine::with_sprig();
     for call in ["randAlphaNum 5", "uuidv4", "genCA \"a\" 1", "env \"HOME\"", "now", "ago 5"] {
         let error = engine.parse("base", &format!("{{{{ {call} }}}}")).unwrap().render(&data()).unwrap_err();
@@ -190,7 +190,7 @@ fn what_depends_on_chance_or_the_machine_refuses_to_be_called() {
 }
 
 #[test]
-fn a_function_of_the_caller_is_called() {
+fn a_custom_function_is_called() {
     let engine = Engine::new().function("shout", |arguments| match arguments {
         [Value::String(text)] => Ok(json!(format!("{text}!"))),
         _ => Err("one text, please".to_owned()),

@@ -1,7 +1,7 @@
-//! Templates with what Go's `text/template` and sprig made of them.
+//! Templates with the results of Go's `text/template` and sprig.
 //!
-//! `tests/table/cases.jsonl` holds a case a line: a template, its data (`data.json` where it says none), and the output or
-//! the error of Go. `scripts/template-table/make` writes it again with a Go toolchain; nothing else does.
+//! `tests/table/cases.jsonl` has one case per line: a template, its data (`data.json` by default), and Go's
+//! output or error. Only `scripts/template-table/make` writes this file, using a Go toolchain.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn render(case: &Value, data: &Value) -> Result<String, String> {
 }
 
 #[test]
-fn templates_say_what_go_says() {
+fn templates_render_as_in_go() {
     let data: Value = serde_json::from_str(DATA).unwrap();
     let mut wrong = Vec::new();
     let mut count = 0;

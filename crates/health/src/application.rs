@@ -1,26 +1,30 @@
-//! How an application does, as its objects do together.
+//! Health of an application, derived from its objects.
 
 use tidegate_model::annotations::{HELM_HOOK, HOOK, IGNORE_HEALTHCHECK};
 use tidegate_model::{HealthStatus, Object};
 
-use crate::verdict::worst;
+use crate::verdict::worst_status;
 
-/// The health of an application, from its objects in the cluster and the verdict on each: the worst of those that count.
-/// No verdict does not count, nor does an object that asks not to be counted.
-pub fn of_application<'o>(
+/// Returns the health of an application, which is the worst health of its live objects. Ignores objects that
+/// don't have a health status and objects excluded by annotation.
+pub fn application_health<'o>(
     judged: impl IntoIterator<Item = (&'o Object, Option<HealthStatus>)>,
 ) -> HealthStatus {
-    worst(judged.into_iter().filter_map(|(object, status)| status.filter(|status| counts(object, *status))))
+    worst_status(
+        judged
+            .into_iter()
+            .filter_map(|(object, status)| status.filter(|status| counts_for_application(object, *status))),
+    )
 }
 
-fn counts(object: &Object, status: HealthStatus) -> bool {
-    // A child that is not there yet, or tells nothing, makes an application of applications no worse.
+fn counts_for_application(object: &Object, status: HealthStatus) -> bool {
+    // A child Application that is missing or unknown doesn't affect its parent.
     let is_child = (object.group(), object.kind()) == ("argoproj.io", "Application");
     let tells_nothing = matches!(status, HealthStatus::Missing | HealthStatus::Unknown);
     object.annotation(IGNORE_HEALTHCHECK) != Some("true") && !is_hook(object) && !(is_child && tells_nothing)
 }
 
-/// Hooks, and what is skipped.
+/// Returns true for hooks, including skipped ones.
 pub(crate) fn is_hook(object: &Object) -> bool {
     object.annotation(HOOK).is_some()
         || object.annotation(HELM_HOOK).is_some_and(|hook| hook != "crd-install")

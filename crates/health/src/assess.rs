@@ -1,24 +1,25 @@
-//! Judging without rules of the user.
+//! Health without user rules.
 
 use tidegate_model::{Gvk, Health, Object, Observation, Timestamp};
 
 use crate::{HealthError, HealthRules, layers};
 
-/// Only scripts ask for the time.
-const NO_TIME: Timestamp = Timestamp::from_millis(0);
+/// Time for callers that don't have a clock. Scripts see this time, and grace periods never end.
+const UNKNOWN_TIME: Timestamp = Timestamp::from_millis(0);
 
-/// Judges an object by the rules that come with us: [`HealthRules::assess`](crate::HealthRules::assess) without scripts.
+/// Returns the health of an object by the built-in rules, as if its grace period never ended. Like
+/// [`HealthRules::assess`](crate::HealthRules::assess) without scripts.
 pub fn assess(object: &Object) -> Option<Result<Health, HealthError>> {
-    HealthRules::built_in().assess(object, NO_TIME)
+    HealthRules::built_in().assess(object, UNKNOWN_TIME)
 }
 
-/// What the operation's state machine is told of an object seen at a moment, by the rules that come with us:
-/// [`HealthRules::observe`](crate::HealthRules::observe) without scripts.
+/// Returns the observation of an object at a time, for the operation's state machine, by the built-in rules.
+/// Like [`HealthRules::observe`](crate::HealthRules::observe) without scripts.
 pub fn observe(object: &Object, at: Timestamp) -> Observation {
     HealthRules::built_in().observe(object, at)
 }
 
-/// Whether a kind has a built-in rule, or may be judged by the general convention.
+/// Returns true if a kind has a built-in rule, or can follow the general convention.
 pub fn has_rule(gvk: &Gvk) -> bool {
-    layers::layer(&gvk.group, &gvk.kind, true).is_some()
+    layers::layer_of_kind(&gvk.group, &gvk.kind, true).is_some()
 }

@@ -5,12 +5,13 @@ use tidegate_model::Object;
 
 use crate::HealthError;
 use crate::fields::{Condition, Node};
-use crate::verdict::{Verdict, degraded, first_of, healthy, progressing, require_version};
+use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing, require_version};
 
-/// Where `autoscaling/v1`, which has no conditions in its status, keeps them.
+/// Annotation that contains the conditions in `autoscaling/v1`, whose status doesn't have conditions.
 const CONDITIONS_V1: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
-/// Reasons that mean scaling does not work, by condition type. The condition's status is not looked at.
+/// Pairs of condition type and reason that mean that scaling doesn't work, regardless of the condition's
+/// status.
 const FAILURES: [(&str, &str); 8] = [
     ("AbleToScale", "FailedGetScale"),
     ("AbleToScale", "FailedUpdateScale"),
@@ -22,40 +23,53 @@ const FAILURES: [(&str, &str); 8] = [
     ("ScalingActive", "InvalidSelector"),
 ];
 
+/// Returns the conditions of an `autoscaling/v1` object.
+pub(crate) fn conditions_v1(object: &Object) -> Option<Value> {
+    serde_json::from_str(object.annotation(CONDITIONS_V1)?).ok()
+}
+
+/// Returns true if the autoscaler fails for a reason that metrics can't change.
+pub(crate) fn is_invalid(object: &Object) -> bool {
+    let of_v1 = conditions_v1(object);
+    let conditions = object.pointer("/status/conditions").into_iter().chain(&of_v1);
+    let mut all = conditions.filter_map(Value::as_array).flatten();
+    all.any(|condition| condition.get("reason").and_then(Value::as_str) == Some("InvalidSelector"))
+}
+
 pub(crate) fn pod_autoscaler(object: &Object) -> Verdict {
-    // The betas of v2 have its conditions, and older servers have nothing newer.
+    // The v2 betas have the same conditions, and older servers don't offer newer versions.
     require_version(object, &["v1", "v2", "v2beta1", "v2beta2"], "autoscaling/v1 or autoscaling/v2")?;
     if object.gvk().version != "v1" {
-        return judge(&Node::of(object).conditions()?);
+        return assess_conditions(&Node::for_object(object).conditions()?);
     }
     let text = object.annotation(CONDITIONS_V1).unwrap_or_default();
     if text.is_empty() {
-        return judge(&[]);
+        return assess_conditions(&[]);
     }
     let invalid = |reason: String| HealthError::InvalidConditions { annotation: CONDITIONS_V1, reason };
     let parsed: Value = serde_json::from_str(text).map_err(|error| invalid(error.to_string()))?;
     let entries = match &parsed {
         Value::Null => &[],
         Value::Array(entries) => entries.as_slice(),
-        _ => return Err(invalid("it is not a list".to_owned())),
+        _ => return Err(invalid("it must be a list".to_owned())),
     };
     let conditions: Vec<_> = entries
         .iter()
-        .map(|entry| Node::at(entry, "conditions").condition())
+        .map(|entry| Node::at(entry, "conditions").as_condition())
         .collect::<Result<_, _>>()
         .map_err(|error| invalid(error.to_string()))?;
-    judge(&conditions)
+    assess_conditions(&conditions)
 }
 
-fn judge(conditions: &[Condition<'_>]) -> Verdict {
+fn assess_conditions(conditions: &[Condition<'_>]) -> Verdict {
     let fails = |condition: &&Condition<'_>| FAILURES.contains(&(condition.kind, condition.reason));
     if let Some(failure) = conditions.iter().find(fails) {
-        return degraded(first_of(&[failure.message, failure.reason]));
+        return degraded(first_non_blank(&[failure.message, failure.reason]));
     }
     let works =
         |condition: &&Condition<'_>| condition.is_true("AbleToScale") || condition.is_true("ScalingLimited");
     match conditions.iter().find(works) {
-        Some(condition) => healthy(first_of(&[condition.message, condition.reason, condition.kind])),
+        Some(condition) => healthy(first_non_blank(&[condition.message, condition.reason, condition.kind])),
         None => progressing("Waiting to Autoscale"),
     }
 }

@@ -4,26 +4,27 @@ use tidegate_model::{Object, Timestamp};
 
 use crate::HealthError;
 use crate::fields::Node;
-use crate::verdict::{Verdict, degraded, first_of, healthy, progressing, require_version, suspended};
+use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing, require_version, suspended};
 
-/// A Job is judged by its conditions.
+/// Returns the health of a Job, based on its conditions.
 ///
-/// `Failed` and `Complete` count whatever their status says: the controller sets each once and never takes it back.
-/// `Suspended` is different, since it is set to `False` when a suspended Job is resumed, so it counts only while it
-/// is `True`. (Argo CD counts a resumed Job as complete while it still runs, which opens the gate too early.)
+/// `Failed` and `Complete` count regardless of their status, because the controller sets each of them once
+/// and never resets it. `Suspended` counts only while it is `True`, because it becomes `False` when a
+/// suspended Job is resumed. (Argo CD counts a resumed Job as complete while it is still running, which opens
+/// the gate too early.)
 pub(crate) fn job(object: &Object) -> Verdict {
     require_version(object, &["v1"], "batch/v1")?;
-    let node = Node::of(object);
+    let node = Node::for_object(object);
     let conditions = node.conditions()?;
     let last = |kind: &str| conditions.iter().rev().find(|condition| condition.kind == kind);
     if let Some(failed) = last("Failed") {
-        return degraded(first_of(&[failed.message, failed.reason, "Job failed"]));
+        return degraded(first_non_blank(&[failed.message, failed.reason, "Job failed"]));
     }
     if let Some(paused) = last("Suspended").filter(|condition| condition.status == "True") {
-        return suspended(first_of(&[paused.message, "Job suspended"]));
+        return suspended(first_non_blank(&[paused.message, "Job suspended"]));
     }
     if let Some(complete) = last("Complete") {
-        return healthy(first_of(&[complete.message, "Job completed"]));
+        return healthy(first_non_blank(&[complete.message, "Job completed"]));
     }
     let succeeded = node.count("status.succeeded")?;
     let wanted = node.integer("spec.completions")?.unwrap_or(1);
@@ -37,14 +38,14 @@ pub(crate) fn job(object: &Object) -> Verdict {
     progressing(waiting)
 }
 
-/// A CronJob is judged by its last finished run.
+/// Returns the health of a CronJob, based on its last finished run.
 pub(crate) fn cron_job(object: &Object) -> Verdict {
-    let node = Node::of(object);
+    let node = Node::for_object(object);
     if node.boolean("spec.suspend")? {
         return healthy("CronJob is suspended");
     }
     if !node.has("status")? {
-        return progressing("Waiting for the controller to see the CronJob");
+        return progressing("Waiting for the controller to observe the CronJob");
     }
     let scheduled = time(node, "status.lastScheduleTime")?;
     let succeeded = time(node, "status.lastSuccessfulTime")?;

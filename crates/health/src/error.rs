@@ -1,106 +1,108 @@
 use tidegate_model::{Gvk, Health, HealthStatus};
 
-/// Why an object could not be judged.
+/// Reason why the health of an object cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HealthError {
-    /// There is a rule for the kind, but not for this version of it.
+    /// The kind has a rule, but this version is not supported.
     #[error("no health rule for {found}: only {supported} is supported")]
     UnsupportedVersion {
-        /// What the object is.
+        /// Version of the object.
         found: Gvk,
-        /// The versions that have a rule.
+        /// Supported versions.
         supported: &'static str,
     },
-    /// A field the rule reads has the wrong type.
+    /// A field has the wrong type.
     #[error("field {field} must be {expected}, found {found}")]
     WrongType {
         /// Path of the field.
         field: String,
-        /// What it should be.
+        /// Expected type.
         expected: &'static str,
-        /// What it is.
+        /// Actual type.
         found: &'static str,
     },
-    /// A field the rule reads should be a time and is not.
+    /// A field is not a valid time.
     #[error("field {field} must be an RFC 3339 time, found {found:?}")]
     InvalidTime {
         /// Path of the field.
         field: &'static str,
-        /// What it is.
+        /// Value of the field.
         found: String,
     },
-    /// An annotation that should hold conditions as JSON does not.
+    /// The conditions in an annotation are not valid JSON.
     #[error("annotation {annotation} must be a list of conditions in JSON: {reason}")]
     InvalidConditions {
         /// Name of the annotation.
         annotation: &'static str,
-        /// What is wrong with it.
+        /// Reason.
         reason: String,
     },
-    /// A health script cannot be used.
-    #[error("the health script for this kind does not load: {fault}")]
-    ScriptFault {
-        /// What is wrong with it.
+    /// A health script is invalid.
+    #[error("failed to load the health script for this kind: {fault}")]
+    InvalidScript {
+        /// Reason.
         fault: String,
     },
-    /// The expressions for a kind or object cannot be used.
-    #[error("the health expressions for this object cannot be read: {fault}")]
-    ExpressionFault {
-        /// What is wrong with them.
+    /// The expressions for a kind or object are invalid.
+    #[error("invalid health expressions for this object: {fault}")]
+    InvalidExpressions {
+        /// Reason.
         fault: String,
     },
-    /// A health expression gave no boolean.
+    /// A health expression did not return a boolean.
     #[error("health expression {expression} failed: {reason}")]
     Expression {
-        /// Which one, and where it was read.
+        /// Expression and its origin.
         expression: String,
-        /// What went wrong.
+        /// Reason.
         reason: String,
     },
     /// A health script failed.
     #[error("health script failed: {reason}")]
     Script {
-        /// Where the script was read.
+        /// Origin of the script.
         script: String,
-        /// Lua's words, with file and line.
+        /// Lua's message, with the file and line.
         reason: String,
     },
-    /// A health script did not come to an end.
-    #[error("health script {script} was stopped after {limit} steps; does it have an endless loop?")]
+    /// A health script exceeded the maximum number of steps.
+    #[error("health script {script} was stopped after {limit} steps; check it for an endless loop")]
     ScriptSteps {
-        /// Where the script was read.
+        /// Origin of the script.
         script: String,
-        /// How many steps a script has.
+        /// Maximum number of steps.
         limit: u64,
     },
-    /// A health script wanted too much memory.
-    #[error("health script {script} was stopped: it wanted more than {limit} bytes of memory")]
+    /// A health script exceeded the maximum memory.
+    #[error(
+        "health script {script} was stopped: it needed more than {limit} bytes of memory; make it use less"
+    )]
     ScriptMemory {
-        /// Where the script was read.
+        /// Origin of the script.
         script: String,
-        /// How much memory a script has.
+        /// Maximum memory in bytes.
         limit: usize,
     },
-    /// A health script returned something that is no verdict.
-    #[error("health script {script} must return a table with the texts status and message, found {found}")]
+    /// A health script returned an invalid result.
+    #[error("health script {script} must return a table with the strings status and message, found {found}")]
     ScriptResult {
-        /// Where the script was read.
+        /// Origin of the script.
         script: String,
-        /// What it returned.
+        /// Result of the script.
         found: String,
     },
-    /// A health script returned nothing, or an empty table: it has no opinion.
-    #[error("health script {script} gives no status")]
+    /// A health script returned nothing, or an empty table: it does not determine the health.
+    #[error("health script {script} returned no status; return a table with the strings status and message")]
     NoStatus {
-        /// Where the script was read.
+        /// Origin of the script.
         script: String,
     },
 }
 
-/// What could not be judged is [`HealthStatus::Unknown`], and the message says why.
+/// Converts an error to [`HealthStatus::Unknown`], with the reason as its message.
 ///
-/// No status at all does what [`HealthStatus::Missing`] does, as in Argo CD: a resource stays awaited, a hook counts as
-/// done once it is created.
+/// As in Argo CD, a missing status has the same effect as [`HealthStatus::Missing`]: operations still wait
+/// for a resource, while a hook counts as done once it is created.
 impl From<HealthError> for Health {
     fn from(error: HealthError) -> Self {
         let status = match error {

@@ -1,21 +1,21 @@
-//! Reading fields of an object with errors that name the place.
+//! Typed access to the fields of an object, with errors that name the path.
 //!
-//! An absent field and an explicit null are the same: the field is not set. Anything else of the wrong type is an
-//! error, because a rule that guesses would open a gate on a guess.
+//! An explicit null equals an absent field: the field isn't set. Any other wrong type is an error, because a
+//! rule that guesses could open a gate without evidence.
 
 use serde_json::Value;
-use tidegate_model::{Object, describe};
+use tidegate_model::{Object, describe_json_type};
 
 use crate::HealthError;
 
-/// A place in an object to read fields from, by paths such as `status.loadBalancer.ingress`.
+/// Part of an object whose fields are read by paths such as `status.loadBalancer.ingress`.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a> {
     value: &'a Value,
-    place: &'static str,
+    path: &'static str,
 }
 
-/// One entry of a list of conditions.
+/// Entry in a list of conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Condition<'a> {
     pub(crate) kind: &'a str,
@@ -25,57 +25,57 @@ pub(crate) struct Condition<'a> {
 }
 
 impl Condition<'_> {
-    /// Whether this condition has the type and is `True`.
+    /// Returns true if the condition has this type and is `True`.
     pub(crate) fn is_true(&self, kind: &str) -> bool {
         self.kind == kind && self.status == "True"
     }
 
-    /// Whether this condition has the type and is `False`.
+    /// Returns true if the condition has this type and is `False`.
     pub(crate) fn is_false(&self, kind: &str) -> bool {
         self.kind == kind && self.status == "False"
     }
 }
 
 impl<'a> Node<'a> {
-    /// The whole object.
-    pub(crate) fn of(object: &'a Object) -> Self {
-        Self { value: object.as_value(), place: "" }
+    /// Creates a node for the whole object.
+    pub(crate) fn for_object(object: &'a Object) -> Self {
+        Self { value: object.as_value(), path: "" }
     }
 
-    /// A value inside an object, named for error messages.
+    /// Creates a node for a value in an object. Errors refer to it as `place`.
     pub(crate) fn at(value: &'a Value, place: &'static str) -> Self {
-        Self { value, place }
+        Self { value, path: place }
     }
 
-    /// Whether the field is set.
+    /// Returns true if the field is set.
     pub(crate) fn has(self, path: &'static str) -> Result<bool, HealthError> {
         Ok(self.find(path)?.is_some())
     }
 
-    /// A text, empty when not set.
+    /// Returns a text; empty if the field isn't set.
     pub(crate) fn text(self, path: &'static str) -> Result<&'a str, HealthError> {
         let Some(value) = self.find(path)? else { return Ok("") };
-        value.as_str().ok_or_else(|| self.wrong(path, "a text", value))
+        value.as_str().ok_or_else(|| self.wrong_type(path, "a string", value))
     }
 
-    /// A boolean, false when not set.
+    /// Returns a boolean; false if the field isn't set.
     pub(crate) fn boolean(self, path: &'static str) -> Result<bool, HealthError> {
         let Some(value) = self.find(path)? else { return Ok(false) };
-        value.as_bool().ok_or_else(|| self.wrong(path, "a boolean", value))
+        value.as_bool().ok_or_else(|| self.wrong_type(path, "a boolean", value))
     }
 
-    /// A whole number.
+    /// Returns an integer.
     pub(crate) fn integer(self, path: &'static str) -> Result<Option<i64>, HealthError> {
         let Some(value) = self.find(path)? else { return Ok(None) };
-        value.as_i64().map(Some).ok_or_else(|| self.wrong(path, "a whole number", value))
+        value.as_i64().map(Some).ok_or_else(|| self.wrong_type(path, "a whole number", value))
     }
 
-    /// A whole number, 0 when not set.
+    /// Returns an integer; 0 if the field isn't set.
     pub(crate) fn count(self, path: &'static str) -> Result<i64, HealthError> {
         Ok(self.integer(path)?.unwrap_or(0))
     }
 
-    /// The entries of a list, none when not set.
+    /// Returns the entries of a list; empty if the field isn't set.
     pub(crate) fn list(
         self,
         path: &'static str,
@@ -83,18 +83,18 @@ impl<'a> Node<'a> {
         let entries = match self.find(path)? {
             None => &[],
             Some(Value::Array(entries)) => entries.as_slice(),
-            Some(other) => return Err(self.wrong(path, "a list", other)),
+            Some(other) => return Err(self.wrong_type(path, "a list", other)),
         };
         Ok(entries.iter().map(move |value| Node::at(value, path)))
     }
 
-    /// `status.conditions`, in the order of the object.
+    /// Returns `status.conditions`, in the order of the object.
     pub(crate) fn conditions(self) -> Result<Vec<Condition<'a>>, HealthError> {
-        self.list("status.conditions")?.map(Node::condition).collect()
+        self.list("status.conditions")?.map(Node::as_condition).collect()
     }
 
-    /// This place, read as one condition.
-    pub(crate) fn condition(self) -> Result<Condition<'a>, HealthError> {
+    /// Parses this node as a condition.
+    pub(crate) fn as_condition(self) -> Result<Condition<'a>, HealthError> {
         Ok(Condition {
             kind: self.text("type")?,
             status: self.text("status")?,
@@ -115,7 +115,7 @@ impl<'a> Node<'a> {
                 },
                 other => {
                     let parent = path.get(..walked).unwrap_or(path).trim_end_matches('.');
-                    return Err(self.wrong(parent, "a map", other));
+                    return Err(self.wrong_type(parent, "a map", other));
                 }
             }
             walked += step.len() + 1;
@@ -123,12 +123,12 @@ impl<'a> Node<'a> {
         Ok(Some(value).filter(|value| !value.is_null()))
     }
 
-    fn wrong(self, path: &str, expected: &'static str, found: &Value) -> HealthError {
-        let field = match (self.place, path) {
+    fn wrong_type(self, path: &str, expected: &'static str, found: &Value) -> HealthError {
+        let field = match (self.path, path) {
             (place, "") => format!("{place}[]"),
             ("", path) => path.to_owned(),
             (place, path) => format!("{place}[].{path}"),
         };
-        HealthError::WrongType { field, expected, found: describe(found) }
+        HealthError::WrongType { field, expected, found: describe_json_type(found) }
     }
 }

@@ -1,17 +1,17 @@
-//! Which version of its spec a status speaks about.
+//! Generation that an object's status refers to.
 
 use serde_json::Value;
 use tidegate_model::Object;
 
-/// `status.observedGeneration`; some controllers write it as a text.
-pub(crate) fn observed(object: &Object) -> Option<i64> {
+/// Returns `status.observedGeneration`, which some controllers write as text.
+pub(crate) fn observed_generation(object: &Object) -> Option<i64> {
     match object.pointer("/status/observedGeneration")? {
         Value::String(text) => text.parse().ok(),
         other => other.as_i64(),
     }
 }
 
-/// What is said of a status that is older than the spec.
-pub(crate) fn waiting(generation: i64) -> String {
-    format!("Waiting for the controller to see generation {generation}")
+/// Returns the message for a status that is older than the object's spec.
+pub(crate) fn outdated_status_message(generation: i64) -> String {
+    format!("Waiting for the controller to observe generation {generation}")
 }

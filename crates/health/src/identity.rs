@@ -1,20 +1,21 @@
-//! What tells one set of rules from another: everything a verdict depends on besides the object and the time.
+//! Identity of a set of rules: everything, apart from the object and the time, that affects an object's
+//! health.
 
 use serde_json::Value as Json;
 
 use crate::{HealthRules, ScriptError, UserRule, builtin};
 
-/// Of the rules that come with us and are written as code: raised with every change of what one of them says. The rules
-/// written as data speak for themselves.
-const RULES_IN_CODE: u64 = 2;
+/// Version of the built-in rules written as code. Increase it whenever their results change. Rules written as
+/// data are themselves part of the identity.
+const CODE_RULES_VERSION: u64 = 3;
 
 impl HealthRules {
-    /// The parts that tell these rules from others, in an order of their own, to be hashed by whoever has a hash. Two sets
-    /// with the same parts judge alike. Where rules were read, and in which order, is not among them.
-    pub fn each_part(&self, part: &mut dyn FnMut(&[u8])) {
+    /// Passes the parts of the identity to a hash function, in a fixed order. Two sets with the same parts
+    /// return the same results. The origin and the order of the rules are not part of the identity.
+    pub fn visit_identity(&self, part: &mut dyn FnMut(&[u8])) {
         part(b"tidegate health rules");
-        part(&RULES_IN_CODE.to_be_bytes());
-        builtin::texts().for_each(|text| part(text.as_bytes()));
+        part(&CODE_RULES_VERSION.to_be_bytes());
+        builtin::table_texts().for_each(|text| part(text.as_bytes()));
         part(&[u8::from(self.has_convention())]);
         for rule in self.user_rules() {
             part(rule.target().as_bytes());
@@ -22,14 +23,14 @@ impl HealthRules {
                 UserRule::Script(script) => {
                     part(b"lua");
                     part(script.text().as_bytes());
-                    // Without a text it says something else than an empty text.
-                    if let Some(ScriptError::Unusable { .. }) = script.fault() {
+                    // A script without a text has a different result than an empty script.
+                    if let Some(ScriptError::Unavailable { .. }) = script.error() {
                         part(b"unusable");
                     }
                 }
                 UserRule::Expressions(expressions) => {
                     part(b"cel");
-                    // What else stands beside them is passed over.
+                    // Other fields are ignored.
                     for field in ["current", "inProgress", "failed"] {
                         let text = expressions.source().get(field).filter(|text| **text != Json::Null);
                         part(text.map(Json::to_string).unwrap_or_default().as_bytes());

@@ -1,29 +1,29 @@
-//! Three layers of rules; the first that is for an object judges it.
+//! Layers of rules. The first layer that has a rule for an object applies.
 
 use tidegate_model::annotations::HOOK_FINALIZER;
-use tidegate_model::{Evidence, Health, Object, Observation, Observed, Timestamp};
+use tidegate_model::{Evidence, Health, Object, Observation, ObservedState, Timestamp};
 
-use crate::builtin::{self, Proof};
-use crate::convention::{self, Wish};
-use crate::kinds::rule;
-use crate::leaving::kept_by;
+use crate::builtin::{self, EvidenceKind};
+use crate::code_rules::code_rule;
+use crate::deletion_blockers::deletion_blockers;
+use crate::status_convention::{self, ConventionSetting};
 use crate::text::{MESSAGE_BYTES_MAX, shorten};
 use crate::verdict::{Verdict, progressing};
-use crate::{HealthError, generation};
+use crate::{HealthError, generation, grace_period};
 
-/// Who says how well an object does.
+/// Origin of the rule for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// A rule of the user.
+    /// User rule.
     User,
-    /// A rule that comes with us.
+    /// Built-in rule.
     BuiltIn,
-    /// The general convention for the status of custom resources.
+    /// General convention for the status of custom resources.
     Convention,
 }
 
 impl Layer {
-    /// In one word.
+    /// Returns the name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -33,125 +33,151 @@ impl Layer {
     }
 }
 
-/// A verdict, and what it rests on.
+/// Health, along with its evidence.
 #[derive(Debug)]
-pub(crate) struct Finding {
+pub(crate) struct LayeredHealth {
     pub verdict: Option<Verdict>,
-    /// The generation the verdict is about, as far as the conditions tell that it rests on.
+    /// Generation of the conditions that the health is based on.
     generation: Option<i64>,
-    /// The convention was asked and found nothing.
-    open: bool,
+    /// True if the convention applies but couldn't determine the health.
+    is_undetermined: bool,
+    /// True if the object is Degraded only after the grace period.
+    has_grace_period: bool,
+    /// Time at which the health changes even if the object doesn't.
+    pub changes_at: Option<Timestamp>,
 }
 
-impl Finding {
-    fn of(verdict: Option<Verdict>) -> Self {
-        Self { verdict, generation: None, open: false }
+impl LayeredHealth {
+    fn from_verdict(verdict: Option<Verdict>) -> Self {
+        Self { verdict, generation: None, is_undetermined: false, has_grace_period: false, changes_at: None }
     }
 }
 
-/// Which of the layers after the user's judges a kind. What the table says has no health is not judged at all.
-pub(crate) fn layer(group: &str, kind: &str, convention: bool) -> Option<Layer> {
-    if rule(group, kind).is_some() {
+/// Returns the layer below the user rules that applies to a kind; `None` if the table says that the kind
+/// doesn't have a health status.
+pub(crate) fn layer_of_kind(group: &str, kind: &str, convention: bool) -> Option<Layer> {
+    if code_rule(group, kind).is_some() {
         return Some(Layer::BuiltIn);
     }
-    match builtin::find(group, kind) {
+    match builtin::find_row(group, kind) {
         Some(row) => row.clauses.iter().any(|clause| clause.status.is_some()).then_some(Layer::BuiltIn),
-        None => (convention && convention::is_for(group, kind)).then_some(Layer::Convention),
+        None => (convention && status_convention::applies_to_kind(group, kind)).then_some(Layer::Convention),
     }
 }
 
-/// Whether the convention may judge an object, if nothing else does.
-pub(crate) fn may_follow_convention(object: &Object, convention: bool) -> bool {
-    convention && convention::is_for(object.group(), object.kind()) && convention::wish(object) != Wish::Off
+/// Returns true if the convention can apply to an object that has no other rule.
+pub(crate) fn can_follow_convention(object: &Object, convention: bool) -> bool {
+    convention
+        && status_convention::applies_to_kind(object.group(), object.kind())
+        && status_convention::convention_setting(object) != ConventionSetting::Off
 }
 
-/// Judges an object; the user's rules first.
-pub(crate) fn judge(
+/// Returns the health of an object; user rules take precedence.
+pub(crate) fn assess_layers(
     object: &Object,
     user: impl FnOnce(&Object) -> Option<Verdict>,
     convention: bool,
-) -> Finding {
+    now: Timestamp,
+) -> LayeredHealth {
     let mut finding = if object.is_deleting() && !object.has_finalizer(HOOK_FINALIZER) {
-        Finding::of(Some(progressing("Pending deletion")))
+        LayeredHealth::from_verdict(Some(progressing("Pending deletion")))
     } else if let Some(verdict) = user(object) {
-        Finding::of(Some(verdict))
+        LayeredHealth::from_verdict(Some(verdict))
     } else {
-        without_user(object, convention)
+        assess_without_user_rules(object, convention)
     };
     if let Some(Ok(health)) = &mut finding.verdict {
+        if finding.has_grace_period {
+            finding.changes_at = grace_period::apply_grace_period(object, health, now);
+        }
         health.message = shorten(std::mem::take(&mut health.message), MESSAGE_BYTES_MAX);
     }
     finding
 }
 
-fn without_user(object: &Object, convention: bool) -> Finding {
-    if let Some(rule) = rule(object.group(), object.kind()) {
-        return Finding::of(Some(rule(object)));
+fn assess_without_user_rules(object: &Object, convention: bool) -> LayeredHealth {
+    if let Some(rule) = code_rule(object.group(), object.kind()) {
+        return LayeredHealth {
+            has_grace_period: grace_period::has_grace_period(object),
+            ..LayeredHealth::from_verdict(Some(rule(object)))
+        };
     }
-    if let Some(row) = builtin::find(object.group(), object.kind()) {
-        let judged = builtin::judge(row, object);
-        return Finding { verdict: judged.health.map(Ok), generation: judged.generation, open: false };
+    if let Some(row) = builtin::find_row(object.group(), object.kind()) {
+        let judged = builtin::assess_row(row, object);
+        let (generation, late) = (judged.generation, judged.has_grace_period);
+        return LayeredHealth {
+            generation,
+            has_grace_period: late,
+            ..LayeredHealth::from_verdict(judged.health.map(Ok))
+        };
     }
-    if may_follow_convention(object, convention) {
-        let judged = convention::judge(object);
-        let open = judged.health.is_none();
-        return Finding { verdict: judged.health.map(Ok), generation: judged.generation, open };
+    if can_follow_convention(object, convention) {
+        let judged = status_convention::assess_by_convention(object);
+        let (generation, open) = (judged.generation, judged.health.is_none());
+        return LayeredHealth {
+            generation,
+            is_undetermined: open,
+            ..LayeredHealth::from_verdict(judged.health.map(Ok))
+        };
     }
-    Finding::of(None)
+    LayeredHealth::from_verdict(None)
 }
 
-/// What proves that the object's status speaks about the newest spec.
+/// Returns the evidence that the object's status refers to the newest spec.
 ///
-/// - Kinds whose controllers write the generation they have seen: that generation, 0 while they have written none.
-/// - Kinds whose status is about this very object and not about a version of its spec (a Job runs one template, a
-///   claim is bound once): identity.
-/// - Any other kind: the generation if its status names one; identity while the object has had a single spec
-///   (generation 1); else nothing, and only time can settle it.
+/// - For kinds whose controllers write the observed generation: that generation, or 0 if it hasn't been
+///   written yet.
+/// - For kinds whose status refers to the object rather than to a version of its spec (a Job runs one
+///   template, a claim is bound once): identity.
+/// - For all other kinds: the generation if the status names one; identity while the object has only had one
+///   spec (generation 1); otherwise none, so only waiting helps.
 ///
-/// Evidence says whether to *believe* a verdict. For a kind without a health rule there is no verdict to believe, and
-/// the value returned here means nothing: a gate must not wait for it.
+/// Evidence determines whether a health result can be *trusted*. If a kind doesn't have a health rule, it
+/// doesn't have a result to trust either, so the value returned here is meaningless, and gates must not wait for
+/// it.
 pub fn evidence(object: &Object) -> Evidence {
-    evidence_with(object, None)
+    evidence_for_condition(object, None)
 }
 
-/// `condition`: the generation of the conditions a verdict rests on.
-fn evidence_with(object: &Object, condition: Option<i64>) -> Evidence {
-    let observed = generation::observed(object).or(condition);
+/// Returns the evidence. `condition` is the generation of the conditions that the health is based on.
+fn evidence_for_condition(object: &Object, condition: Option<i64>) -> Evidence {
+    let observed = generation::observed_generation(object).or(condition);
     let proof = match (object.group(), object.kind()) {
         ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
-        | ("policy", "PodDisruptionBudget") => Proof::Generation,
+        | ("policy", "PodDisruptionBudget") => EvidenceKind::Generation,
         ("batch", "Job" | "CronJob")
         | ("", "Pod" | "PersistentVolumeClaim" | "Service")
         | ("networking.k8s.io" | "extensions", "Ingress")
-        | ("argoproj.io", "Workflow") => Proof::Once,
-        (group, kind) => builtin::find(group, kind).map(|row| row.proof).unwrap_or_default(),
+        | ("argoproj.io", "Workflow") => EvidenceKind::Once,
+        (group, kind) => builtin::find_row(group, kind).map(|row| row.evidence).unwrap_or_default(),
     };
     match (proof, observed) {
-        (Proof::Once, _) => Evidence::Identity,
-        (Proof::Generation, observed) => Evidence::ObservedGeneration(observed.unwrap_or(0)),
-        (Proof::Found, Some(generation)) => Evidence::ObservedGeneration(generation),
-        (Proof::Found, None) if object.generation() == 1 => Evidence::Identity,
-        (Proof::Found, None) => Evidence::None,
+        (EvidenceKind::Once, _) => Evidence::Identity,
+        (EvidenceKind::Generation, observed) => Evidence::ObservedGeneration(observed.unwrap_or(0)),
+        (EvidenceKind::IfPresent, Some(generation)) => Evidence::ObservedGeneration(generation),
+        (EvidenceKind::IfPresent, None) if object.generation() == 1 => Evidence::Identity,
+        (EvidenceKind::IfPresent, None) => Evidence::None,
     }
 }
 
-/// An object with its verdict, as the state machine is told.
-pub(crate) fn present(object: &Object, at: Timestamp, finding: Finding) -> Observation {
+/// Returns the observation of an object, including its health, for the state machine.
+pub(crate) fn to_observation(object: &Object, at: Timestamp, finding: LayeredHealth) -> Observation {
     let unjudged = match &finding.verdict {
         None | Some(Ok(_)) => false,
         Some(Err(error)) => !matches!(error, HealthError::NoStatus { .. }),
     };
-    let silent = if finding.open { convention::until_it_speaks(object, at) } else { None };
+    let silent =
+        if finding.is_undetermined { status_convention::provisional_health(object, at) } else { None };
     let evidence = match silent {
         Some(_) => Evidence::None,
-        None => evidence_with(object, finding.generation),
+        None => evidence_for_condition(object, finding.generation),
     };
-    let seen = Observed::Present {
+    let seen = ObservedState::Present {
         uid: object.uid().to_owned(),
         resource_version: object.resource_version().to_owned(),
         generation: object.generation(),
         deleting: object.is_deleting(),
-        kept_by: kept_by(object),
+        kept_by: deletion_blockers(object),
         health: finding.verdict.map(|verdict| verdict.unwrap_or_else(Health::from)).or(silent),
         unjudged,
         evidence,

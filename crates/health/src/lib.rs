@@ -1,27 +1,30 @@
-//! Is this object well? One rule per kind: an object in, a verdict out. The first of three layers judges:
+//! Health of Kubernetes objects, with one rule per kind. There are three layers, and the first layer that has
+//! a rule applies:
 //!
-//! 1. the user's rules ([`HealthRules`]);
+//! 1. user rules ([`HealthRules`]);
 //! 2. built-in rules: functions for Kubernetes' own kinds, and a table of data for custom resources (`builtin/`);
 //! 3. the general convention for the status of custom resources (`convention.rs`).
 //!
 //! ```text
-//!   Object ──► assess   ──► no rule │ verdict (status, message) │ could not be judged
-//!          ──► evidence ──► what proves that the status speaks about the newest spec
-//!          ──► observe  ──► both, with identity and time: what the operation's state machine is told
+//!   Object ──► assess   ──► no rule │ health (status, message) │ error
+//!          ──► evidence ──► evidence that the status refers to the newest spec
+//!          ──► observe  ──► both, with identity and time, for the operation's state machine
 //! ```
 //!
-//! - The rules for built-in kinds are those of Argo CD, and so are the statuses they lead to and the messages people
-//!   match on. Where Argo CD gives no message, or one that says little, ours says how far the object is, because a
-//!   person reads it in `tidegate explain`.
-//! - Health scripts written for Argo CD run unchanged, in a sandbox with a budget of steps and memory.
-//! - A built-in verdict always has a message, so that an earlier one (`1 of 3 replicas available`) never outlives its truth.
-//! - Nothing here reads a clock, does I/O or panics on any content of an object; a field of the wrong type is a
-//!   [`HealthError`] that names the field.
+//! - The rules for built-in kinds, their statuses, and the messages that people match on are the same as in
+//!   Argo CD. If Argo CD has no message, or an uninformative one, the message describes the object's
+//!   progress, because people read it in `tidegate explain`.
+//! - Health scripts written for Argo CD run unchanged, in a sandbox with step and memory limits.
+//! - A built-in result always has a message, so it always replaces an earlier message (`1 of 3 replicas
+//!   available`).
+//! - This crate never reads a clock, does I/O, or panics, regardless of an object's content. A field of the
+//!   wrong type is a [`HealthError`] that names the field.
 //!
-//! Where to look: one file per family of Kubernetes' kinds, which `kinds.rs` lists; `builtin/rows/` has one line for each
-//! custom resource; `lua/` runs scripts, `cel/` expressions.
+//! Files: one for each family of Kubernetes' own kinds, listed in `kinds.rs`; `builtin/rows/` has one line
+//! for each custom resource; `lua/` runs scripts, and `cel/` runs expressions.
 
-mod annotated;
+mod annotation_validation;
+mod api_extensions;
 mod application;
 mod argo;
 mod assess;
@@ -29,37 +32,40 @@ mod autoscaling;
 mod batch;
 mod builtin;
 mod cel;
-mod convention;
+mod code_rules;
+mod deletion_blockers;
+mod disruption_budget;
 mod error;
-mod extensions;
 mod fields;
 mod generation;
+mod grace_period;
 mod identity;
-mod kinds;
 mod layers;
-mod leaving;
 mod lua;
 mod network;
 mod pod;
-mod pods;
-mod policy;
+mod pod_problems;
 mod rules;
 mod script;
+mod status_convention;
 mod storage;
 mod text;
 mod verdict;
+mod warning_events;
 mod workloads;
 
-pub use annotated::review as review_annotations;
-pub use application::of_application;
+pub use annotation_validation::review_annotations;
+pub use application::application_health;
 pub use assess::{assess, has_rule, observe};
 pub use builtin::{BuiltInKind, built_in_kinds};
 pub use cel::{Condition, EXPRESSIONS_FILE, EXPRESSIONS_KEY_PREFIX, Expressions};
+pub use deletion_blockers::{deletion_blockers, has_deletion_status};
 pub use error::HealthError;
 pub use layers::{Layer, evidence};
-pub use leaving::{kept_by, tells_what_keeps_it};
-pub use pods::{pods_reason, runs_pods, workload_reason};
+pub use pod_problems::{is_waiting_pod, pods_reason, runs_pods, workload_reason};
 pub use rules::{HealthRules, UserRule};
 pub use script::{SCRIPT_BYTES_MAX, SCRIPT_FILE, SCRIPT_KEY_PREFIX, Script, ScriptError, target_of_path};
+pub use storage::{binds_with_consumer, unbound_class, waits_for_consumer};
 pub use text::MESSAGE_BYTES_MAX;
-pub use verdict::worst;
+pub use verdict::worst_status;
+pub use warning_events::{newest_warning, reports_wait_for_first_consumer};

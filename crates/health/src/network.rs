@@ -7,20 +7,20 @@ use crate::verdict::{Verdict, healthy, progressing, require_version};
 
 pub(crate) fn service(object: &Object) -> Verdict {
     require_version(object, &["v1"], "v1")?;
-    let node = Node::of(object);
+    let node = Node::for_object(object);
     if node.text("spec.type")? == "LoadBalancer" {
-        addresses(node, "Waiting for the load balancer to get an address")
+        load_balancer_health(node, "Waiting for the load balancer to get an address")
     } else {
         healthy("Service needs no load balancer")
     }
 }
 
 pub(crate) fn ingress(object: &Object) -> Verdict {
-    addresses(Node::of(object), "Waiting for an ingress controller to give an address")
+    load_balancer_health(Node::for_object(object), "Waiting for an ingress controller to give an address")
 }
 
-/// Any entry will do; what it contains is not looked at.
-fn addresses(node: Node<'_>, waiting: &str) -> Verdict {
+/// Any entry is sufficient, regardless of its content.
+fn load_balancer_health(node: Node<'_>, waiting: &str) -> Verdict {
     match node.list("status.loadBalancer.ingress")?.len() {
         0 => progressing(waiting),
         1 => healthy("1 address"),

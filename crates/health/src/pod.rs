@@ -4,14 +4,14 @@ use tidegate_model::Object;
 
 use crate::HealthError;
 use crate::fields::Node;
-use crate::verdict::{Verdict, degraded, first_of, healthy, progressing, require_version, unknown};
+use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing, require_version, unknown};
 
 pub(crate) fn pod(object: &Object) -> Verdict {
     require_version(object, &["v1"], "v1")?;
-    let node = Node::of(object);
+    let node = Node::for_object(object);
     let policy = node.text("spec.restartPolicy")?;
-    // A pod that runs once may be a hook. An image that cannot be pulled yet must not fail it, or the pod would run
-    // after the operation was called off.
+    // A pod that runs once can be a hook. A failed image pull must not fail the hook, because the pod could
+    // still run after the operation has ended.
     if policy == "Always" {
         let stuck = stuck_containers(node)?;
         if !stuck.is_empty() {
@@ -20,48 +20,51 @@ pub(crate) fn pod(object: &Object) -> Verdict {
     }
     let message = node.text("status.message")?;
     match node.text("status.phase")? {
-        "Pending" => progressing(first_of(&[message, &pending_reason(node)?])),
-        "Succeeded" => healthy(first_of(&[message, "Pod succeeded"])),
-        "Failed" => degraded(failure(node)?),
-        "Running" => running(node, policy, message),
-        "" => unknown(first_of(&[message, "Pod has no phase"])),
-        other => unknown(first_of(&[message, &format!("Pod has the unrecognised phase {other:?}")])),
+        "Pending" => progressing(first_non_blank(&[message, &pending_reason(node)?])),
+        "Succeeded" => healthy(first_non_blank(&[message, "Pod succeeded"])),
+        "Failed" => degraded(pod_failure(node)?),
+        "Running" => running_pod(node, policy, message),
+        "" => unknown(first_non_blank(&[message, "Pod has no phase"])),
+        other => unknown(first_non_blank(&[message, &format!("Pod has the unrecognized phase {other:?}")])),
     }
 }
 
-fn running(node: Node<'_>, policy: &str, message: &str) -> Verdict {
+fn running_pod(node: Node<'_>, policy: &str, message: &str) -> Verdict {
     match policy {
         "Always" => {
             if node.conditions()?.iter().any(|condition| condition.is_true("Ready")) {
-                return healthy(first_of(&[message, "Pod is ready"]));
+                return healthy(first_non_blank(&[message, "Pod is ready"]));
             }
             for container in node.list("status.containerStatuses")? {
                 if container.has("lastState.terminated")? {
                     let fallback =
                         format!("container {:?} was restarted and is not ready", container.text("name")?);
-                    return degraded(first_of(&[message, &fallback]));
+                    return degraded(first_non_blank(&[message, &fallback]));
                 }
             }
-            progressing(first_of(&[message, "Waiting for the pod to become ready"]))
+            progressing(first_non_blank(&[message, "Waiting for the pod to become ready"]))
         }
-        "OnFailure" | "Never" => progressing(first_of(&[message, "Waiting for the pod to complete"])),
-        other => unknown(first_of(&[message, &format!("Pod has the unrecognised restart policy {other:?}")])),
+        "OnFailure" | "Never" => progressing(first_non_blank(&[message, "Waiting for the pod to complete"])),
+        other => unknown(first_non_blank(&[
+            message,
+            &format!("Pod has the unrecognized restart policy {other:?}"),
+        ])),
     }
 }
 
-/// What the containers that wait because of an error say. Init containers are not asked.
+/// Returns the messages of containers that are waiting because of an error. Init containers are ignored.
 fn stuck_containers(node: Node<'_>) -> Result<Vec<&str>, HealthError> {
     let mut messages = Vec::new();
     for container in node.list("status.containerStatuses")? {
         let reason = container.text("state.waiting.reason")?;
         if reason.starts_with("Err") || reason.ends_with("Error") || reason.ends_with("BackOff") {
-            messages.push(first_of(&[container.text("state.waiting.message")?, reason]));
+            messages.push(first_non_blank(&[container.text("state.waiting.message")?, reason]));
         }
     }
     Ok(messages)
 }
 
-/// Why a pending pod does not start, as far as its status tells.
+/// Returns the reason why a pending pod doesn't start, if its status contains one.
 fn pending_reason(node: Node<'_>) -> Result<String, HealthError> {
     for statuses in ["status.initContainerStatuses", "status.containerStatuses"] {
         for container in node.list(statuses)? {
@@ -73,14 +76,14 @@ fn pending_reason(node: Node<'_>) -> Result<String, HealthError> {
     }
     let conditions = node.conditions()?;
     let unscheduled = conditions.iter().find(|condition| condition.is_false("PodScheduled"));
-    Ok(match unscheduled.map(|condition| first_of(&[condition.message, condition.reason])) {
+    Ok(match unscheduled.map(|condition| first_non_blank(&[condition.message, condition.reason])) {
         Some(why) if !why.is_empty() => format!("Waiting to be scheduled: {why}"),
         _ => "Waiting for the pod to start".to_owned(),
     })
 }
 
-/// Why a failed pod failed: its own message, else the first container that says something.
-fn failure(node: Node<'_>) -> Result<String, HealthError> {
+/// Returns the reason why a pod failed: its own message, or the first container message.
+fn pod_failure(node: Node<'_>) -> Result<String, HealthError> {
     let message = node.text("status.message")?;
     if !message.trim().is_empty() {
         return Ok(message.to_owned());
@@ -92,7 +95,7 @@ fn failure(node: Node<'_>) -> Result<String, HealthError> {
             }
         }
     }
-    Ok(first_of(&[node.text("status.reason")?, "Pod failed"]).to_owned())
+    Ok(first_non_blank(&[node.text("status.reason")?, "Pod failed"]).to_owned())
 }
 
 fn container_failure(container: Node<'_>) -> Result<Option<String>, HealthError> {

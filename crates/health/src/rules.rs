@@ -5,39 +5,39 @@ use tidegate_model::{Gvk, Health, Object, Observation, Timestamp};
 
 use crate::cel::Expressions;
 use crate::layers::{self, Layer};
-use crate::script::{Script, ScriptError, matches};
+use crate::script::{Script, ScriptError, matches_pattern};
 use crate::verdict::Verdict;
 use crate::{HealthError, lua};
 
-/// The rules of an engine: those of the user, what is built in, then the general convention for the status of custom
-/// resources. Cheap to clone; may be shared between threads.
+/// Health rules of an engine: user rules, then built-in rules, then the general convention for the status of
+/// custom resources. They are cheap to clone and can be shared between threads.
 ///
-/// An object gets the expressions in its annotations, else the rule written for exactly its kind, else the first whose
-/// pattern means it, in the order of the patterns; else the rule of the next layer.
+/// The first of these that exists applies to an object: the expressions in its annotations, the user rule for
+/// exactly its kind, the first matching user rule with a pattern, the next layer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HealthRules {
-    own: Arc<Own>,
-    without_convention: bool,
+    user: Arc<UserRules>,
+    is_convention_disabled: bool,
 }
 
 #[derive(Debug, Default, PartialEq)]
-struct Own {
-    /// By what they are for.
+struct UserRules {
+    /// User rules by the kind that they apply to.
     exact: BTreeMap<String, UserRule>,
     patterns: BTreeMap<String, UserRule>,
 }
 
-/// A rule of the user.
+/// User rule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UserRule {
-    /// In Lua.
+    /// A Lua script.
     Script(Script),
-    /// In CEL.
+    /// CEL expressions.
     Expressions(Expressions),
 }
 
 impl UserRule {
-    /// What it is for: `group/Kind`, `Kind`, or a pattern of these.
+    /// Returns the target of the rule: `group/Kind`, `Kind`, or a pattern of these.
     pub fn target(&self) -> &str {
         match self {
             Self::Script(script) => script.target(),
@@ -45,7 +45,7 @@ impl UserRule {
         }
     }
 
-    /// Where it was read.
+    /// Returns the origin of the rule.
     pub fn name(&self) -> &str {
         match self {
             Self::Script(script) => script.name(),
@@ -53,43 +53,45 @@ impl UserRule {
         }
     }
 
-    /// What keeps it from being used.
-    pub fn fault(&self) -> Option<String> {
+    /// Returns the reason why the rule is invalid.
+    pub fn error(&self) -> Option<String> {
         match self {
-            Self::Script(script) => script.fault().map(ToString::to_string),
-            Self::Expressions(expressions) => expressions.fault(),
+            Self::Script(script) => script.error().map(ToString::to_string),
+            Self::Expressions(expressions) => expressions.error(),
         }
     }
 
-    fn judge(&self, object: &Object, now: Timestamp) -> Verdict {
+    fn assess(&self, object: &Object, now: Timestamp) -> Verdict {
         match self {
-            Self::Script(script) => match script.fault() {
-                Some(fault) => Err(HealthError::ScriptFault { fault: fault.to_string() }),
-                None => lua::run(script.name(), script.text(), object, now),
+            Self::Script(script) => match script.error() {
+                Some(fault) => Err(HealthError::InvalidScript { fault: fault.to_string() }),
+                None => lua::run_script(script.name(), script.text(), object, now),
             },
-            Self::Expressions(expressions) => expressions.judge(object),
+            Self::Expressions(expressions) => expressions.assess(object),
         }
     }
 }
 
 impl HealthRules {
-    /// No rules of the user.
+    /// Creates a set without user rules.
     pub fn built_in() -> Self {
         Self::default()
     }
 
-    /// Scripts in front of the built-in rules. Two for the same kind or pattern are an error.
+    /// Creates rules with scripts that take precedence over the built-in rules. Two scripts for the same kind or pattern are an
+    /// error.
     pub fn with_scripts(scripts: impl IntoIterator<Item = Script>) -> Result<Self, ScriptError> {
         Self::with_rules(scripts.into_iter().map(UserRule::Script))
     }
 
-    /// Rules of the user in front of the built-in ones. Two for the same kind or pattern are an error.
+    /// Creates rules with user rules that take precedence over the built-in rules. Two rules for the same
+    /// kind or pattern are an error.
     pub fn with_rules(rules: impl IntoIterator<Item = UserRule>) -> Result<Self, ScriptError> {
-        let mut own = Own::default();
+        let mut own = UserRules::default();
         for rule in rules {
             let map = if is_pattern(rule.target()) { &mut own.patterns } else { &mut own.exact };
             if let Some(first) = map.get(rule.target()) {
-                return Err(ScriptError::Twice {
+                return Err(ScriptError::Duplicate {
                     target: rule.target().to_owned(),
                     first: first.name().to_owned(),
                     second: rule.name().to_owned(),
@@ -97,12 +99,12 @@ impl HealthRules {
             }
             map.insert(rule.target().to_owned(), rule);
         }
-        Ok(Self { own: Arc::new(own), ..Self::default() })
+        Ok(Self { user: Arc::new(own), ..Self::default() })
     }
 
-    /// As [`Self::with_rules`], for rules that others do not depend on: two for the same kind or pattern cost that kind, which
-    /// counts as Unknown.
-    pub fn with_any(rules: impl IntoIterator<Item = UserRule>) -> Self {
+    /// Same as [`Self::with_rules`], but for independent rules: two rules for the same kind or pattern affect
+    /// only that kind, whose health becomes Unknown.
+    pub fn with_rules_lenient(rules: impl IntoIterator<Item = UserRule>) -> Self {
         let mut by_target: BTreeMap<String, UserRule> = BTreeMap::new();
         for rule in rules {
             let rule = match by_target.get(rule.target()) {
@@ -110,58 +112,58 @@ impl HealthRules {
                 Some(first) => {
                     let (target, first) = (rule.target().to_owned(), first.name().to_owned());
                     let second = rule.name().to_owned();
-                    let twice = ScriptError::Twice { target: target.clone(), first, second };
-                    UserRule::Script(Script::unusable(target, rule.name(), twice.to_string()))
+                    let twice = ScriptError::Duplicate { target: target.clone(), first, second };
+                    UserRule::Script(Script::unavailable(target, rule.name(), twice.to_string()))
                 }
             };
             by_target.insert(rule.target().to_owned(), rule);
         }
         let (patterns, exact) = by_target.into_iter().partition(|(target, _)| is_pattern(target));
-        Self { own: Arc::new(Own { exact, patterns }), ..Self::default() }
+        Self { user: Arc::new(UserRules { exact, patterns }), ..Self::default() }
     }
 
-    /// The same rules, without the general convention or with it.
+    /// Enables or disables the general convention.
     #[must_use]
     pub fn with_convention(self, convention: bool) -> Self {
-        Self { without_convention: !convention, ..self }
+        Self { is_convention_disabled: !convention, ..self }
     }
 
-    /// Whether the general convention judges what nothing else judges.
+    /// Returns true if the general convention is enabled.
     pub fn has_convention(&self) -> bool {
-        !self.without_convention
+        !self.is_convention_disabled
     }
 
-    /// The rules of the user, those for one kind first.
+    /// Returns the user rules. Rules for exact kinds come first.
     pub fn user_rules(&self) -> impl Iterator<Item = &UserRule> {
-        self.own.exact.values().chain(self.own.patterns.values())
+        self.user.exact.values().chain(self.user.patterns.values())
     }
 
-    /// What keeps rules of the user from being used. Each costs its own kind and no other.
-    pub fn faults(&self) -> impl Iterator<Item = String> {
-        self.user_rules().filter_map(UserRule::fault)
+    /// Returns the reasons why user rules are invalid. Each affects only its own kind.
+    pub fn rule_errors(&self) -> impl Iterator<Item = String> {
+        self.user_rules().filter_map(UserRule::error)
     }
 
-    /// What in rules of the user probably never gives an answer, with where it was read.
-    pub fn doubts(&self) -> impl Iterator<Item = String> {
+    /// Returns the parts of user rules that probably never produce a result, with their origin.
+    pub fn suspicious_parts(&self) -> impl Iterator<Item = String> {
         let doubts = |rule: &UserRule| match rule {
             UserRule::Script(_) => Vec::new(),
             UserRule::Expressions(rule) => {
-                rule.doubts().into_iter().map(|doubt| format!("{}: {doubt}", rule.name())).collect()
+                rule.suspicious_parts().into_iter().map(|doubt| format!("{}: {doubt}", rule.name())).collect()
             }
         };
         self.user_rules().flat_map(doubts)
     }
 
     fn user_rule(&self, group: &str, kind: &str) -> Option<&UserRule> {
-        if self.own.exact.is_empty() && self.own.patterns.is_empty() {
+        if self.user.exact.is_empty() && self.user.patterns.is_empty() {
             return None;
         }
         let key = if group.is_empty() { kind.to_owned() } else { format!("{group}/{kind}") };
-        let means = |rule: &&UserRule| matches(rule.target().as_bytes(), key.as_bytes());
-        self.own.exact.get(&key).or_else(|| self.own.patterns.values().find(means))
+        let means = |rule: &&UserRule| matches_pattern(rule.target().as_bytes(), key.as_bytes());
+        self.user.exact.get(&key).or_else(|| self.user.patterns.values().find(means))
     }
 
-    /// The script for a kind.
+    /// Returns the script for a kind.
     pub fn script(&self, group: &str, kind: &str) -> Option<&Script> {
         match self.user_rule(group, kind)? {
             UserRule::Script(script) => Some(script),
@@ -169,47 +171,54 @@ impl HealthRules {
         }
     }
 
-    /// Whether a kind may have health. One that has none is never waited for.
+    /// Returns true if a user rule applies to a kind.
+    pub fn has_user_rule(&self, gvk: &Gvk) -> bool {
+        self.user_rule(&gvk.group, &gvk.kind).is_some()
+    }
+
+    /// Returns true if a kind can have a health status. Operations never wait for a kind that can't.
     pub fn has_rule(&self, gvk: &Gvk) -> bool {
         self.user_rule(&gvk.group, &gvk.kind).is_some()
-            || layers::layer(&gvk.group, &gvk.kind, self.has_convention()).is_some()
+            || layers::layer_of_kind(&gvk.group, &gvk.kind, self.has_convention()).is_some()
     }
 
-    /// Whether an object brings expressions of its own. To judge it by them takes all of it.
+    /// Returns true if an object's annotations contain expressions, which need the complete object.
     pub fn is_annotated(object: &Object) -> bool {
-        Expressions::are_in(object)
+        Expressions::is_annotated(object)
     }
 
-    /// Which layer judges an object; none does where nothing is waited for.
+    /// Returns the layer that applies to an object; `None` if there is no health status to wait for.
     pub fn layer(&self, object: &Object) -> Option<Layer> {
-        if self.user_rule(object.group(), object.kind()).is_some() || Expressions::are_in(object) {
+        if self.user_rule(object.group(), object.kind()).is_some() || Expressions::is_annotated(object) {
             return Some(Layer::User);
         }
-        let convention = layers::may_follow_convention(object, self.has_convention());
-        layers::layer(object.group(), object.kind(), convention)
+        let convention = layers::can_follow_convention(object, self.has_convention());
+        layers::layer_of_kind(object.group(), object.kind(), convention)
     }
 
-    /// Which rule judges an object, in words; `None` where nothing does, and so nothing is waited for.
+    /// Describes the rule that applies to an object; `None` if there is no health status to wait for.
     pub fn rule_for(&self, object: &Object) -> Option<String> {
         let (group, kind) = (object.group(), object.kind());
         match self.layer(object)? {
-            Layer::User if Expressions::are_in(object) => {
+            Layer::User if Expressions::is_annotated(object) => {
                 Some("CEL expressions in its annotations".to_owned())
             }
-            layer => self.rule_in(layer, group, kind),
+            layer => self.rule_of_layer(layer, group, kind),
         }
     }
 
-    /// The same of a kind, whatever its objects say in their annotations.
+    /// Describes the rule that applies to a kind, regardless of annotations.
     pub fn rule_for_kind(&self, gvk: &Gvk) -> Option<String> {
         let (group, kind) = (gvk.group.as_str(), gvk.kind.as_str());
         match self.user_rule(group, kind) {
-            Some(_) => self.rule_in(Layer::User, group, kind),
-            None => self.rule_in(layers::layer(group, kind, self.has_convention())?, group, kind),
+            Some(_) => self.rule_of_layer(Layer::User, group, kind),
+            None => {
+                self.rule_of_layer(layers::layer_of_kind(group, kind, self.has_convention())?, group, kind)
+            }
         }
     }
 
-    fn rule_in(&self, layer: Layer, group: &str, kind: &str) -> Option<String> {
+    fn rule_of_layer(&self, layer: Layer, group: &str, kind: &str) -> Option<String> {
         Some(match layer {
             Layer::User => match self.user_rule(group, kind)? {
                 UserRule::Script(script) => format!("Lua script {}", script.name()),
@@ -221,28 +230,46 @@ impl HealthRules {
         })
     }
 
-    /// Judges an object. Scripts may ask for the time: it is `now`.
+    /// Returns the health of an object at the time `now`. Scripts may read this time, and it ends grace
+    /// periods.
     ///
-    /// - `None`: the object has no health, and a gate does not wait for it (ConfigMap, Secret, roles, …).
-    /// - `Some(Err(_))`: there is a rule, but it gives no verdict; see [`HealthError`] for what that counts as.
+    /// - `None`: the object doesn't have a health status, and gates don't wait for it (ConfigMap, Secret,
+    ///   roles, …).
+    /// - `Some(Err(_))`: there is a rule, but it has no result; see [`HealthError`] for the effects.
     ///
-    /// An object that is being deleted is `Progressing`, whatever its kind, unless it carries the hook finalizer: a
-    /// hook is kept visible by that finalizer exactly so that its result can still be read.
+    /// An object that is being deleted is `Progressing`, regardless of its kind. An object with the hook
+    /// finalizer is an exception, because the finalizer keeps a hook visible so that its result can still be
+    /// read.
     pub fn assess(&self, object: &Object, now: Timestamp) -> Option<Result<Health, HealthError>> {
-        layers::judge(object, |object| self.by_user(object, now), self.has_convention()).verdict
+        layers::assess_layers(object, |object| self.assess_by_user(object, now), self.has_convention(), now)
+            .verdict
     }
 
-    /// What the operation's state machine is told of an object seen at a moment.
-    pub fn observe(&self, object: &Object, at: Timestamp) -> Observation {
-        let found = layers::judge(object, |object| self.by_user(object, at), self.has_convention());
-        layers::present(object, at, found)
-    }
-
-    fn by_user(&self, object: &Object, now: Timestamp) -> Option<Verdict> {
-        if let Some(expressions) = Expressions::of(object) {
-            return Some(expressions.judge(object));
+    /// Returns the time at which the health changes even if the object doesn't, which is the end of a grace
+    /// period.
+    pub fn health_changes_at(&self, object: &Object, now: Timestamp) -> Option<Timestamp> {
+        if self.layer(object) == Some(Layer::User) {
+            return None;
         }
-        Some(self.user_rule(object.group(), object.kind())?.judge(object, now))
+        layers::assess_layers(object, |_| None, self.has_convention(), now).changes_at
+    }
+
+    /// Returns the observation of an object at a time for the operation's state machine.
+    pub fn observe(&self, object: &Object, at: Timestamp) -> Observation {
+        let found = layers::assess_layers(
+            object,
+            |object| self.assess_by_user(object, at),
+            self.has_convention(),
+            at,
+        );
+        layers::to_observation(object, at, found)
+    }
+
+    fn assess_by_user(&self, object: &Object, now: Timestamp) -> Option<Verdict> {
+        if let Some(expressions) = Expressions::from_annotations(object) {
+            return Some(expressions.assess(object));
+        }
+        Some(self.user_rule(object.group(), object.kind())?.assess(object, now))
     }
 }
 

@@ -1,16 +1,16 @@
-//! Health scripts and the kinds they are for, named as Argo CD names them.
+//! Health scripts and the kinds that they apply to, named as in Argo CD.
 
 use crate::lua;
 
-/// What a script is called in a folder.
+/// Name of script files in rule folders.
 pub const SCRIPT_FILE: &str = "health.lua";
-/// What the keys of scripts in a ConfigMap begin with.
+/// Prefix of script keys in a ConfigMap.
 pub const SCRIPT_KEY_PREFIX: &str = "resource.customizations.health.";
-/// Longest script. Those of Argo CD are a hundred times shorter.
+/// Maximum length of a script in bytes. A hundred times the length of Argo CD's scripts.
 pub const SCRIPT_BYTES_MAX: usize = 256 << 10;
 
-/// A health script. One that does not load judges its kind all the same: as [`HealthStatus::Unknown`], because another
-/// rule in its place would open a gate on a guess.
+/// Health script. An invalid script still applies to its kind, whose health is [`HealthStatus::Unknown`],
+/// because using another rule instead would open a gate without evidence.
 ///
 /// [`HealthStatus::Unknown`]: tidegate_model::HealthStatus::Unknown
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,93 +18,97 @@ pub struct Script {
     target: String,
     name: String,
     text: String,
-    fault: Option<ScriptError>,
+    error: Option<ScriptError>,
 }
 
-/// Why a script cannot be used. Every message begins with where the script was read.
+/// Reason why a script is invalid. Every message begins with the origin of the script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
-    /// The place in the folder does not say which kind.
+    /// The path does not name a kind.
     #[error(
-        "{name}: it is not clear which kind this script is for; write <group>/<Kind>/health.lua, or <Kind>/health.lua for kinds without a group, with _ for any text"
+        "{name}: the path does not name a kind; use <group>/<Kind>/health.lua, or <Kind>/health.lua for kinds without a group, with _ as a wildcard"
     )]
     Path {
-        /// Where the script was read.
+        /// Origin of the script.
         name: String,
     },
-    /// The key in the ConfigMap does not say which kind.
-    #[error("{name}: it is not clear which kind this script is for; write {SCRIPT_KEY_PREFIX}<group>_<Kind>")]
+    /// The key in the ConfigMap does not name a kind.
+    #[error("{name}: the key does not name a kind; use {SCRIPT_KEY_PREFIX}<group>_<Kind>")]
     Key {
-        /// Where the script was read.
+        /// Origin of the script.
         name: String,
     },
-    /// Too long.
-    #[error("{name}: the script has {bytes} bytes, and at most {SCRIPT_BYTES_MAX} are allowed; shorten it")]
+    /// The script is too long.
+    #[error("{name}: the script has {bytes} bytes, more than the maximum of {SCRIPT_BYTES_MAX}; shorten it")]
     TooLong {
-        /// Where the script was read.
+        /// Origin of the script.
         name: String,
-        /// Its length.
+        /// Length in bytes.
         bytes: usize,
     },
-    /// Not Lua.
-    #[error("{reason}; mend the script")]
+    /// The script is not valid Lua.
+    #[error("{reason}; fix the script")]
     Syntax {
-        /// Lua's words, with file and line.
+        /// Lua's message, with the file and line.
         reason: String,
     },
-    /// There is nothing to judge by.
+    /// The script is not available.
     #[error("{reason}")]
-    Unusable {
-        /// Where it should be, and why it is not.
+    Unavailable {
+        /// Expected location, and the reason.
         reason: String,
     },
-    /// More than one rule for a kind.
-    #[error("{second}: there is a health rule for {target} already, in {first}; remove one of the two")]
-    Twice {
-        /// The kind, or the pattern.
+    /// Two rules have the same target.
+    #[error("{second}: duplicate health rule for {target}, already defined in {first}; remove one of them")]
+    Duplicate {
+        /// The kind or pattern.
         target: String,
-        /// Where the one was read.
+        /// Origin of the first rule.
         first: String,
-        /// Where the other was read.
+        /// Origin of the second rule.
         second: String,
     },
 }
 
 impl Script {
-    /// A script for `group/Kind`, or `Kind` where there is no group; `*` is any text, `?` any character. `name` says
-    /// where it was read.
+    /// Creates a script for `group/Kind`, or `Kind` without a group. `*` matches any text and `?` any
+    /// character. `name` is the script's origin.
     pub fn new(
         target: impl Into<String>,
         name: impl Into<String>,
         text: impl Into<String>,
     ) -> Result<Self, ScriptError> {
         let script = Self::load(target, name, text);
-        match script.fault {
+        match script.error {
             Some(fault) => Err(fault),
             None => Ok(script),
         }
     }
 
-    /// As [`Script::new`], for one of many scripts that others do not depend on: what keeps it from being used is its
-    /// [`Script::fault`].
+    /// Same as [`Script::new`], but for independent scripts: an error is stored as [`Script::error`].
     pub fn load(target: impl Into<String>, name: impl Into<String>, text: impl Into<String>) -> Self {
         let (target, name, text) = (target.into(), name.into(), text.into());
         let fault = if text.len() > SCRIPT_BYTES_MAX {
             Some(ScriptError::TooLong { name: name.clone(), bytes: text.len() })
         } else {
-            lua::check(&name, &text).map_err(|reason| ScriptError::Syntax { reason }).err()
+            lua::check_syntax(&name, &text).map_err(|reason| ScriptError::Syntax { reason }).err()
         };
-        Self { target, name, text, fault }
+        Self { target, name, text, error: fault }
     }
 
-    /// A script that is not to be had, for its kind all the same. `reason` says where it should be, and why it is not.
-    pub fn unusable(target: impl Into<String>, name: impl Into<String>, reason: impl Into<String>) -> Self {
-        let fault = Some(ScriptError::Unusable { reason: reason.into() });
-        Self { target: target.into(), name: name.into(), text: String::new(), fault }
+    /// Creates a script that isn't available but still applies to its kind. `reason` contains the expected
+    /// location and the error.
+    pub fn unavailable(
+        target: impl Into<String>,
+        name: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Self {
+        let fault = Some(ScriptError::Unavailable { reason: reason.into() });
+        Self { target: target.into(), name: name.into(), text: String::new(), error: fault }
     }
 
-    /// A script from a folder, [loaded](Script::load). `path` leads from the folder to the script, with `/` between its
-    /// parts: `<group>/<Kind>/health.lua` or `<Kind>/health.lua`, where `_` is any text.
+    /// [Loads](Script::load) a script from a folder. `path` is relative to the folder, with `/` as the separator:
+    /// `<group>/<Kind>/health.lua` or `<Kind>/health.lua`, where `_` matches any text.
     pub fn from_path(
         path: &str,
         name: impl Into<String>,
@@ -117,8 +121,8 @@ impl Script {
         }
     }
 
-    /// A script from a ConfigMap, [loaded](Script::load), by what follows [`SCRIPT_KEY_PREFIX`] in its key:
-    /// `<group>_<Kind>` or `<Kind>`.
+    /// [Loads](Script::load) a script from a ConfigMap entry, using the part of its key after
+    /// [`SCRIPT_KEY_PREFIX`]: `<group>_<Kind>` or `<Kind>`.
     pub fn from_key(
         key: &str,
         name: impl Into<String>,
@@ -131,28 +135,28 @@ impl Script {
         }
     }
 
-    /// What it is for: `group/Kind`, `Kind`, or a pattern of these.
+    /// Returns the target of the script: `group/Kind`, `Kind`, or a pattern of these.
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// Where it was read.
+    /// Returns the origin of the script.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The script itself.
+    /// Returns the text of the script.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What keeps it from being used.
-    pub fn fault(&self) -> Option<&ScriptError> {
-        self.fault.as_ref()
+    /// Returns the reason why the script is invalid.
+    pub fn error(&self) -> Option<&ScriptError> {
+        self.error.as_ref()
     }
 }
 
-/// The kind, or pattern of kinds, that the place of a file in a folder means; `None` where it means none.
+/// Returns the kind or pattern named by a file's path in a folder; `None` if the path doesn't name one.
 pub fn target_of_path(path: &str, file: &str) -> Option<String> {
     let parts: Vec<_> = path.split('/').collect();
     match parts.as_slice() {
@@ -164,7 +168,7 @@ pub fn target_of_path(path: &str, file: &str) -> Option<String> {
     }
 }
 
-/// The kind that the key of a ConfigMap means, by what follows its prefix.
+/// Returns the kind named by the part of a ConfigMap key after its prefix.
 pub(crate) fn target_of_key(key: &str) -> Option<String> {
     let parts: Vec<_> = key.split('_').collect();
     match parts.as_slice() {
@@ -174,10 +178,10 @@ pub(crate) fn target_of_key(key: &str) -> Option<String> {
     }
 }
 
-/// Whether a text is what a pattern means: `*` any text, `?` any byte.
-pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+/// Returns true if a text matches a pattern: `*` any text, `?` any byte.
+pub(crate) fn matches_pattern(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut item) = (0, 0);
-    // Where to go back to: the newest star, and how much of the text it has taken.
+    // Position for backtracking: the last star, and the length of the text that it has matched.
     let mut star: Option<(usize, usize)> = None;
     while at < text.len() {
         match pattern.get(item) {
@@ -222,7 +226,7 @@ mod tests {
             ("P?d", "Pd", false),
             ("Pod", "Pods", false),
         ] {
-            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+            assert_eq!(matches_pattern(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
         }
     }
 }

@@ -1,13 +1,13 @@
 //! PersistentVolumeClaim.
 
-use tidegate_model::Object;
+use tidegate_model::{Health, HealthStatus, Object};
 
 use crate::fields::Node;
 use crate::verdict::{Verdict, degraded, healthy, progressing, require_version, unknown};
 
-pub(crate) fn claim(object: &Object) -> Verdict {
+pub(crate) fn volume_claim(object: &Object) -> Verdict {
     require_version(object, &["v1"], "v1")?;
-    let node = Node::of(object);
+    let node = Node::for_object(object);
     let volume = match node.text("spec.volumeName")? {
         "" => String::new(),
         name => format!(" {name}"),
@@ -17,6 +17,31 @@ pub(crate) fn claim(object: &Object) -> Verdict {
         "Pending" => progressing("Waiting for a volume"),
         "Lost" => degraded(format!("Volume{volume} is lost")),
         "" => unknown("Claim has no phase"),
-        other => unknown(format!("Claim has the unrecognised phase {other:?}")),
+        other => unknown(format!("Claim has the unrecognized phase {other:?}")),
     }
+}
+
+/// Annotation with the node that the scheduler chose for a claim whose volume is bound when its first
+/// consumer starts.
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// Returns the storage class of a claim that has neither a volume nor a chosen node. If the class binds
+/// volumes to their first consumer, the claim doesn't change until a Pod uses it.
+pub fn unbound_class(claim: &Object) -> Option<&str> {
+    let is_unbound = (claim.group(), claim.kind()) == ("", "PersistentVolumeClaim")
+        && claim.text("/status/phase") == "Pending"
+        && claim.text("/spec/volumeName").is_empty()
+        && claim.annotation(SELECTED_NODE).is_none();
+    Some(claim.text("/spec/storageClassName")).filter(|class| is_unbound && !class.is_empty())
+}
+
+/// Returns true if a storage class creates volumes only for claims that a Pod uses.
+pub fn binds_with_consumer(class: &Object) -> bool {
+    class.text("/volumeBindingMode") == "WaitForFirstConsumer"
+}
+
+/// Returns the health of a claim that is complete without a Pod. Otherwise a wave could wait for a Pod from a
+/// later wave.
+pub fn waits_for_consumer() -> Health {
+    Health::new(HealthStatus::Healthy, "Waiting for the first Pod that uses it")
 }

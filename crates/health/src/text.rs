@@ -1,10 +1,10 @@
 //! Texts of bounded length.
 
-/// Longest message of a verdict. Messages are recorded as facts and shown on one screen; a container's last words
-/// may be longer.
+/// Maximum length of a message in bytes. Messages are recorded in events and shown on one screen. A
+/// container's last message can be longer.
 pub const MESSAGE_BYTES_MAX: usize = 4_096;
 
-/// A text of at most so many bytes; what is cut off leaves a mark.
+/// Truncates a text to a number of bytes, and marks it as truncated.
 pub(crate) fn shorten(mut text: String, bytes_max: usize) -> String {
     const MARK: &str = "…";
     if text.len() > bytes_max {
@@ -16,4 +16,16 @@ pub(crate) fn shorten(mut text: String, bytes_max: usize) -> String {
         text.push_str(MARK);
     }
     text
+}
+
+/// Maximum length of a sentence about the cause of a wait. The sentence is recorded and shown on one line.
+const SENTENCE_CHARS_MAX: usize = 300;
+
+/// Returns one line of bounded length.
+pub(crate) fn shorten_sentence(sentence: String) -> String {
+    let line = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= SENTENCE_CHARS_MAX {
+        return line;
+    }
+    line.chars().take(SENTENCE_CHARS_MAX.saturating_sub(1)).chain(['…']).collect()
 }

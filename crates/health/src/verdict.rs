@@ -1,10 +1,10 @@
-//! Short names for verdicts, so that a rule reads like its description.
+//! Short constructors for health results, so that rules read like their descriptions.
 
 use tidegate_model::{Health, HealthStatus, Object};
 
 use crate::HealthError;
 
-/// What a rule returns.
+/// Result of a rule.
 pub(crate) type Verdict = Result<Health, HealthError>;
 
 pub(crate) fn healthy(message: impl Into<String>) -> Verdict {
@@ -27,19 +27,19 @@ pub(crate) fn unknown(message: impl Into<String>) -> Verdict {
     Ok(Health::new(HealthStatus::Unknown, message))
 }
 
-/// The first text that says something.
-pub(crate) fn first_of<'a>(texts: &[&'a str]) -> &'a str {
+/// Returns the first text that is not blank.
+pub(crate) fn first_non_blank<'a>(texts: &[&'a str]) -> &'a str {
     texts.iter().copied().find(|text| !text.trim().is_empty()).unwrap_or_default()
 }
 
-/// The worst of several statuses; `Healthy` when there are none.
+/// Returns the worst of several statuses; `Healthy` for an empty list.
 ///
 /// From best to worst: Healthy, Suspended, Progressing, Missing, Degraded, Unknown.
-pub fn worst(statuses: impl IntoIterator<Item = HealthStatus>) -> HealthStatus {
+pub fn worst_status(statuses: impl IntoIterator<Item = HealthStatus>) -> HealthStatus {
     statuses.into_iter().max().unwrap_or(HealthStatus::Healthy)
 }
 
-/// Refuses versions a rule was not written for.
+/// Rejects versions that no rule supports.
 pub(crate) fn require_version(
     object: &Object,
     versions: &[&str],

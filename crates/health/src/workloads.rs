@@ -1,21 +1,21 @@
-//! Deployment, StatefulSet, DaemonSet, ReplicaSet: how far a rollout is.
+//! Rollout progress of Deployments, StatefulSets, DaemonSets and ReplicaSets.
 
 use tidegate_model::Object;
 
 use crate::HealthError;
 use crate::fields::{Condition, Node};
-use crate::verdict::{Verdict, degraded, first_of, healthy, progressing, require_version, suspended};
+use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing, require_version, suspended};
 
 pub(crate) fn deployment(object: &Object) -> Verdict {
     require_version(object, &["v1"], "apps/v1")?;
-    let node = Node::of(object);
+    let node = Node::for_object(object);
     if node.boolean("spec.paused")? {
         return suspended("Deployment is paused");
     }
-    if let Some(waiting) = not_observed(object)? {
+    if let Some(waiting) = outdated_status(object)? {
         return progressing(waiting);
     }
-    // The condition's status is not looked at: the reason alone says that the deadline has passed.
+    // The condition's status is ignored, because the reason alone shows that the deadline has passed.
     let late = |condition: &Condition<'_>| {
         condition.kind == "Progressing" && condition.reason == "ProgressDeadlineExceeded"
     };
@@ -43,12 +43,12 @@ pub(crate) fn deployment(object: &Object) -> Verdict {
 
 pub(crate) fn replica_set(object: &Object) -> Verdict {
     require_version(object, &["v1"], "apps/v1")?;
-    if let Some(waiting) = not_observed(object)? {
+    if let Some(waiting) = outdated_status(object)? {
         return progressing(waiting);
     }
-    let node = Node::of(object);
+    let node = Node::for_object(object);
     if let Some(failure) = node.conditions()?.iter().find(|condition| condition.is_true("ReplicaFailure")) {
-        return degraded(first_of(&[failure.message, failure.reason, "Replicas cannot be created"]));
+        return degraded(first_non_blank(&[failure.message, failure.reason, "Replicas cannot be created"]));
     }
     let available = node.count("status.availableReplicas")?;
     match node.integer("spec.replicas")? {
@@ -61,11 +61,11 @@ pub(crate) fn replica_set(object: &Object) -> Verdict {
 
 pub(crate) fn stateful_set(object: &Object) -> Verdict {
     require_version(object, &["v1"], "apps/v1")?;
-    let node = Node::of(object);
+    let node = Node::for_object(object);
     if node.count("status.observedGeneration")? == 0 {
-        return progressing("Waiting for the controller to see the StatefulSet");
+        return progressing("Waiting for the controller to observe the StatefulSet");
     }
-    if let Some(waiting) = not_observed(object)? {
+    if let Some(waiting) = outdated_status(object)? {
         return progressing(waiting);
     }
     let ready = node.count("status.readyReplicas")?;
@@ -76,7 +76,7 @@ pub(crate) fn stateful_set(object: &Object) -> Verdict {
     }
     let strategy = node.text("spec.updateStrategy.type")?;
     if strategy == "RollingUpdate" && node.has("spec.updateStrategy.rollingUpdate")? {
-        return partitioned(node, wanted, updated, ready);
+        return partitioned_rollout(node, wanted, updated, ready);
     }
     if strategy != "OnDelete" {
         let (newest, current) = (node.text("status.updateRevision")?, node.text("status.currentRevision")?);
@@ -87,9 +87,9 @@ pub(crate) fn stateful_set(object: &Object) -> Verdict {
     healthy(format!("{ready} replicas ready"))
 }
 
-/// A rolling update that keeps the replicas below a partition as they are. Revisions are not compared: replicas
-/// below the partition keep theirs.
-fn partitioned(node: Node<'_>, wanted: Option<i64>, updated: i64, ready: i64) -> Verdict {
+/// Returns the health of a rolling update that excludes the replicas below a partition. Revisions aren't
+/// compared, because these replicas keep their revision.
+fn partitioned_rollout(node: Node<'_>, wanted: Option<i64>, updated: i64, ready: i64) -> Verdict {
     if let (Some(wanted), Some(partition)) =
         (wanted, node.integer("spec.updateStrategy.rollingUpdate.partition")?)
     {
@@ -105,10 +105,10 @@ fn partitioned(node: Node<'_>, wanted: Option<i64>, updated: i64, ready: i64) ->
 
 pub(crate) fn daemon_set(object: &Object) -> Verdict {
     require_version(object, &["v1"], "apps/v1")?;
-    if let Some(waiting) = not_observed(object)? {
+    if let Some(waiting) = outdated_status(object)? {
         return progressing(waiting);
     }
-    let node = Node::of(object);
+    let node = Node::for_object(object);
     let desired = node.count("status.desiredNumberScheduled")?;
     let available = node.count("status.numberAvailable")?;
     if node.text("spec.updateStrategy.type")? == "OnDelete" {
@@ -124,13 +124,13 @@ pub(crate) fn daemon_set(object: &Object) -> Verdict {
     healthy(format!("{available} of {desired} nodes available"))
 }
 
-/// The message to wait with while the status still speaks about an older spec.
-pub(crate) fn not_observed(object: &Object) -> Result<Option<String>, HealthError> {
-    let observed = Node::of(object).count("status.observedGeneration")?;
+/// Returns the message for a status that still refers to an older spec.
+pub(crate) fn outdated_status(object: &Object) -> Result<Option<String>, HealthError> {
+    let observed = Node::for_object(object).count("status.observedGeneration")?;
     let generation = object.generation();
     Ok((generation > observed).then(|| {
         format!(
-            "Waiting for the controller to see generation {generation}; it has seen generation {observed}"
+            "Waiting for the controller to observe generation {generation}; it has observed generation {observed}"
         )
     }))
 }

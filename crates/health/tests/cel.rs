@@ -1,6 +1,6 @@
-//! Rules of the user as expressions: what they say, and that nothing written there hurts.
+//! User rules as expressions: their results, and their safety with any text.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn widget(fields: Value) -> Object {
     object
 }
 
-fn judged(source: Value, object: &Object) -> String {
+fn assess(source: Value, object: &Object) -> String {
     let rule = UserRule::Expressions(Expressions::load("example.org/Widget", "rules.yaml", source));
     let rules = HealthRules::with_rules([rule]).unwrap();
     match rules.assess(object, NOW) {
@@ -29,24 +29,25 @@ fn judged(source: Value, object: &Object) -> String {
     }
 }
 
-/// What `current` alone makes of an object.
-fn holds(expression: &str) -> String {
+/// Returns the result of a rule that only has `current`.
+fn evaluate_current(expression: &str) -> String {
     let object = widget(json!({
         "metadata": {"generation": 2, "labels": {"app.kubernetes.io/name": "x"}},
         "spec": {"replicas": 3, "ratio": 0.5, "name": "Web", "tags": ["a", "b"]},
         "status": {"phase": "Ready", "readyReplicas": 3, "conditions": [
             {"type": "Ready", "status": "True", "observedGeneration": 2}, {"type": "Synced", "status": "False"}]},
     }));
-    match judged(json!({"current": expression}), &object) {
+    match assess(json!({"current": expression}), &object) {
         said if said.starts_with("Healthy") => "true".to_owned(),
         said if said.starts_with("Progressing") => "false".to_owned(),
         said => said,
     }
 }
 
-/// By the definition of the language: https://github.com/google/cel-spec/blob/master/doc/langdef.md
+/// The expected results follow the language definition:
+/// https://github.com/google/cel-spec/blob/master/doc/langdef.md
 #[test]
-fn expressions_mean_what_the_language_says() {
+fn expressions_follow_the_language() {
     for expression in [
         "true",
         "status.phase == 'Ready'",
@@ -63,7 +64,7 @@ fn expressions_mean_what_the_language_says() {
         "'a' in spec.tags && !('c' in spec.tags) && 'phase' in status",
         "has(status.phase) && !has(status.error)",
         "!has(status.error) || status.error == ''",
-        // Either side may decide, whatever the other is.
+        // Either side can determine the result, regardless of the other side.
         "status.error == 'x' || true",
         "!(status.error == 'x' && false)",
         "status.conditions.exists(c, c.observedGeneration == 2)",
@@ -83,27 +84,27 @@ fn expressions_mean_what_the_language_says() {
         "b'ab' == 'ab' && rb'\\d' == r'\\d' && B'\\x41' == 'A' && 0x1Fu == 31",
         "optional.of(1).orValue(2) == 1 && optional.none().orValue(2) == 2",
     ] {
-        assert_eq!(holds(expression), "true", "{expression}");
+        assert_eq!(evaluate_current(expression), "true", "{expression}");
     }
     for expression in
         ["false", "status.error == 'x'", "nothing.at.all", "spec.tags[9] == 'a'", "status.phase.size() > 9"]
     {
-        assert_eq!(holds(expression), "false", "{expression}");
+        assert_eq!(evaluate_current(expression), "false", "{expression}");
     }
 }
 
 #[test]
-fn what_is_no_boolean_or_fails_is_an_error() {
+fn non_boolean_and_failing_expressions_are_errors() {
     for (expression, expected) in [
-        ("status.phase", "it gives a text, not a boolean"),
+        ("status.phase", "the result is a string, not a boolean"),
         ("1 / 0 == 1", "division by zero"),
-        ("9223372036854775807 + 1 == 0", "a number is too large"),
-        ("'a' < 1", "a text does not compare with a number"),
-        ("status.phase.wrong == 1", "wrong is a field of a text"),
-        ("frob(1)", "there is no function frob of (a number)"),
-        ("'a'.matches('(')", "\"(\" is no regular expression"),
+        ("9223372036854775807 + 1 == 0", "number too large"),
+        ("'a' < 1", "cannot compare a string with a number"),
+        ("status.phase.wrong == 1", "cannot read field wrong of a string"),
+        ("frob(1)", "no matching overload of frob(a number)"),
+        ("'a'.matches('(')", "invalid regular expression \"(\""),
     ] {
-        let said = holds(expression);
+        let said = evaluate_current(expression);
         assert!(
             said.starts_with("error health expression current of rules.yaml failed: ")
                 && said.contains(expected),
@@ -113,7 +114,7 @@ fn what_is_no_boolean_or_fails_is_an_error() {
 }
 
 #[test]
-fn the_order_is_in_progress_failed_current_and_an_old_status_says_nothing() {
+fn expressions_are_evaluated_in_order_and_an_old_status_does_not_count() {
     let source = json!({
         "current": "status.phase == 'Ready'", "failed": "status.phase in ['Ready', 'Failed'] && has(status.error)",
         "inProgress": "has(status.busy) && status.busy",
@@ -129,20 +130,20 @@ fn the_order_is_in_progress_failed_current_and_an_old_status_says_nothing() {
             json!({"phase": "Failed", "error": "x", "conditions": [{"type": "Ready", "message": "no disk"}]}),
             "Degraded no disk",
         ),
-        (json!({"phase": "New"}), "Progressing Waiting until the expression current is true"),
+        (json!({"phase": "New"}), "Progressing Waiting for the expression current to be true"),
         (
             json!({"phase": "Ready", "observedGeneration": 1}),
-            "Progressing Waiting for the controller to see generation 2",
+            "Progressing Waiting for the controller to observe generation 2",
         ),
-        (json!(null), "Progressing Waiting until the expression current is true"),
+        (json!(null), "Progressing Waiting for the expression current to be true"),
     ] {
         let object = widget(json!({"metadata": {"generation": 2}, "status": status}));
-        assert_eq!(judged(source.clone(), &object), expected, "{status}");
+        assert_eq!(assess(source.clone(), &object), expected, "{status}");
     }
 }
 
 #[test]
-fn annotations_judge_their_object_before_all_other_rules() {
+fn annotations_take_precedence_over_all_other_rules() {
     let script =
         Script::new("example.org/Widget", "w.lua", "return { status = 'Healthy', message = 'lua' }").unwrap();
     let rules = HealthRules::with_scripts([script]).unwrap();
@@ -154,45 +155,39 @@ fn annotations_judge_their_object_before_all_other_rules() {
     assert_eq!(rules.layer(&object), Some(Layer::User));
     object.remove_annotation(HEALTH_CURRENT);
     let error = rules.assess(&object, NOW).unwrap().unwrap_err().to_string();
-    assert!(error.ends_with("annotation: the expression current is missing; mend the expression"), "{error}");
+    assert!(error.ends_with("annotation: the expression current is missing; fix the expression"), "{error}");
 }
 
 #[test]
-fn what_cannot_be_read_is_said_and_costs_its_kind_only() {
+fn invalid_rules_are_reported_and_affect_only_their_kind() {
     for (source, reason) in [
         (json!({}), "the expression current is missing"),
         (json!([1]), "the expression current is missing"),
-        (json!({"current": 1}), "current is not a text"),
-        (json!({"current": ""}), "current: a value is expected at the end, character 1"),
-        (json!({"current": "a ="}), "current: '=' is not understood at character 3"),
-        (json!({"current": "a &&"}), "current: a value is expected at the end, character 5"),
-        (json!({"current": "(a"}), "current: \")\" is expected at the end, character 3"),
-        (json!({"current": "a b"}), "current: the expression does not end at character 3"),
-        (json!({"current": "'a"}), "current: a text without an end at character 1"),
-        (json!({"current": "a.1"}), "current: a name is expected at character 3"),
-        (
-            json!({"current": "99999999999999999999"}),
-            "current: a number that is too large or not understood at character 1",
-        ),
-        (json!({"current": "true", "failed": "["}), "failed: a value is expected at the end, character 2"),
+        (json!({"current": 1}), "current is not a string"),
+        (json!({"current": ""}), "current: expected a value at the end, character 1"),
+        (json!({"current": "a ="}), "current: unexpected '=' at character 3"),
+        (json!({"current": "a &&"}), "current: expected a value at the end, character 5"),
+        (json!({"current": "(a"}), "current: expected \")\" at the end, character 3"),
+        (json!({"current": "a b"}), "current: unexpected text after the expression at character 3"),
+        (json!({"current": "'a"}), "current: unterminated string at character 1"),
+        (json!({"current": "a.1"}), "current: expected a name at character 3"),
+        (json!({"current": "99999999999999999999"}), "current: invalid or too large number at character 1"),
+        (json!({"current": "true", "failed": "["}), "failed: expected a value at the end, character 2"),
     ] {
         let rule = Expressions::load("example.org/Widget", "rules.yaml", source.clone());
-        assert_eq!(rule.fault().unwrap(), format!("rules.yaml: {reason}; mend the expression"), "{source}");
-        let said = judged(source, &widget(json!({})));
-        assert!(
-            said.starts_with("error the health expressions for this object cannot be read: rules.yaml"),
-            "{said}"
-        );
+        assert_eq!(rule.error().unwrap(), format!("rules.yaml: {reason}; fix the expression"), "{source}");
+        let said = assess(source, &widget(json!({})));
+        assert!(said.starts_with("error invalid health expressions for this object: rules.yaml"), "{said}");
     }
 }
 
 #[test]
-fn nothing_goes_on_for_ever_or_overruns_the_stack() {
+fn evaluation_always_ends_within_its_limits() {
     let many = vec![0; 400];
     let object = widget(json!({"spec": {"many": many}}));
     let stopped = "spec.many.all(a, spec.many.all(b, spec.many.all(c, a + b + c >= 0)))";
-    let said = judged(json!({"current": stopped}), &object);
-    assert!(said.ends_with("it was stopped after 200000 steps"), "{said}");
+    let said = assess(json!({"current": stopped}), &object);
+    assert!(said.ends_with("evaluation stopped after 200000 steps"), "{said}");
     for hostile in [
         "(".repeat(10_000),
         "!".repeat(10_000),
@@ -204,22 +199,22 @@ fn nothing_goes_on_for_ever_or_overruns_the_stack() {
         "1 ".repeat(3_000),
         "x".repeat(20_000),
     ] {
-        let said = judged(json!({"current": hostile}), &object);
+        let said = assess(json!({"current": hostile}), &object);
         assert!(said.starts_with("error ") || said.starts_with("Progressing"), "{said}");
     }
 }
 
 proptest! {
-    /// Whatever is written in a rule, loading and judging by it end, the same every time.
+    /// Loading and evaluating any rule terminates, always with the same result.
     #[test]
     fn any_rule_can_be_loaded(text in "[a-c0-2'\"\\[\\](){}.,?:!&|=<>+*/% -]{0,60}", other in any::<String>()) {
         let object = widget(json!({"a": {"b": [1, "c", null]}, "status": {"b": true}}));
         for source in [json!({"current": text}), json!({"current": "true", "failed": other}), json!(other)] {
-            prop_assert_eq!(judged(source.clone(), &object), judged(source, &object));
+            prop_assert_eq!(assess(source.clone(), &object), assess(source, &object));
         }
     }
 
-    /// Expressions made of parts that fit.
+    /// Expressions built from matching parts.
     #[test]
     fn any_expression_that_fits_gives_an_answer(
         parts in prop::collection::vec(prop::sample::select(vec![
@@ -232,34 +227,34 @@ proptest! {
             text = if text.is_empty() { (*part).to_owned() } else { format!("({text}) {sign} {part}") };
         }
         let object = widget(json!({"a": {"b": [1, "c", null]}, "status": {"b": true}}));
-        let said = judged(json!({"current": text}), &object);
-        prop_assert!(!said.contains("cannot be read"), "{}: {}", text, said);
+        let said = assess(json!({"current": text}), &object);
+        prop_assert!(!said.contains("invalid health expressions"), "{}: {}", text, said);
     }
 
-    /// Any script and any place of one in a folder or a ConfigMap loads, or says why it does not.
+    /// Any script at any path in a folder or ConfigMap either loads or fails with a reason.
     #[test]
     fn any_script_and_any_place_can_be_loaded(place in "[a-zA-Z_/.]{0,30}", text in "[a-z =(){}'\"\\n0-9.:]{0,80}", any in any::<String>()) {
         let lua = format!("{place}/health.lua");
         for loaded in [Script::from_path(&lua, &lua, &text), Script::from_key(&place, &place, &any), Script::from_path(&any, "x", &text)] {
             let Ok(script) = loaded else { continue };
-            let fault = script.fault().map(ToString::to_string);
+            let fault = script.error().map(ToString::to_string);
             let rules = HealthRules::with_scripts([script]).unwrap();
-            prop_assert_eq!(rules.faults().next(), fault);
+            prop_assert_eq!(rules.rule_errors().next(), fault);
             let _ = rules.assess(&widget(json!({})), NOW);
         }
     }
 }
 
-/// Names and functions that nothing stands for: known when the expression is read.
+/// Unknown names and functions are found when the expression is parsed.
 #[test]
-fn what_is_not_known_is_said_when_it_is_read() {
+fn unknown_names_are_reported_when_parsed() {
     for (expression, expected) in [
-        ("objct.data.startswith('x')", "nothing is called objct, there is no function startswith"),
-        ("foo(object.a)", "there is no function foo"),
-        ("object.tags.size(1)", "size takes another number of values"),
-        ("object.tags.exists(t, t == 'a' && u == 'b')", "nothing is called u"),
+        ("objct.data.startswith('x')", "unknown name objct, unknown function startswith"),
+        ("foo(object.a)", "unknown function foo"),
+        ("object.tags.size(1)", "wrong number of arguments of size"),
+        ("object.tags.exists(t, t == 'a' && u == 'b')", "unknown name u"),
         ("has(object)", "has needs a field"),
-        ("object.a.now() > object.b", "there is no function now"),
+        ("object.a.now() > object.b", "unknown function now"),
     ] {
         let refused = Condition::parse(expression).unwrap_err();
         assert!(refused.starts_with(expected), "{expression}: {refused}");
@@ -270,9 +265,10 @@ fn what_is_not_known_is_said_when_it_is_read() {
     ] {
         assert!(Condition::parse(expression).is_ok(), "{expression}: {:?}", Condition::parse(expression));
     }
-    let doubts = |source: Value| Expressions::load("example.org/Widget", "rules.yaml", source).doubts();
+    let doubts =
+        |source: Value| Expressions::load("example.org/Widget", "rules.yaml", source).suspicious_parts();
     let source =
         json!({"current": "status.ready && now() > metadata.creationTimestamp", "failed": "stats.bad"});
-    assert_eq!(doubts(source), ["current: there is no function now", "failed: nothing is called stats"]);
+    assert_eq!(doubts(source), ["current: unknown function now", "failed: unknown name stats"]);
     assert!(doubts(json!({"current": "self.spec.a == data.b && kind == 'Widget'"})).is_empty());
 }

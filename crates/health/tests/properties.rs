@@ -1,11 +1,11 @@
-//! Whatever an object contains, judging it gives an answer: never a panic, never an empty message.
+//! Every object has a result, regardless of its content: never a panic, never an empty message.
 
-#![expect(clippy::expect_used, reason = "helpers of tests fail by panicking")]
+#![expect(clippy::expect_used, reason = "tests may panic")]
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
-use tidegate_health::{assess, evidence, has_rule, observe, worst};
+use tidegate_health::{assess, evidence, has_rule, observe, worst_status};
 use tidegate_model::{HealthStatus, Object, Timestamp};
 
 const KINDS: [(&str, &str); 20] = [
@@ -31,7 +31,7 @@ const KINDS: [(&str, &str); 20] = [
     ("v1", "ConfigMap"),
 ];
 
-/// Names the rules look for, so that random objects reach deep into them.
+/// Names that the rules read, so that random objects reach deep into them.
 const NAMES: [&str; 44] = [
     "active",
     "availableReplicas",
@@ -79,7 +79,7 @@ const NAMES: [&str; 44] = [
     "x",
 ];
 
-/// Words the rules compare with.
+/// Values that the rules compare with.
 const WORDS: [&str; 30] = [
     "",
     "True",
@@ -176,9 +176,9 @@ proptest! {
     fn the_worst_does_not_depend_on_the_order(mut ranks in vec(0_usize..6, 0..8)) {
         use HealthStatus::{Degraded, Healthy, Missing, Progressing, Suspended, Unknown};
         let all = [Healthy, Suspended, Progressing, Missing, Degraded, Unknown];
-        let there = worst(ranks.iter().map(|rank| all[*rank]));
+        let there = worst_status(ranks.iter().map(|rank| all[*rank]));
         ranks.reverse();
-        prop_assert_eq!(there, worst(ranks.iter().map(|rank| all[*rank])));
+        prop_assert_eq!(there, worst_status(ranks.iter().map(|rank| all[*rank])));
         prop_assert_eq!(there, all[ranks.iter().copied().max().unwrap_or(0)]);
     }
 }

@@ -1,186 +1,234 @@
-//! The trait, call by call.
+//! Implementation of the [`Cluster`] trait, call by call.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use tidegate_cluster::{
-    Applied, ApplyRequest, Cluster, ClusterError, Container, DeleteRequest, Deleted, ErrorKind, Listing,
-    LiveAnswer, LiveQuery, LogStream, LogsFrom, MissingRight, Right, Scope, Strain, WatchStream, writer,
+    ApplyRequest, ApplyResult, Backpressure, Cluster, ClusterError, Container, DeleteRequest, DeleteResult,
+    ErrorKind, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight, Right, Scope, WatchStream,
+    field_manager,
 };
 use tidegate_model::annotations::COMMAND_MANAGER;
 use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 
-use crate::answer::{About, Answer};
-use crate::discovery::{self, Kinds};
+use crate::call::Call;
+use crate::discovery::{self, KindCache};
+use crate::identity;
 use crate::paths::Target;
-use crate::rights::Reviews;
-use crate::rounds::Rounds;
-use crate::searching::Searches;
-use crate::server::{Call, Server};
+use crate::response::{ApiResponse, CallSubject};
+use crate::rules::RuleRequests;
+use crate::search_result::SearchRequests;
+use crate::server::Server;
+use crate::singleflight::Singleflight;
 
-/// A Kubernetes cluster behind its API server. Clones share the connection, the bound of calls in flight, and what is
-/// known of the kinds that are served.
+/// A Kubernetes cluster, accessed through its API server. Clones share the connection, the limit of calls in flight, and the
+/// known kinds.
 #[derive(Clone)]
 pub struct KubeCluster {
-    shared: Arc<Shared>,
-    /// Who writes; nothing for ourselves.
+    shared: Arc<Inner>,
+    /// User to impersonate for writes; `None` for our own user.
     user: Option<Arc<str>>,
-    /// Whether many applications are planned with it at the same time.
-    is_for_many: bool,
-    /// Whether it is a person's command that puts what no operation does, and not a service.
+    /// True if many applications are planned with this cluster at the same time.
+    has_shared_searches: bool,
+    /// True if a command, rather than a service, performs the writes that don't belong to an operation.
     is_for_command: bool,
 }
 
-struct Shared {
+struct Inner {
     server: Server,
-    kinds: Kinds,
+    kinds: KindCache,
     context: String,
     namespace: String,
-    /// The kinds that could not be searched when they were searched last, of which it was told.
-    unsearched: Mutex<BTreeSet<Gvk>>,
-    searches: Searches,
-    reviews: Reviews,
-    /// Objects of the cluster scope that are read: namespaces above all, each for many applications.
-    reads: Rounds<String, Option<Object>>,
+    /// User that the configuration names; empty if it doesn't name a user.
+    configured_user: String,
+    /// Kinds whose last search failed and whose failure was reported.
+    reported_unsearched: Mutex<BTreeSet<Gvk>>,
+    searches: SearchRequests,
+    reviews: RuleRequests,
+    /// Reads of cluster-scoped objects, mainly of namespaces, which many applications share.
+    reads: Singleflight<String, Option<Object>>,
 }
 
 impl std::fmt::Debug for KubeCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KubeCluster")
             .field("context", &self.context())
-            .field("server", &self.server())
+            .field("server", &self.server_url())
             .finish()
     }
 }
 
 impl KubeCluster {
     pub(crate) fn new(server: Server, context: String, namespace: String) -> Self {
-        let shared = Shared {
+        let shared = Inner {
             server,
-            kinds: Kinds::default(),
+            kinds: KindCache::default(),
             context,
             namespace,
-            unsearched: Mutex::default(),
-            searches: Searches::default(),
-            reviews: Reviews::default(),
-            reads: Rounds::default(),
+            configured_user: String::new(),
+            reported_unsearched: Mutex::default(),
+            searches: SearchRequests::default(),
+            reviews: RuleRequests::default(),
+            reads: Singleflight::default(),
         };
-        Self { shared: Arc::new(shared), user: None, is_for_many: false, is_for_command: false }
+        Self { shared: Arc::new(shared), user: None, has_shared_searches: false, is_for_command: false }
     }
 
-    /// The same for many applications: what a search through the cluster has found a few seconds ago is not searched for again.
+    /// Sets the user that the configuration names.
+    pub(crate) fn with_configured_user(mut self, user: String) -> Self {
+        // The state is not shared yet.
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.configured_user = user;
+        }
+        self
+    }
+
+    pub(crate) fn configured_user(&self) -> &str {
+        &self.shared.configured_user
+    }
+
+    /// Configures the cluster for many applications: search results of the last few seconds are reused.
     #[must_use]
-    pub fn for_many(self) -> Self {
-        Self { is_for_many: true, ..self }
+    pub fn with_shared_searches(self) -> Self {
+        Self { has_shared_searches: true, ..self }
     }
 
-    /// The same for a person's command: what is put for no operation is written by the manager of that, and not of the service.
+    /// Configures the cluster for a command: writes that don't belong to an operation use the commands' field manager instead of
+    /// the service's.
     #[must_use]
     pub fn for_command(self) -> Self {
         Self { is_for_command: true, ..self }
     }
 
-    /// The manager of what is put.
+    /// Returns the field manager of a write.
     pub(crate) fn manager(&self, operation: Option<OperationId>) -> &'static str {
         match operation {
             None if self.is_for_command => COMMAND_MANAGER,
-            operation => writer(operation),
+            operation => field_manager(operation),
         }
     }
 
-    pub(crate) fn is_for_many(&self) -> bool {
-        self.is_for_many
+    pub(crate) fn has_shared_searches(&self) -> bool {
+        self.has_shared_searches
     }
 
-    /// The same, where we do everything ourselves; nothing where we do so anyway.
-    pub(crate) fn as_ourselves(&self) -> Option<Self> {
+    /// Returns the same cluster without impersonation; `None` if it doesn't impersonate a user.
+    pub(crate) fn without_impersonation(&self) -> Option<Self> {
         self.user.as_ref().map(|_| Self { user: None, ..self.clone() })
     }
 
-    /// A call of whoever writes here.
-    pub(crate) fn as_writer(&self, call: Call) -> Call {
+    /// Sets the user for writes on a call.
+    pub(crate) fn with_writer(&self, call: Call) -> Call {
         Call { user: self.user.clone(), ..call }
     }
 
-    /// The context of the kubeconfig; empty in a pod.
+    /// Returns the kubeconfig context; empty in a pod.
     pub fn context(&self) -> &str {
         &self.shared.context
     }
 
-    /// The address of the API server.
-    pub fn server(&self) -> &str {
+    /// Returns the address of the API server.
+    pub fn server_url(&self) -> &str {
         self.shared.server.url()
     }
 
-    /// The namespace of the context, or of the pod; `default` when it has none.
+    /// Returns the namespace of the context or of the pod; `default` if there is none.
     pub fn default_namespace(&self) -> &str {
         &self.shared.namespace
     }
 
-    /// Makes sure that the server answers and lets us in, by beginning to ask what it serves. A discovery soon after goes
-    /// on from there, so this costs nothing then.
-    pub async fn reach(&self) -> Result<(), ClusterError> {
-        self.kinds().reach(self.http()).await
+    /// Checks that the server responds and accepts our credentials by starting a discovery. If a discovery follows, it continues
+    /// from there, so the check costs nothing extra.
+    pub async fn check_connection(&self) -> Result<(), ClusterError> {
+        self.kinds().check_connection(self.api_server()).await
     }
 
-    pub(crate) fn http(&self) -> &Server {
+    /// Returns the identity that distinguishes this cluster from another cluster at the same URL: the UID of its `kube-system`
+    /// namespace. `None` if we are not allowed to read the namespace. Doesn't need discovery, because every server serves
+    /// namespaces.
+    pub async fn identity(&self) -> Result<Option<String>, ClusterError> {
+        identity::parse_identity(&self.api_server().call_with_retry(&identity::identity_call()?).await?)
+    }
+
+    /// Restricts all calls to the cluster with this [identity](Self::identity). Each new connection is checked first, and is
+    /// closed if it leads to another cluster.
+    pub fn expect_identity(&self, identity: &str) {
+        self.api_server().transport().expected_cluster().expect_identity(identity.to_owned());
+    }
+
+    /// Makes all calls fail with this reason, as if the cluster were unreachable. Open watches continue.
+    pub fn block_calls(&self, reason: String) {
+        self.api_server().transport().expected_cluster().set_blocked_reason(Some(reason));
+    }
+
+    /// Permits calls again.
+    pub fn unblock_calls(&self) {
+        self.api_server().transport().expected_cluster().set_blocked_reason(None);
+    }
+
+    /// Returns the reason why calls are blocked.
+    pub fn blocked_reason(&self) -> Option<String> {
+        self.api_server().transport().expected_cluster().blocked_reason()
+    }
+
+    pub(crate) fn api_server(&self) -> &Server {
         &self.shared.server
     }
 
-    pub(crate) fn kinds(&self) -> &Kinds {
+    pub(crate) fn kinds(&self) -> &KindCache {
         &self.shared.kinds
     }
 
-    pub(crate) fn searches(&self) -> &Searches {
+    pub(crate) fn searches(&self) -> &SearchRequests {
         &self.shared.searches
     }
 
-    pub(crate) fn reviews(&self) -> &Reviews {
+    pub(crate) fn reviews(&self) -> &RuleRequests {
         &self.shared.reviews
     }
 
-    /// As whom is written; nothing for ourselves.
+    /// Returns the user to impersonate for writes; `None` for our own user.
     pub(crate) fn user(&self) -> Option<Arc<str>> {
         self.user.clone()
     }
 
-    /// Remembers which kinds could not be searched, of those that were, and gives those of which it was not told yet.
-    pub(crate) fn newly_unsearched(&self, searched: &[Gvk], unsearched: &BTreeSet<Gvk>) -> BTreeSet<Gvk> {
-        let mut told = self.shared.unsearched.lock().unwrap_or_else(PoisonError::into_inner);
-        told.retain(|gvk| !searched.contains(gvk) || unsearched.contains(gvk));
-        let new = unsearched - &told;
-        told.extend(new.iter().cloned());
+    /// Records which of the searched kinds could not be searched, and returns those that have not been reported yet.
+    pub(crate) fn record_unsearched(&self, searched: &[Gvk], unsearched: &BTreeSet<Gvk>) -> BTreeSet<Gvk> {
+        let mut reported = self.shared.reported_unsearched.lock().unwrap_or_else(PoisonError::into_inner);
+        reported.retain(|gvk| !searched.contains(gvk) || unsearched.contains(gvk));
+        let new = unsearched - &reported;
+        reported.extend(new.iter().cloned());
         new
     }
 
-    /// The place of one object.
-    pub(crate) async fn target<'a>(
+    /// Returns the location of one object.
+    pub(crate) async fn find_target<'a>(
         &self,
         gvk: &'a Gvk,
         namespace: &'a str,
         name: &'a str,
     ) -> Result<Target<'a>, ClusterError> {
-        Target::one(gvk, self.kinds().find(self.http(), gvk).await?, namespace, name)
+        Target::for_object(gvk, self.kinds().find(self.api_server(), gvk).await?, namespace, name)
     }
 
-    /// One write of one object, and the object of the answer, lean.
-    pub(crate) async fn object_call(
+    /// Sends a write of one object, and returns the object in the response in compact form.
+    pub(crate) async fn send_write(
         &self,
         target: &Target<'_>,
         call: &Call,
-    ) -> Result<(Answer, Object), ClusterError> {
-        let call = self.as_writer(call.clone());
-        let answer = self.http().call(&call).await?;
-        let about = About { sent: call.body.len(), ..About::from(target) };
-        match answer.lean_object(about) {
+    ) -> Result<(ApiResponse, Object), ClusterError> {
+        let call = self.with_writer(call.clone());
+        let answer = self.api_server().call(&call).await?;
+        let about = CallSubject { manifest_bytes: call.body.len(), ..CallSubject::from(target) };
+        match answer.decode_compact_object(about) {
             Ok(object) => Ok((answer, object)),
-            Err(error) => Err(self.noted(target.gvk, error).await),
+            Err(error) => Err(self.forget_unserved_kind(target.gvk, error).await),
         }
     }
 
-    /// Forgets a kind that is no longer served.
-    pub(crate) async fn noted(&self, gvk: &Gvk, error: ClusterError) -> ClusterError {
+    /// Removes a kind that is no longer served from the cache.
+    pub(crate) async fn forget_unserved_kind(&self, gvk: &Gvk, error: ClusterError) -> ClusterError {
         if error.kind == ErrorKind::UnknownKind {
             self.kinds().forget(gvk).await;
         }
@@ -191,18 +239,18 @@ impl KubeCluster {
 #[async_trait]
 impl Cluster for KubeCluster {
     async fn discover(&self) -> Result<Discovery, ClusterError> {
-        self.kinds().discover(self.http()).await
+        self.kinds().discover(self.api_server()).await
     }
 
     async fn version(&self) -> Result<Option<String>, ClusterError> {
-        discovery::release(self.http()).await
+        discovery::fetch_release(self.api_server()).await
     }
 
     async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError> {
-        let target = self.target(gvk, namespace, name).await?;
+        let target = self.find_target(gvk, namespace, name).await?;
         match namespace {
-            "" => self.shared.reads.ask(target.path(), self.read(&target)).await,
-            _ => self.read(&target).await,
+            "" => self.shared.reads.run(target.path(), self.read_object(&target)).await,
+            _ => self.read_object(&target).await,
         }
     }
 
@@ -210,7 +258,7 @@ impl Cluster for KubeCluster {
         self.list_scope(scope).await
     }
 
-    async fn live(&self, query: &LiveQuery) -> Result<LiveAnswer, ClusterError> {
+    async fn list_live(&self, query: &LiveQuery) -> Result<LiveResult, ClusterError> {
         self.find_live(query).await
     }
 
@@ -218,7 +266,7 @@ impl Cluster for KubeCluster {
         self.review_rights(rights).await
     }
 
-    async fn apply(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
+    async fn apply(&self, request: ApplyRequest) -> Result<ApplyResult, ClusterError> {
         self.write_manifest(request).await
     }
 
@@ -231,10 +279,10 @@ impl Cluster for KubeCluster {
         object: Object,
         operation: Option<OperationId>,
     ) -> Result<Object, ClusterError> {
-        self.put_status_of(object, operation).await
+        self.put_object_status(object, operation).await
     }
 
-    async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ClusterError> {
+    async fn delete(&self, request: DeleteRequest) -> Result<DeleteResult, ClusterError> {
         self.delete_object(&request).await
     }
 
@@ -246,7 +294,7 @@ impl Cluster for KubeCluster {
         finalizer: &str,
         operation: Option<OperationId>,
     ) -> Result<(), ClusterError> {
-        self.drop_finalizer(key, gvk, (uid, finalizer), operation).await
+        self.delete_finalizer(key, gvk, (uid, finalizer), operation).await
     }
 
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {
@@ -254,7 +302,11 @@ impl Cluster for KubeCluster {
     }
 
     async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError> {
-        self.pods_of(owner).await
+        self.list_pods_of(owner).await
+    }
+
+    async fn events(&self, object: &Object) -> Result<Vec<Object>, ClusterError> {
+        self.list_events_about(object).await
     }
 
     async fn logs(
@@ -264,25 +316,25 @@ impl Cluster for KubeCluster {
         container: &str,
         limit_bytes: usize,
     ) -> Result<String, ClusterError> {
-        self.tail(namespace, pod, container, limit_bytes).await
+        self.read_log_tail(namespace, pod, container, limit_bytes).await
     }
 
-    async fn follow_logs(&self, container: &Container, from: LogsFrom) -> Result<LogStream, ClusterError> {
+    async fn follow_logs(&self, container: &Container, from: LogStart) -> Result<LogStream, ClusterError> {
         self.follow_container_logs(container, from).await
     }
 
     fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
-        if self.http().transport().link().is_somebody_else() {
-            let words = format!(
-                "cannot write as {user}: this process acts as another user already (--as, or `as` in the kubeconfig), and \
-                 Kubernetes lets nobody act as others twice"
+        if self.api_server().transport().connections().is_impersonated() {
+            let text = format!(
+                "cannot write as {user}: this process already impersonates a user (--as, or `as` in the \
+                 kubeconfig), and Kubernetes does not support nested impersonation"
             );
-            return Err(ClusterError::new(ErrorKind::Unsupported, words));
+            return Err(ClusterError::new(ErrorKind::Unsupported, text));
         }
         Ok(Arc::new(Self { user: Some(user.into()), ..self.clone() }))
     }
 
-    fn strain(&self) -> Option<Strain> {
-        self.http().strain()
+    fn backpressure(&self) -> Option<Backpressure> {
+        self.api_server().backpressure()
     }
 }

@@ -1,40 +1,39 @@
-//! What may be said of a failure to get credentials: the library's own words hold the program's whole answer, its
-//! arguments and its environment.
+//! Safe messages for credential errors. The library's own messages contain the program's whole response, its arguments and its
+//! environment.
 
 use std::error::Error as StdError;
 
 use kube::client::AuthError;
 
-/// Words for an error that comes from a credential program or a token file; `None` for others, whose own words are
+/// Returns a message for an error from a credential program or a token file; `None` for other errors, whose own messages are
 /// harmless.
-pub(crate) fn guarded(error: &(dyn StdError + 'static)) -> Option<String> {
+pub(crate) fn credential_error_message(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if let Some(words) = error.downcast_ref().and_then(words) {
-            return Some(words);
+        if let Some(text) = error.downcast_ref().and_then(describe_auth_error) {
+            return Some(text);
         }
-        // Not among the sources of its wrapper, but inside its words.
+        // The error is part of its wrapper's message, but is not its source.
         if let Some(kube::Error::Auth(error)) = error.downcast_ref() {
-            return words(error);
+            return describe_auth_error(error);
         }
         cause = error.source();
     }
     None
 }
 
-fn words(error: &AuthError) -> Option<String> {
-    let words = match error {
+fn describe_auth_error(error: &AuthError) -> Option<String> {
+    let text = match error {
         AuthError::AuthExecRun { out, .. } => {
-            // Its standard error is ours: the user has seen it.
+            // The program shares our standard error, so the user has already seen its output.
             format!("the credential program of the kubeconfig failed ({})", out.status)
         }
         AuthError::AuthExecParse(_) => {
-            "the credential program of the kubeconfig did not print an ExecCredential; its answer is not shown, because it \
-             may hold a token"
+            "the credential program of the kubeconfig did not print an ExecCredential; its output is hidden because it may contain a token"
                 .to_owned()
         }
         AuthError::ParseTokenKey(_) => "the token key of the kubeconfig cannot be read".to_owned(),
         _ => return None,
     };
-    Some(words)
+    Some(text)
 }

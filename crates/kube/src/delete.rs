@@ -1,21 +1,21 @@
-//! Deletions, and the removal of finalizers.
+//! Deletion of objects, and removal of finalizers.
 
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
-use tidegate_cluster::{ClusterError, DeleteRequest, Deleted, ErrorKind, Propagation};
+use tidegate_cluster::{ClusterError, DeleteRequest, DeleteResult, ErrorKind, Propagation};
 use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
 
 use crate::KubeCluster;
-use crate::answer::About;
+use crate::call::{Call, JSON, JSON_PATCH};
 use crate::paths::Target;
-use crate::server::{Call, JSON, JSON_PATCH};
+use crate::response::CallSubject;
 
-/// How often a finalizer is tried to be removed while others write to the object.
-const ROUNDS: usize = 5;
+/// Maximum number of attempts to remove a finalizer while other clients write to the object.
+const ATTEMPTS_MAX: usize = 5;
 
 impl KubeCluster {
-    pub(crate) async fn delete_object(&self, request: &DeleteRequest) -> Result<Deleted, ClusterError> {
-        let target = self.target(&request.gvk, &request.namespace, &request.name).await?;
+    pub(crate) async fn delete_object(&self, request: &DeleteRequest) -> Result<DeleteResult, ClusterError> {
+        let target = self.find_target(&request.gvk, &request.namespace, &request.name).await?;
         let mut options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -39,55 +39,55 @@ impl KubeCluster {
         }
         let body = options.to_string().into_bytes();
         let call = Call::write(Method::DELETE, target.path(), JSON, body, request.operation);
-        let answer = self.http().call(&self.as_writer(call)).await?;
-        let answered: Value = match answer.decode(About::from(&target)) {
-            Ok(answered) => answered,
-            Err(error) => return Err(self.noted(&request.gvk, error).await),
+        let answer = self.api_server().call(&self.with_writer(call)).await?;
+        let response_body: Value = match answer.decode(CallSubject::from(&target)) {
+            Ok(response_body) => response_body,
+            Err(error) => return Err(self.forget_unserved_kind(&request.gvk, error).await),
         };
         let kept = answer.status == StatusCode::ACCEPTED
-            || is_kept(&answered)
-            || (tells_nothing(&answered, request) && self.is_there(&target, &request.uid).await);
-        Ok(if kept { Deleted::Deleting } else { Deleted::Gone })
+            || has_remaining_object(&response_body)
+            || (is_inconclusive(&response_body, request) && self.can_exist(&target, &request.uid).await);
+        Ok(if kept { DeleteResult::Deleting } else { DeleteResult::Gone })
     }
 
-    /// Whether the object has not gone, as far as we know.
-    async fn is_there(&self, target: &Target<'_>, uid: &str) -> bool {
-        match self.read(target).await {
+    /// Returns true unless we know that the object is gone.
+    async fn can_exist(&self, target: &Target<'_>, uid: &str) -> bool {
+        match self.read_object(target).await {
             Ok(found) => found.is_some_and(|object| uid.is_empty() || object.uid() == uid),
             Err(_) => true,
         }
     }
 
-    pub(crate) async fn drop_finalizer(
+    pub(crate) async fn delete_finalizer(
         &self,
         key: &ObjectKey,
         gvk: &Gvk,
         (uid, finalizer): (&str, &str),
         operation: Option<OperationId>,
     ) -> Result<(), ClusterError> {
-        let target = match self.target(gvk, &key.namespace, &key.name).await {
+        let target = match self.find_target(gvk, &key.namespace, &key.name).await {
             Ok(target) => target,
-            // The kind went, and its objects with it.
+            // The kind is gone, and its objects with it.
             Err(error) if error.kind == ErrorKind::UnknownKind => return Ok(()),
             Err(error) => return Err(error),
         };
         let mut refused = None;
-        for _ in 0..ROUNDS {
-            let found = match self.read(&target).await {
+        for _ in 0..ATTEMPTS_MAX {
+            let found = match self.read_object(&target).await {
                 Err(error) if error.kind == ErrorKind::UnknownKind => return Ok(()),
                 other => other?,
             };
             let Some(object) = found.filter(|object| uid.is_empty() || object.uid() == uid) else {
                 return Ok(());
             };
-            let Some(patch) = without_finalizer(&object, finalizer) else { return Ok(()) };
-            match self.patch(&target, JSON_PATCH, &patch, operation).await {
+            let Some(patch) = finalizer_patch(&object, finalizer) else { return Ok(()) };
+            match self.send_patch(&target, JSON_PATCH, &patch, operation).await {
                 Ok(_) => return Ok(()),
                 Err(error) => match error.kind {
                     ErrorKind::NotFound | ErrorKind::UnknownKind | ErrorKind::NamespaceMissing => {
                         return Ok(());
                     }
-                    // The server tests the patch before it takes it: another write came in between.
+                    // The server tests the patch before it accepts it, so there was a concurrent write.
                     ErrorKind::Conflict | ErrorKind::Invalid => refused = Some(error),
                     _ => return Err(error),
                 },
@@ -97,7 +97,7 @@ impl KubeCluster {
             .unwrap_or_else(|| ClusterError::new(ErrorKind::Conflict, format!("{key} keeps changing"))))
     }
 
-    async fn patch(
+    async fn send_patch(
         &self,
         target: &Target<'_>,
         content_type: &'static str,
@@ -106,29 +106,31 @@ impl KubeCluster {
     ) -> Result<Object, ClusterError> {
         let body = patch.to_string().into_bytes();
         let call = Call::write(Method::PATCH, target.path(), content_type, body, operation);
-        Ok(self.object_call(target, &call).await?.1)
+        Ok(self.send_write(target, &call).await?.1)
     }
 }
 
-/// What a deletion answers: the object as it stays for now, its last state, or a status without an object.
-fn is_kept(answered: &Value) -> bool {
-    let at = |path: &str| answered.pointer(path);
+/// Returns true if the object still exists. The response to a deletion contains the remaining object, its last state, or a status
+/// without an object.
+fn has_remaining_object(response_body: &Value) -> bool {
+    let at = |path: &str| response_body.pointer(path);
     let listed = |path: &str| at(path).and_then(Value::as_array).is_some_and(|all| !all.is_empty());
     let grace = at("/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(0);
     let held = grace > 0 || listed("/metadata/finalizers") || listed("/spec/finalizers");
     at("/metadata/deletionTimestamp").is_some() && held
 }
 
-/// Whether an answer leaves open what became of the object: with foreground deletion a server answers with the object,
-/// since that stays for its dependents, but old ones (1.20) answer any deletion of a Service with a bare success.
-fn tells_nothing(answered: &Value, request: &DeleteRequest) -> bool {
+/// Returns true if the response does not show if the object still exists. With foreground deletion, the server returns the
+/// object, which remains until its dependents are gone. Old servers (1.20) return a bare success for any deletion of a Service.
+fn is_inconclusive(response_body: &Value, request: &DeleteRequest) -> bool {
     let service = request.gvk.group.is_empty() && request.gvk.kind == "Service";
-    let bare = answered.get("kind").and_then(Value::as_str) == Some("Status");
+    let bare = response_body.get("kind").and_then(Value::as_str) == Some("Status");
     bare && !request.dry_run && (service || request.propagation == Propagation::Foreground)
 }
 
-/// A patch that leaves one finalizer out of this very version of the object. `None` when it is not there.
-fn without_finalizer(object: &Object, finalizer: &str) -> Option<Value> {
+/// Returns a patch that removes one finalizer from exactly this version of the object; `None` if the object doesn't have the
+/// finalizer.
+fn finalizer_patch(object: &Object, finalizer: &str) -> Option<Value> {
     if !object.has_finalizer(finalizer) {
         return None;
     }
@@ -150,13 +152,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answer_tells_whether_anything_is_left() {
+    fn the_response_determines_whether_the_object_is_left() {
         let deleting = |more: Value| {
             let mut object = json!({"kind": "X", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
-            json_merge(&mut object, &more);
+            apply_json_merge(&mut object, &more);
             object
         };
-        for (answered, kept) in [
+        for (response_body, kept) in [
             (json!({"kind": "Status", "status": "Success", "details": {"uid": "u"}}), false),
             (deleting(json!({})), false),
             (deleting(json!({"metadata": {"deletionGracePeriodSeconds": 0}})), false),
@@ -165,33 +167,34 @@ mod tests {
             (deleting(json!({"spec": {"finalizers": ["kubernetes"]}})), true),
             (json!({"kind": "X", "metadata": {"finalizers": ["f"]}}), false),
         ] {
-            assert_eq!(is_kept(&answered), kept, "{answered}");
+            assert_eq!(has_remaining_object(&response_body), kept, "{response_body}");
         }
     }
 
-    fn json_merge(into: &mut Value, from: &Value) {
+    fn apply_json_merge(into: &mut Value, from: &Value) {
         match (into, from) {
             (Value::Object(into), Value::Object(from)) => {
-                from.iter()
-                    .for_each(|(name, value)| json_merge(into.entry(name).or_insert(Value::Null), value));
+                from.iter().for_each(|(name, value)| {
+                    apply_json_merge(into.entry(name).or_insert(Value::Null), value)
+                });
             }
             (into, from) => *into = from.clone(),
         }
     }
 
     #[test]
-    fn one_finalizer_goes_and_the_others_stay() {
+    fn only_the_named_finalizer_is_removed() {
         let object = |finalizers: Value| {
             Object::try_from(json!({"apiVersion": "v1", "kind": "Pod",
                 "metadata": {"uid": "u", "resourceVersion": "7", "finalizers": finalizers}}))
             .unwrap()
         };
-        let patch = without_finalizer(&object(json!(["a", "b", "c"])), "b").unwrap();
+        let patch = finalizer_patch(&object(json!(["a", "b", "c"])), "b").unwrap();
         assert_eq!(patch[0]["value"], "u");
         assert_eq!(patch[1]["value"], "7");
         assert_eq!(patch[2], json!({"op": "replace", "path": "/metadata/finalizers", "value": ["a", "c"]}));
-        let last = without_finalizer(&object(json!(["b"])), "b").unwrap();
+        let last = finalizer_patch(&object(json!(["b"])), "b").unwrap();
         assert_eq!(last[2], json!({"op": "remove", "path": "/metadata/finalizers"}));
-        assert_eq!(without_finalizer(&object(json!(["a"])), "b"), None);
+        assert_eq!(finalizer_patch(&object(json!(["a"])), "b"), None);
     }
 }

@@ -1,56 +1,26 @@
-//! Which cluster it is that answers.
+//! Identity of a cluster.
 
 use std::sync::Arc;
 
 use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_model::Gvk;
 
-use crate::KubeCluster;
-use crate::answer::{About, Answer};
+use crate::call::Call;
 use crate::discovery::catalog::Resource;
 use crate::paths::Target;
-use crate::server::Call;
+use crate::response::{ApiResponse, CallSubject};
 
-/// Every cluster has this namespace from its first moment to its last, so its UID is as good as one of the cluster.
+/// Every cluster has this namespace for its whole lifetime, so the namespace's UID identifies the cluster.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
-impl KubeCluster {
-    /// What tells this cluster from another one at the same URL: the UID of its namespace `kube-system`. `None` where it
-    /// may not be read. Asks for nothing else; the kind is served everywhere.
-    pub async fn identity(&self) -> Result<Option<String>, ClusterError> {
-        answered(&self.http().call_patiently(&question()?).await?)
-    }
-
-    /// From now on nothing is asked of another cluster than the one with this [identity](Self::identity): each connection is
-    /// asked first who is at its other end. When it is another one, this cluster is closed.
-    pub fn is_only(&self, identity: &str) {
-        self.http().transport().meant().is_only(identity.to_owned());
-    }
-
-    /// From now on calls fail with this reason, as if it could not be reached. Watches that are under way go on.
-    pub fn close(&self, reason: String) {
-        self.http().transport().meant().close(Some(reason));
-    }
-
-    /// From now on it is called again.
-    pub fn open(&self) {
-        self.http().transport().meant().close(None);
-    }
-
-    /// Why it is not called.
-    pub fn closed(&self) -> Option<String> {
-        self.http().transport().meant().closed()
-    }
+/// Returns the call that reads the identity.
+pub(crate) fn identity_call() -> Result<Call, ClusterError> {
+    with_identity_target(|target| Call::get(target.path()))
 }
 
-/// The call that asks for it.
-pub(crate) fn question() -> Result<Call, ClusterError> {
-    with_target(|target| Call::get(target.path()))
-}
-
-/// What the answer says.
-pub(crate) fn answered(answer: &Answer) -> Result<Option<String>, ClusterError> {
-    match with_target(|target| answer.object(About::from(target)))? {
+/// Parses the identity from the response.
+pub(crate) fn parse_identity(answer: &ApiResponse) -> Result<Option<String>, ClusterError> {
+    match with_identity_target(|target| answer.decode_object(CallSubject::from(target)))? {
         Ok(namespace) => Ok(Some(namespace.uid().to_owned()).filter(|uid| !uid.is_empty())),
         Err(error)
             if matches!(
@@ -67,9 +37,13 @@ pub(crate) fn answered(answer: &Answer) -> Result<Option<String>, ClusterError> 
     }
 }
 
-fn with_target<T>(look: impl FnOnce(&Target<'_>) -> T) -> Result<T, ClusterError> {
+fn with_identity_target<T>(read: impl FnOnce(&Target<'_>) -> T) -> Result<T, ClusterError> {
     let gvk = Gvk::new("", "v1", "Namespace");
-    let resource =
-        Resource { plural: "namespaces".to_owned(), namespaced: false, listable: true, status_apart: true };
-    Ok(look(&Target::one(&gvk, Arc::new(resource), "", SYSTEM_NAMESPACE)?))
+    let resource = Resource {
+        plural: "namespaces".to_owned(),
+        namespaced: false,
+        listable: true,
+        has_status_subresource: true,
+    };
+    Ok(read(&Target::for_object(&gvk, Arc::new(resource), "", SYSTEM_NAMESPACE)?))
 }

@@ -1,55 +1,60 @@
 //! [`Cluster`](tidegate_cluster::Cluster) on a real Kubernetes API.
 //!
 //! ```text
-//!   Cluster calls      cluster.rs ─► read, live, watching, apply/, delete, pods, logs, following
-//!   what is served     discovery/
-//!   one HTTP call      server.rs: time limit, bound of calls in flight (limit.rs), 401 once (transport.rs),
-//!                      only the cluster that is meant (gate.rs)
-//!   what it waits for  strain.rs
-//!   what many ask      rounds.rs: once for all who wait
-//!   answers            answer.rs: status and body ─► object (lean.rs) or ClusterError
+//!   Cluster calls      cluster.rs ─► read, live, watch, apply/, delete, pods, log_stream
+//!   served kinds       discovery/
+//!   one HTTP call      call.rs ─► server.rs: time limit, limit of calls in flight (limit.rs), 401 once (transport.rs),
+//!                      only the expected cluster (identity_gate.rs)
+//!   backpressure       backpressure.rs
+//!   coalesced calls    singleflight.rs: one request for all waiting callers
+//!   responses          response.rs: status and body ─► object (compact.rs) or ClusterError
 //! ```
 //!
-//! Nothing here retries a write. Servers from Kubernetes 1.20 on are supported: what newer ones can do better is
-//! asked for in a way that older ones ignore or refuse plainly.
+//! Writes are never retried here. Supports Kubernetes 1.20 and later: features of newer servers are requested in a way that older
+//! servers ignore or clearly refuse.
 
-mod answer;
 mod apply;
+mod backpressure;
+mod call;
 mod cluster;
+mod cluster_connection;
+mod cluster_secret;
+mod compact;
 mod connect;
+mod connect_options;
 mod credentials;
-mod declaration;
-mod declared;
 mod delete;
 mod discovery;
-mod following;
-mod gate;
+mod error_message;
+mod exec_plugin;
 mod identity;
-mod lean;
+mod identity_gate;
 mod limit;
 mod live;
+mod log_stream;
 mod patch;
 mod paths;
-mod place;
-mod plugin;
 mod pods;
 mod proxy;
 mod read;
-mod reasons;
+mod refusal;
+mod response;
 mod rights;
-mod rounds;
-mod searching;
+mod rules;
+mod search;
+mod search_result;
 mod selector;
 mod server;
-mod strain;
+mod singleflight;
 #[cfg(test)]
 mod tests;
 mod transport;
-mod watching;
+mod user_name;
+mod watch;
 
 pub use cluster::KubeCluster;
-pub use connect::connect;
-pub use declaration::Declaration;
-pub use declared::{Declared, connect_declared};
-pub use place::{ConnectError, ConnectOptions};
-pub use plugin::{ExecProvider, Plugin};
+pub use cluster_connection::ClusterConnection;
+pub use cluster_secret::ClusterSecret;
+pub use connect::{connect, connect_to_cluster};
+pub use connect_options::{ConnectError, ConnectOptions};
+pub use exec_plugin::{ExecPlugin, ExecProvider};

@@ -1,9 +1,8 @@
-//! How many calls are in flight at a time: as many as allowed while the server keeps up, fewer when it asks for it.
+//! Limit on the number of calls in flight: the configured maximum while the server keeps up, fewer if it is overloaded.
 //!
-//! Additive increase, multiplicative decrease: a refusal for overload halves the bound, one full round of answers
-//! raises it by one. A `Retry-After` holds new calls back for as long; one that is about a single request, those that ask the
-//! same. There is no fixed rate: a server that answers
-//! faster is asked more often.
+//! Works by additive increase and multiplicative decrease: a refusal because of overload halves the limit, and one full round of
+//! responses raises it by one. A `Retry-After` delays new calls; if it concerns a single request, it delays only identical
+//! requests. The rate is not fixed, so a faster server receives more calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,10 +11,10 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-/// The longest that one answer may hold back all calls, whatever it asks for: then somebody sees how things are.
+/// Maximum time for which one response may delay all calls. After that, the server's state is checked again.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Refusals of single requests that are remembered at a time. Whoever made the others has their words all the same.
-const HELD_MAX: usize = 10_000;
+/// Maximum number of recorded refusals of single requests. Callers of any additional requests still receive their error.
+const DELAYED_REQUESTS_MAX: usize = 10_000;
 
 pub(crate) struct Limiter {
     permits: Semaphore,
@@ -23,58 +22,66 @@ pub(crate) struct Limiter {
 }
 
 struct State {
-    /// Never more than this.
-    most: usize,
-    /// The bound now: from 1 to `most`.
+    /// Upper bound of the limit.
+    bound_max: usize,
+    /// Current limit, between 1 and `bound_max`.
     bound: usize,
-    /// Permits still out that must not come back, because the bound fell while they were in use.
+    /// Number of permits in use that must not be returned because the limit was reduced meanwhile.
     excess: usize,
-    /// Good answers since the bound changed.
-    answers: usize,
-    /// When the bound was cut last: calls begun before then say nothing new.
-    cut: Option<Instant>,
-    /// No new calls before this.
-    resume: Option<Instant>,
-    /// The same for single requests.
-    held: BTreeMap<String, Instant>,
+    /// Number of successful responses since the limit last changed.
+    responses: usize,
+    /// Time when the limit was last reduced. Responses to calls that started earlier are ignored.
+    last_reduction: Option<Instant>,
+    /// Earliest time at which new calls may start.
+    resume_at: Option<Instant>,
+    /// Earliest time at which each delayed request may start.
+    delayed: BTreeMap<String, Instant>,
 }
 
-/// The right to one call, given back when it is dropped.
+/// Permission for one call, which is returned when dropped.
 pub(crate) struct Permit<'a> {
     limiter: &'a Limiter,
     permit: Option<SemaphorePermit<'a>>,
-    begun: Instant,
+    started_at: Instant,
 }
 
 impl Limiter {
     pub(crate) fn new(most: usize) -> Self {
-        let most = most.clamp(1, Semaphore::MAX_PERMITS);
-        let (resume, held) = (None, BTreeMap::new());
-        let state = State { most, bound: most, excess: 0, answers: 0, cut: None, resume, held };
-        Self { permits: Semaphore::new(most), state: Mutex::new(state) }
+        let bound_max = most.clamp(1, Semaphore::MAX_PERMITS);
+        let (resume_at, delayed) = (None, BTreeMap::new());
+        let state = State {
+            bound_max,
+            bound: bound_max,
+            excess: 0,
+            responses: 0,
+            last_reduction: None,
+            resume_at,
+            delayed,
+        };
+        Self { permits: Semaphore::new(bound_max), state: Mutex::new(state) }
     }
 
-    /// Waits for a turn, in the order of asking. What the server does not want to be asked yet waits before that, and takes
-    /// no turn from others meanwhile.
+    /// Waits for a permit, in the order of calls. A delayed request waits before it takes a permit, so that it doesn't block
+    /// other requests.
     pub(crate) async fn acquire(&self, what: &str) -> Permit<'_> {
-        self.pause_for(what).await;
-        // The semaphore is never closed; if it were, calls would go unbounded rather than not at all.
+        self.wait_for_delay(what).await;
+        // The semaphore is never closed. If it were, it would be better to make calls without a limit than none at all.
         let permit = self.permits.acquire().await.ok();
-        let mut turn = Permit { limiter: self, permit, begun: Instant::now() };
-        self.pause_for_all().await;
-        turn.begun = Instant::now();
-        turn
+        let mut call_permit = Permit { limiter: self, permit, started_at: Instant::now() };
+        self.wait_for_pause().await;
+        call_permit.started_at = Instant::now();
+        call_permit
     }
 
-    /// Waits for as long as the server asked to be left alone, or not to be asked this.
-    pub(crate) async fn pause(&self, what: &str) {
-        self.pause_for(what).await;
-        self.pause_for_all().await;
+    /// Waits until the server accepts calls again, and this request in particular.
+    pub(crate) async fn wait_until_allowed(&self, what: &str) {
+        self.wait_for_delay(what).await;
+        self.wait_for_pause().await;
     }
 
-    async fn pause_for_all(&self) {
+    async fn wait_for_pause(&self) {
         loop {
-            let resume = self.state().resume;
+            let resume = self.state().resume_at;
             match resume.filter(|resume| *resume > Instant::now()) {
                 Some(resume) => tokio::time::sleep_until(resume).await,
                 None => return,
@@ -82,18 +89,18 @@ impl Limiter {
         }
     }
 
-    /// The server asked not to be asked this again for a while.
-    pub(crate) fn hold(&self, what: String, wait: Duration) {
+    /// Delays this request by the time that the server has asked for.
+    pub(crate) fn delay_request(&self, what: String, wait: Duration) {
         let (mut state, now) = (self.state(), Instant::now());
-        state.held.retain(|_, resume| *resume > now);
-        if state.held.len() < HELD_MAX {
-            state.held.insert(what, now + wait.min(PAUSE_MAX));
+        state.delayed.retain(|_, resume| *resume > now);
+        if state.delayed.len() < DELAYED_REQUESTS_MAX {
+            state.delayed.insert(what, now + wait.min(PAUSE_MAX));
         }
     }
 
-    async fn pause_for(&self, what: &str) {
+    async fn wait_for_delay(&self, what: &str) {
         loop {
-            let resume = self.state().held.get(what).copied();
+            let resume = self.state().delayed.get(what).copied();
             match resume.filter(|resume| *resume > Instant::now()) {
                 Some(resume) => tokio::time::sleep_until(resume).await,
                 None => return,
@@ -101,14 +108,14 @@ impl Limiter {
         }
     }
 
-    /// No new calls for so long.
-    pub(crate) fn asked(&self, wait: Duration) {
+    /// Delays all new calls.
+    pub(crate) fn delay_all(&self, wait: Duration) {
         let (mut state, resume) = (self.state(), Instant::now() + wait.min(PAUSE_MAX));
-        state.resume = Some(state.resume.map_or(resume, |known| known.max(resume)));
+        state.resume_at = Some(state.resume_at.map_or(resume, |known| known.max(resume)));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change of the state is complete before anything could panic.
+        // Each change to the state is complete before any code that could panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -119,15 +126,15 @@ impl Limiter {
 }
 
 impl Permit<'_> {
-    /// The server answered, and not that it is overloaded.
-    pub(crate) fn served(&self) {
+    /// Records a response that does not indicate an overload.
+    pub(crate) fn record_success(&self) {
         let mut state = self.limiter.state();
-        if state.bound == state.most {
+        if state.bound == state.bound_max {
             return;
         }
-        state.answers += 1;
-        if state.answers >= state.bound {
-            state.answers = 0;
+        state.responses += 1;
+        if state.responses >= state.bound {
+            state.responses = 0;
             state.bound += 1;
             if state.excess > 0 {
                 state.excess -= 1;
@@ -137,21 +144,21 @@ impl Permit<'_> {
         }
     }
 
-    /// The server said that it has too much to do.
-    pub(crate) fn refused(&self, retry_after: Option<Duration>) {
+    /// Records that the server is overloaded.
+    pub(crate) fn record_overload(&self, retry_after: Option<Duration>) {
         if let Some(wait) = retry_after {
-            self.limiter.asked(wait);
+            self.limiter.delay_all(wait);
         }
         let mut state = self.limiter.state();
-        // Calls that were under way together are refused together: that is one sign of overload, not many.
-        if state.cut.is_some_and(|cut| self.begun <= cut) {
+        // Calls that are in flight together are refused together, so their refusals count as one sign of overload.
+        if state.last_reduction.is_some_and(|cut| self.started_at <= cut) {
             return;
         }
-        state.cut = Some(Instant::now());
+        state.last_reduction = Some(Instant::now());
         let bound = (state.bound / 2).max(1);
         let too_many = state.bound - bound;
         state.bound = bound;
-        state.answers = 0;
+        state.responses = 0;
         state.excess += too_many - self.limiter.permits.forget_permits(too_many);
     }
 }
@@ -174,8 +181,8 @@ mod tests {
 
     use super::*;
 
-    /// As many permits as can be had at once.
-    async fn available(limiter: &Limiter) -> usize {
+    /// Returns the number of permits that are available at once.
+    async fn available_permits(limiter: &Limiter) -> usize {
         let mut held = Vec::new();
         while let Ok(permit) = tokio::time::timeout(Duration::from_millis(1), limiter.acquire("")).await {
             held.push(permit);
@@ -184,73 +191,74 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn overload_halves_the_bound_once_per_round_and_answers_raise_it_again() {
+    async fn overload_halves_the_bound_once_per_round_and_responses_raise_it_again() {
         let limiter = Limiter::new(8);
         let mut round = Vec::new();
         for _ in 0..8 {
             round.push(limiter.acquire("").await);
         }
-        round.iter().for_each(|permit| permit.refused(None));
+        round.iter().for_each(|permit| permit.record_overload(None));
         assert_eq!(limiter.bound(), 4);
         drop(round);
-        assert_eq!(available(&limiter).await, 4);
+        assert_eq!(available_permits(&limiter).await, 4);
 
         tokio::time::advance(Duration::from_millis(1)).await;
         for expected in [2, 1, 1] {
-            limiter.acquire("").await.refused(None);
+            limiter.acquire("").await.record_overload(None);
             assert_eq!(limiter.bound(), expected);
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        assert_eq!(available(&limiter).await, 1);
+        assert_eq!(available_permits(&limiter).await, 1);
 
         for _ in 0..1 + 2 + 3 + 4 + 5 + 6 + 7 {
-            limiter.acquire("").await.served();
+            limiter.acquire("").await.record_success();
         }
-        assert_eq!((limiter.bound(), available(&limiter).await), (8, 8));
+        assert_eq!((limiter.bound(), available_permits(&limiter).await), (8, 8));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn retry_after_holds_back_new_calls_and_no_longer() {
+    async fn retry_after_delays_new_calls_only_as_long_as_requested() {
         let limiter = Limiter::new(4);
-        limiter.acquire("").await.refused(Some(Duration::from_secs(3)));
-        let begun = Instant::now();
+        limiter.acquire("").await.record_overload(Some(Duration::from_secs(3)));
+        let started = Instant::now();
         drop(limiter.acquire("").await);
-        assert_eq!(begun.elapsed(), Duration::from_secs(3));
+        assert_eq!(started.elapsed(), Duration::from_secs(3));
         drop(limiter.acquire("").await);
-        assert_eq!(begun.elapsed(), Duration::from_secs(3));
+        assert_eq!(started.elapsed(), Duration::from_secs(3));
 
-        limiter.acquire("").await.refused(Some(Duration::from_secs(86_400)));
-        let begun = Instant::now();
+        limiter.acquire("").await.record_overload(Some(Duration::from_secs(86_400)));
+        let started = Instant::now();
         drop(limiter.acquire("").await);
-        assert_eq!(begun.elapsed(), PAUSE_MAX);
+        assert_eq!(started.elapsed(), PAUSE_MAX);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_not_to_be_asked_yet_waits_and_takes_no_turn() {
+    async fn a_delayed_request_waits_without_a_permit() {
         let limiter = Limiter::new(1);
-        limiter.hold("PUT /a".to_owned(), Duration::from_secs(12));
-        let begun = Instant::now();
+        limiter.delay_request("PUT /a".to_owned(), Duration::from_secs(12));
+        let started = Instant::now();
         let held = async { drop(limiter.acquire("PUT /a").await) };
         let others = async {
             drop(limiter.acquire("GET /a").await);
-            limiter.pause("PUT /b").await;
-            assert_eq!(begun.elapsed(), Duration::ZERO);
+            limiter.wait_until_allowed("PUT /b").await;
+            assert_eq!(started.elapsed(), Duration::ZERO);
         };
         futures_util::future::join(held, others).await;
-        assert_eq!(begun.elapsed(), Duration::from_secs(12));
+        assert_eq!(started.elapsed(), Duration::from_secs(12));
         drop(limiter.acquire("PUT /a").await);
-        limiter.pause("PUT /a").await;
-        assert_eq!(begun.elapsed(), Duration::from_secs(12));
+        limiter.wait_until_allowed("PUT /a").await;
+        assert_eq!(started.elapsed(), Duration::from_secs(12));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dropped_call_gives_its_permit_back_wherever_it_was() {
+    async fn a_dropped_call_returns_its_permit_at_any_point() {
         let limiter = Arc::new(Limiter::new(2));
-        // While it waits for a turn, while it waits for the pause to end, and while it is under way.
+        // The call is dropped while it is waiting for a permit, while it is waiting for the delay to end, and while it is in
+        // flight.
         for seed in 0_u64..200 {
             let permit = limiter.acquire("").await;
             if seed.is_multiple_of(3) {
-                permit.refused(Some(Duration::from_millis(5)));
+                permit.record_overload(Some(Duration::from_millis(5)));
             }
             let waiting: Vec<_> = (0..5)
                 .map(|_| {
@@ -258,7 +266,7 @@ mod tests {
                     tokio::spawn(async move {
                         let permit = limiter.acquire("").await;
                         tokio::time::sleep(Duration::from_millis(2)).await;
-                        permit.served();
+                        permit.record_success();
                     })
                 })
                 .collect();
@@ -270,11 +278,11 @@ mod tests {
             }
         }
         tokio::time::sleep(PAUSE_MAX).await;
-        assert_eq!(available(&limiter).await, limiter.bound());
+        assert_eq!(available_permits(&limiter).await, limiter.bound());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn never_more_calls_than_the_bound() {
+    async fn calls_never_exceed_the_bound() {
         let limiter = Arc::new(Limiter::new(5));
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let calls = (0..200).map(|number: usize| {
@@ -284,9 +292,9 @@ mod tests {
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 if number.is_multiple_of(17) {
-                    permit.refused(None)
+                    permit.record_overload(None)
                 } else {
-                    permit.served()
+                    permit.record_success()
                 }
                 now.fetch_sub(1, Ordering::SeqCst);
             })
@@ -295,6 +303,6 @@ mod tests {
             call.await.unwrap();
         }
         assert_eq!(most.load(Ordering::SeqCst), 5);
-        assert_eq!(available(&limiter).await, limiter.bound());
+        assert_eq!(available_permits(&limiter).await, limiter.bound());
     }
 }

@@ -1,100 +1,103 @@
-//! What a plan needs to know of the cluster, in as few requests as may be: objects known by name are asked for one by
-//! one or by namespace, and only an application whose places are not known is searched for, no further than it matters.
+//! Live state for a plan, read with as few requests as possible. Objects whose names are known are read one by one or by
+//! namespace. Only an application with unknown locations requires a search, which covers no more than necessary.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use tidegate_cluster::{ClusterError, Detail, ErrorKind, LiveAnswer, LiveQuery, Reach};
+use tidegate_cluster::{ClusterError, Detail, ErrorKind, LiveQuery, LiveResult, SearchScope};
 use tidegate_model::{Gvk, LiveObject, Object, ObjectKey};
 
 use crate::KubeCluster;
 use crate::discovery::catalog::Catalog;
 use crate::paths::Target;
-use crate::read::PAGE;
+use crate::read::PAGE_SIZE;
 
-/// Up to this many objects of a kind and namespace are asked for one by one.
+/// Maximum number of objects of one kind in one namespace that are read one by one.
 const NAMES_MAX: usize = 8;
-/// Requests waiting for their turn; the server's bound holds as well.
-pub(crate) const AT_ONCE: usize = 32;
+/// Maximum number of requests that are waiting for a permit. The server's own limit also applies.
+pub(crate) const REQUESTS_IN_FLIGHT_MAX: usize = 32;
 
-/// Where objects are wanted, and which.
-type Places = BTreeMap<(Gvk, String), BTreeSet<String>>;
+/// Names of the requested objects, by location.
+type NamesByLocation = BTreeMap<(Gvk, String), BTreeSet<String>>;
 
 impl KubeCluster {
-    pub(crate) async fn find_live(&self, query: &LiveQuery) -> Result<LiveAnswer, ClusterError> {
-        let catalog = self.kinds().known(self.http()).await?;
+    pub(crate) async fn find_live(&self, query: &LiveQuery) -> Result<LiveResult, ClusterError> {
+        let catalog = self.kinds().catalog(self.api_server()).await?;
         let mut named = HashSet::new();
-        let mut places = Places::new();
+        let mut places = NamesByLocation::new();
         for (gvk, namespace, name) in &query.named {
-            let Some(place) = self.place(&catalog, gvk, namespace, name).await? else { continue };
+            let Some(place) = self.find_location(&catalog, gvk, namespace, name).await? else { continue };
             if named.insert(place.key.clone()) {
                 places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
             }
         }
-        // Thousands come, a page at a time; none is held as more than its text.
+        // There may be thousands of objects, read page by page, so only their text stays in memory.
         let take = |object: Object| {
             let is_chosen = named.contains(&object.key()) || query.is_root(&object);
             is_chosen.then(|| LiveObject::pack(object))
         };
         let mut found = Vec::new();
-        let (mut searched, mut unsearched) = (BTreeSet::new(), Vec::new());
-        if query.reach != Reach::Places {
-            if query.tracking.method.labels() {
-                // They tell whether the label finds all there is.
-                found = self.fetch_all(std::mem::take(&mut places), &take).await?;
+        let (mut searched, mut incomplete_searches) = (BTreeSet::new(), Vec::new());
+        if query.search_scope != SearchScope::KnownObjects {
+            if query.tracking.method.uses_label() {
+                // They determine if a search by label finds all objects.
+                found = self.fetch_objects(std::mem::take(&mut places), &take).await?;
             }
-            let search = query.search(found.iter().map(LiveObject::unpack));
-            (searched, unsearched) = self.search(&catalog, query, &search).await?;
+            let search = query.tracking_selector(found.iter().map(LiveObject::unpack));
+            (searched, incomplete_searches) = self.search_cluster(&catalog, query, &search).await?;
         }
         for (gvk, namespace, name) in query.inventory.union(&searched) {
-            let Some(place) = self.place(&catalog, gvk, namespace, name).await? else { continue };
+            let Some(place) = self.find_location(&catalog, gvk, namespace, name).await? else { continue };
             if !named.contains(&place.key) {
                 places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
             }
         }
-        found.extend(self.fetch_all(places, &take).await?);
-        Ok(LiveAnswer { objects: chosen(found, &named), unsearched })
+        found.extend(self.fetch_objects(places, &take).await?);
+        Ok(LiveResult { objects: select_requested(found, &named), incomplete_searches })
     }
 
-    async fn fetch_all(
+    async fn fetch_objects(
         &self,
-        places: Places,
+        places: NamesByLocation,
         take: &(impl Fn(Object) -> Option<LiveObject> + Sync),
     ) -> Result<Vec<LiveObject>, ClusterError> {
         let groups = stream::iter(places)
             .map(|((gvk, namespace), names)| async move { self.fetch(&gvk, &namespace, names, take).await })
-            .buffer_unordered(AT_ONCE);
+            .buffer_unordered(REQUESTS_IN_FLIGHT_MAX);
         groups.try_concat().await
     }
 
-    /// Where an object of this name is. `None` when it has no name, or when its kind is not served in any version.
-    async fn place(
+    /// Returns the location of the object with this name. `None` if the name is empty or the kind is not served in any version.
+    async fn find_location(
         &self,
         catalog: &Catalog,
         gvk: &Gvk,
         namespace: &str,
         name: &str,
-    ) -> Result<Option<Place>, ClusterError> {
+    ) -> Result<Option<ObjectLocation>, ClusterError> {
         if name.is_empty() {
             return Ok(None);
         }
         let known = match catalog.get(gvk).map(|resource| (gvk.clone(), resource)) {
             Some(known) => Some(known),
-            None => match self.kinds().find(self.http(), gvk).await {
+            None => match self.kinds().find(self.api_server(), gvk).await {
                 Ok(resource) => Some((gvk.clone(), resource)),
-                // Its version may have been given up while the kind lives on.
-                Err(error) if error.kind == ErrorKind::UnknownKind => catalog.newest(&gvk.group_kind()),
+                // The requested version may have been removed while the kind still exists.
+                Err(error) if error.kind == ErrorKind::UnknownKind => {
+                    catalog.find_preferred(&gvk.group_kind())
+                }
                 Err(error) => return Err(error),
             },
         };
         Ok(known.and_then(|(gvk, resource)| {
             let namespace = if resource.namespaced { namespace } else { "" };
             let complete = !resource.namespaced || !namespace.is_empty();
-            complete.then(|| Place { key: ObjectKey::new(&gvk.group, &gvk.kind, namespace, name), gvk })
+            complete
+                .then(|| ObjectLocation { key: ObjectKey::new(&gvk.group, &gvk.kind, namespace, name), gvk })
         }))
     }
 
-    /// Objects of one kind in one namespace, by their names.
+    /// Reads objects of one kind in one namespace by name.
     async fn fetch(
         &self,
         gvk: &Gvk,
@@ -106,31 +109,31 @@ impl KubeCluster {
         if names.len() > NAMES_MAX {
             match self.fetch_pages(gvk, namespace, &mut names, |object| found.extend(take(object))).await {
                 Ok(()) => {}
-                // Whoever may not list may still read what has a name.
+                // A user who is not allowed to list objects may still be allowed to read them by name.
                 Err(error) if matches!(error.kind, ErrorKind::Forbidden | ErrorKind::Unsupported) => {}
-                Err(error) if absent(&error) => return Ok(found),
+                Err(error) if is_absent(&error) => return Ok(found),
                 Err(error) => return Err(error),
             }
         }
         let reads = stream::iter(names).map(|name| async move {
-            match self.target(gvk, namespace, &name).await {
-                Ok(target) => self.read_patiently(&target).await,
+            match self.find_target(gvk, namespace, &name).await {
+                Ok(target) => self.read_with_retry(&target).await,
                 Err(error) => Err(error),
             }
         });
-        let mut reads = reads.buffer_unordered(AT_ONCE);
+        let mut reads = reads.buffer_unordered(REQUESTS_IN_FLIGHT_MAX);
         while let Some(read) = reads.next().await {
             match read {
                 Ok(object) => found.extend(object.and_then(take)),
-                Err(error) if absent(&error) => {}
+                Err(error) if is_absent(&error) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(found)
     }
 
-    /// Reads pages for as long as that is less work than asking for each name that is left. Those that remain in
-    /// `names` were not looked for everywhere.
+    /// Reads pages as long as that takes fewer requests than reading each remaining name. Names that remain in `names` have not
+    /// been searched completely.
     async fn fetch_pages(
         &self,
         gvk: &Gvk,
@@ -138,12 +141,12 @@ impl KubeCluster {
         names: &mut BTreeSet<String>,
         mut found: impl FnMut(Object) + Send,
     ) -> Result<(), ClusterError> {
-        let resource = self.kinds().find(self.http(), gvk).await?;
-        let target = Target::all(gvk, resource, Some(namespace));
+        let resource = self.kinds().find(self.api_server(), gvk).await?;
+        let target = Target::for_kind(gvk, resource, Some(namespace));
         let mut next = String::new();
         loop {
-            let page = match self.page(&target, Detail::Full, "", PAGE, &next).await {
-                // The moment the pages come from is forgotten; the rest is asked for by name.
+            let page = match self.read_page(&target, Detail::Full, "", PAGE_SIZE, &next).await {
+                // The snapshot that the pages come from has expired, so the rest is read by name.
                 Err(error) if error.kind == ErrorKind::Gone => return Ok(()),
                 other => other?,
             };
@@ -159,21 +162,21 @@ impl KubeCluster {
     }
 }
 
-struct Place {
+struct ObjectLocation {
     gvk: Gvk,
     key: ObjectKey,
 }
 
-/// Nothing of that name, for whatever reason.
-fn absent(error: &ClusterError) -> bool {
+/// Returns true if the error means that the object does not exist.
+fn is_absent(error: &ClusterError) -> bool {
     matches!(error.kind, ErrorKind::NotFound | ErrorKind::NamespaceMissing | ErrorKind::UnknownKind)
 }
 
-/// What was asked for, in the order of keys. An object that two groups show is taken once, under the name it was
-/// asked for.
-fn chosen(found: Vec<LiveObject>, named: &HashSet<ObjectKey>) -> Vec<LiveObject> {
+/// Returns the requested objects, sorted by key. An object that is served in two groups is returned once, under the requested
+/// group.
+fn select_requested(found: Vec<LiveObject>, named: &HashSet<ObjectKey>) -> Vec<LiveObject> {
     let mut objects = found;
-    // Of two answers the later one counts.
+    // The later response wins.
     objects.reverse();
     objects.sort_by(|one, other| one.key().cmp(other.key()));
     objects.dedup_by(|one, other| one.key() == other.key());

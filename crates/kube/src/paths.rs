@@ -1,4 +1,4 @@
-//! Where objects are on the server.
+//! URL paths of objects.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,57 +8,58 @@ use tidegate_model::{Gvk, ObjectKey};
 
 use crate::discovery::catalog::Resource;
 
-/// An object, or all of a kind, at a known place of the server.
+/// Location of an object, or of all objects of a kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) gvk: &'a Gvk,
     pub(crate) resource: Arc<Resource>,
-    /// Empty for cluster-scoped objects, and for the objects of all namespaces.
+    /// Namespace; empty for cluster-scoped objects and for all namespaces.
     pub(crate) namespace: &'a str,
-    /// Empty for all of a kind.
+    /// Name; empty for all objects of a kind.
     pub(crate) name: &'a str,
 }
 
 impl<'a> Target<'a> {
-    /// All objects of a kind, of one namespace or of all.
-    pub(crate) fn all(gvk: &'a Gvk, resource: Arc<Resource>, namespace: Option<&'a str>) -> Self {
+    /// Returns the location of all objects of a kind, in one namespace or in all namespaces.
+    pub(crate) fn for_kind(gvk: &'a Gvk, resource: Arc<Resource>, namespace: Option<&'a str>) -> Self {
         let namespace = namespace.filter(|_| resource.namespaced).unwrap_or_default();
         Self { gvk, resource, namespace, name: "" }
     }
 
-    /// One object. A path without a name or a namespace would mean something else, so both are checked.
-    pub(crate) fn one(
+    /// Returns the location of one object. Checks that name and namespace are not empty, because the path would then mean
+    /// something else.
+    pub(crate) fn for_object(
         gvk: &'a Gvk,
         resource: Arc<Resource>,
         namespace: &'a str,
         name: &'a str,
     ) -> Result<Self, ClusterError> {
-        let this = Self::in_place(gvk, resource, namespace)?;
-        let why = match name {
+        let this = Self::for_create(gvk, resource, namespace)?;
+        let reason = match name {
             "" => "name is required".to_owned(),
-            "." | ".." => format!("{name:?} cannot be a name"),
+            "." | ".." => format!("{name:?} is not a valid name"),
             _ if name.contains(['/', '%']) => format!("{name:?} may not contain '/' or '%'"),
             _ => return Ok(Self { name, ..this }),
         };
-        Err(ClusterError::new(ErrorKind::Invalid, format!("{gvk}: metadata.name: {why}")))
+        Err(ClusterError::new(ErrorKind::Invalid, format!("{gvk}: metadata.name: {reason}")))
     }
 
-    /// The place where an object without a name of its own is created.
-    pub(crate) fn in_place(
+    /// Returns the location for creating an object that doesn't have a name yet.
+    pub(crate) fn for_create(
         gvk: &'a Gvk,
         resource: Arc<Resource>,
         namespace: &'a str,
     ) -> Result<Self, ClusterError> {
         if resource.namespaced && namespace.is_empty() {
-            let why = format!("{gvk}: metadata.namespace: a namespace is required");
-            return Err(ClusterError::new(ErrorKind::Invalid, why));
+            let reason = format!("{gvk}: metadata.namespace: a namespace is required");
+            return Err(ClusterError::new(ErrorKind::Invalid, reason));
         }
         let namespace = if resource.namespaced { namespace } else { "" };
         Ok(Self { gvk, resource, namespace, name: "" })
     }
 
-    /// The path of all objects of the kind in the namespace.
-    pub(crate) fn collection(&self) -> String {
+    /// Returns the path of all objects of the kind in the namespace.
+    pub(crate) fn collection_path(&self) -> String {
         let Gvk { group, version, .. } = self.gvk;
         let mut path = String::with_capacity(128);
         if group.is_empty() {
@@ -78,9 +79,9 @@ impl<'a> Target<'a> {
         path
     }
 
-    /// The path of the object.
+    /// Returns the path of the object.
     pub(crate) fn path(&self) -> String {
-        let mut path = self.collection();
+        let mut path = self.collection_path();
         path.push('/');
         push_segment(&mut path, self.name);
         path
@@ -91,12 +92,12 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Adds one segment of a path, with everything escaped that would end it.
+/// Appends one path segment, and escapes all delimiters in it.
 pub(crate) fn push_segment(path: &mut String, segment: &str) {
     push_escaped(path, segment, b"-._~:@!$&'()*+,;=");
 }
 
-/// Adds a value of a query.
+/// Appends a query value.
 pub(crate) fn push_value(query: &mut String, value: &str) {
     push_escaped(query, value, b"-._~:@!$'()*,/");
 }
@@ -117,29 +118,35 @@ mod tests {
     use super::*;
 
     fn resource(plural: &str, namespaced: bool) -> Arc<Resource> {
-        Arc::new(Resource { plural: plural.to_owned(), namespaced, listable: true, status_apart: false })
+        Arc::new(Resource {
+            plural: plural.to_owned(),
+            namespaced,
+            listable: true,
+            has_status_subresource: false,
+        })
     }
 
     #[test]
-    fn paths_of_core_and_other_groups_in_and_out_of_namespaces() {
+    fn paths_cover_all_groups_and_scopes() {
         let (pods, roles) =
             (Gvk::new("", "v1", "Pod"), Gvk::new("rbac.authorization.k8s.io", "v1", "ClusterRole"));
-        let pod = Target::one(&pods, resource("pods", true), "shop", "api").unwrap();
+        let pod = Target::for_object(&pods, resource("pods", true), "shop", "api").unwrap();
         assert_eq!(pod.path(), "/api/v1/namespaces/shop/pods/api");
-        assert_eq!(Target::all(&pods, resource("pods", true), None).collection(), "/api/v1/pods");
-        let role = Target::one(&roles, resource("clusterroles", false), "shop", "system:a b?#é").unwrap();
+        assert_eq!(Target::for_kind(&pods, resource("pods", true), None).collection_path(), "/api/v1/pods");
+        let role =
+            Target::for_object(&roles, resource("clusterroles", false), "shop", "system:a b?#é").unwrap();
         assert_eq!(role.path(), "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a%20b%3F%23%C3%A9");
-        let all = Target::all(&roles, resource("clusterroles", false), Some("shop"));
-        assert_eq!(all.collection(), "/apis/rbac.authorization.k8s.io/v1/clusterroles");
+        let all = Target::for_kind(&roles, resource("clusterroles", false), Some("shop"));
+        assert_eq!(all.collection_path(), "/apis/rbac.authorization.k8s.io/v1/clusterroles");
     }
 
     #[test]
-    fn no_path_without_what_makes_it_one_object() {
+    fn a_path_without_a_complete_name_is_refused() {
         let gvk = Gvk::new("", "v1", "Pod");
         for (namespace, name) in
             [("", "a"), ("shop", ""), ("shop", ".."), ("shop", "a/status"), ("shop", "%2e")]
         {
-            let refused = Target::one(&gvk, resource("pods", true), namespace, name).unwrap_err();
+            let refused = Target::for_object(&gvk, resource("pods", true), namespace, name).unwrap_err();
             assert_eq!(refused.kind, ErrorKind::Invalid, "{namespace:?} {name:?}");
         }
     }

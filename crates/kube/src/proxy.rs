@@ -1,4 +1,4 @@
-//! Proxies between us and the API server.
+//! Proxies between the client and the API server.
 
 use std::net::IpAddr;
 
@@ -6,12 +6,14 @@ use base64::Engine as _;
 use http::{HeaderValue, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use tidegate_model::Host;
 
-/// What `NO_PROXY` says of a server: a list of hosts, domains (with all below them), addresses and networks, or `*`.
-/// This machine is never reached through a proxy.
+/// Returns true if `NO_PROXY` covers a server. `NO_PROXY` is `*` or a list of hosts, domains (including their subdomains),
+/// addresses and networks. Local addresses never use a proxy.
 pub(crate) fn is_exempt(no_proxy: &str, host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
-    let address: Option<IpAddr> = host.parse().ok();
+    let host = Host::parse(host);
+    let address = host.ip();
+    let host = host.to_string();
     if host == "localhost" || address.is_some_and(|address| address.is_loopback()) {
         return true;
     }
@@ -20,7 +22,7 @@ pub(crate) fn is_exempt(no_proxy: &str, host: &str) -> bool {
         let domain = entry.trim_start_matches("*.").trim_start_matches('.');
         match address {
             _ if entry == "*" => true,
-            Some(address) => entry.parse() == Ok(address) || in_network(&entry, address),
+            Some(address) => Host::parse(&entry).ip() == Some(address) || is_in_network(&entry, address),
             None => {
                 let below = host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
                 below || (host == domain && !entry.starts_with('.'))
@@ -29,7 +31,7 @@ pub(crate) fn is_exempt(no_proxy: &str, host: &str) -> bool {
     })
 }
 
-fn in_network(network: &str, address: IpAddr) -> bool {
+fn is_in_network(network: &str, address: IpAddr) -> bool {
     let Some((base, length)) = network.split_once('/') else { return false };
     let (Ok(base), Ok(length)) = (base.parse::<IpAddr>(), length.parse::<u32>()) else { return false };
     match (base, address) {
@@ -45,13 +47,13 @@ fn in_network(network: &str, address: IpAddr) -> bool {
     }
 }
 
-/// Whether we can go through it.
+/// Returns true if the proxy type is supported.
 pub(crate) fn is_supported(proxy: &Uri) -> bool {
     matches!(proxy.scheme_str(), Some("http" | "socks5")) && proxy.host().is_some()
 }
 
-/// A proxy without the secrets in its address.
-pub(crate) fn shown(proxy: &Uri) -> String {
+/// Returns a proxy's address without secrets.
+pub(crate) fn redact_url(proxy: &Uri) -> String {
     let port = proxy.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}", proxy.scheme_str().unwrap_or_default(), proxy.host().unwrap_or_default())
 }
@@ -60,9 +62,9 @@ pub(crate) fn is_socks(proxy: &Uri) -> bool {
     proxy.scheme_str() == Some("socks5")
 }
 
-pub(crate) fn tunnel(proxy: &Uri, tcp: HttpConnector) -> Tunnel<HttpConnector> {
+pub(crate) fn build_tunnel(proxy: &Uri, tcp: HttpConnector) -> Tunnel<HttpConnector> {
     let tunnel = Tunnel::new(proxy.clone(), tcp);
-    let Some((user, password)) = credentials(proxy) else { return tunnel };
+    let Some((user, password)) = parse_credentials(proxy) else { return tunnel };
     let secret = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
     match HeaderValue::try_from(format!("Basic {secret}")) {
         Ok(header) => tunnel.with_auth(header),
@@ -70,22 +72,22 @@ pub(crate) fn tunnel(proxy: &Uri, tcp: HttpConnector) -> Tunnel<HttpConnector> {
     }
 }
 
-pub(crate) fn socks(proxy: &Uri, tcp: HttpConnector) -> SocksV5<HttpConnector> {
+pub(crate) fn build_socks(proxy: &Uri, tcp: HttpConnector) -> SocksV5<HttpConnector> {
     let socks = SocksV5::new(proxy.clone(), tcp);
-    match credentials(proxy) {
+    match parse_credentials(proxy) {
         Some((user, password)) => socks.with_auth(user, password),
         None => socks,
     }
 }
 
-fn credentials(proxy: &Uri) -> Option<(String, String)> {
+fn parse_credentials(proxy: &Uri) -> Option<(String, String)> {
     let (secrets, _) = proxy.authority()?.as_str().rsplit_once('@')?;
     let (user, password) = secrets.split_once(':').unwrap_or((secrets, ""));
-    Some((unescaped(user), unescaped(password)))
+    Some((decode_percent(user), decode_percent(password)))
 }
 
-/// `%40` is `@`; what is no escape stays as it is.
-fn unescaped(text: &str) -> String {
+/// Decodes percent escapes (`%40` is `@`). Invalid escapes remain unchanged.
+fn decode_percent(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, more)) = rest.split_first() {
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_servers_are_reached_directly() {
+    fn exempt_servers_are_reached_directly() {
         for (no_proxy, host, exempt) in [
             ("", "kube.example.org", false),
             ("", "127.0.0.1", true),
@@ -131,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_a_proxy_are_used_and_not_shown() {
+    fn secrets_of_a_proxy_are_used_and_never_displayed() {
         let proxy: Uri = "http://me:p%40ss%3a+%zz@proxy.example.org:3128".parse().unwrap();
-        assert_eq!(credentials(&proxy), Some(("me".to_owned(), "p@ss:+%zz".to_owned())));
-        assert_eq!(shown(&proxy), "http://proxy.example.org:3128");
+        assert_eq!(parse_credentials(&proxy), Some(("me".to_owned(), "p@ss:+%zz".to_owned())));
+        assert_eq!(redact_url(&proxy), "http://proxy.example.org:3128");
         assert!(is_supported(&proxy) && !is_socks(&proxy));
         assert!(is_supported(&"socks5://127.0.0.1:1080".parse().unwrap()));
         assert!(!is_supported(&"https://proxy.example.org".parse().unwrap()));

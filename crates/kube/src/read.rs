@@ -1,4 +1,4 @@
-//! One object, or all of a scope page by page.
+//! Reads of a single object, or of a scope page by page.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -6,14 +6,15 @@ use tidegate_cluster::{ClusterError, Detail, ErrorKind, Listing, Scope};
 use tidegate_model::{Gvk, Object};
 
 use crate::KubeCluster;
-use crate::answer::{About, Answer};
-use crate::lean::Lean;
+use crate::call::{Call, JSON};
+use crate::compact::CompactObject;
 use crate::paths::{Target, push_value};
-use crate::server::{Call, JSON};
+use crate::response::{ApiResponse, CallSubject};
 
-/// Objects of one page.
-pub(crate) const PAGE: usize = 500;
-/// Pages of one list; more than any cluster stores, so that a server that never ends its list cannot hold us.
+/// Number of objects per page.
+pub(crate) const PAGE_SIZE: usize = 500;
+/// Maximum number of pages in one list. This is more than any cluster stores; it prevents a server from keeping us in an endless
+/// list.
 const PAGES_MAX: usize = 10_000;
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -22,7 +23,7 @@ const METADATA_LIST: &str =
 struct List {
     #[serde(default)]
     metadata: ListMetadata,
-    items: Option<Vec<Lean>>,
+    items: Option<Vec<CompactObject>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -34,74 +35,78 @@ struct ListMetadata {
     remaining_item_count: Option<usize>,
 }
 
-/// Some of the objects of a list.
+/// One page of a list.
 pub(crate) struct Page {
     pub(crate) objects: Vec<Object>,
     pub(crate) resource_version: String,
-    /// Names the next page; empty after the last.
+    /// Token for the next page; empty on the last page.
     pub(crate) next: String,
-    /// How many objects are left, as far as the server says so.
+    /// Number of remaining objects, if the server reports it.
     pub(crate) remaining: usize,
 }
 
 impl KubeCluster {
-    /// One object, in one attempt.
-    pub(crate) async fn read(&self, target: &Target<'_>) -> Result<Option<Object>, ClusterError> {
-        let answer = self.http().call(&Call::get(target.path())).await?;
-        self.found(target, &answer).await
+    /// Reads one object in one attempt.
+    pub(crate) async fn read_object(&self, target: &Target<'_>) -> Result<Option<Object>, ClusterError> {
+        let answer = self.api_server().call(&Call::get(target.path())).await?;
+        self.decode_found(target, &answer).await
     }
 
-    /// One object of many that are read for one purpose: an overloaded server is asked again.
-    pub(crate) async fn read_patiently(&self, target: &Target<'_>) -> Result<Option<Object>, ClusterError> {
-        let answer = self.http().call_patiently(&Call::get(target.path())).await?;
-        self.found(target, &answer).await
+    /// Reads one of many objects; retries on an overloaded server.
+    pub(crate) async fn read_with_retry(&self, target: &Target<'_>) -> Result<Option<Object>, ClusterError> {
+        let answer = self.api_server().call_with_retry(&Call::get(target.path())).await?;
+        self.decode_found(target, &answer).await
     }
 
-    async fn found(&self, target: &Target<'_>, answer: &Answer) -> Result<Option<Object>, ClusterError> {
-        match answer.object(About::from(target)) {
+    async fn decode_found(
+        &self,
+        target: &Target<'_>,
+        answer: &ApiResponse,
+    ) -> Result<Option<Object>, ClusterError> {
+        match answer.decode_object(CallSubject::from(target)) {
             Ok(object) => Ok(Some(object)),
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::NamespaceMissing) => Ok(None),
-            Err(error) => Err(self.noted(target.gvk, error).await),
+            Err(error) => Err(self.forget_unserved_kind(target.gvk, error).await),
         }
     }
 
     pub(crate) async fn list_scope(&self, scope: &Scope) -> Result<Listing, ClusterError> {
-        let resource = self.kinds().find(self.http(), &scope.gvk).await?;
-        let target = Target::all(&scope.gvk, resource, scope.namespace.as_deref());
+        let resource = self.kinds().find(self.api_server(), &scope.gvk).await?;
+        let target = Target::for_kind(&scope.gvk, resource, scope.namespace.as_deref());
         self.list_all(&target, scope.detail, "").await
     }
 
-    /// All objects of a kind in their place, with further conditions as a query (`&labelSelector=…`).
+    /// Lists all objects of a kind at their location. Additional conditions are passed as a query (`&labelSelector=…`).
     pub(crate) async fn list_all(
         &self,
         target: &Target<'_>,
         detail: Detail,
         conditions: &str,
     ) -> Result<Listing, ClusterError> {
-        let (objects, resource_version) = self.list_those(target, detail, conditions, Some).await?;
+        let (objects, resource_version) = self.list_filtered(target, detail, conditions, Some).await?;
         Ok(Listing { objects, resource_version })
     }
 
-    /// The same, of which only that is kept which `take` gives: of the others there is never more than a page. With the
-    /// version of the list.
-    pub(crate) async fn list_those<T>(
+    /// Lists objects but keeps only the results of `take`, so that at most one page is in memory. Also returns the version of the
+    /// list.
+    pub(crate) async fn list_filtered<T>(
         &self,
         target: &Target<'_>,
         detail: Detail,
         conditions: &str,
         take: impl Fn(Object) -> Option<T> + Copy + Send,
     ) -> Result<(Vec<T>, String), ClusterError> {
-        let paged = self.pages(target, detail, (conditions, PAGE), take).await;
+        let paged = self.collect_pages(target, detail, (conditions, PAGE_SIZE), take).await;
         match paged {
-            // The pages come from one moment, and the server does not remember it any more: take all in one.
+            // All pages come from one snapshot, which has expired on the server, so read the whole list in one request.
             Err(error) if error.kind == ErrorKind::Gone => {
-                self.pages(target, detail, (conditions, 0), take).await
+                self.collect_pages(target, detail, (conditions, 0), take).await
             }
             other => other,
         }
     }
 
-    async fn pages<T>(
+    async fn collect_pages<T>(
         &self,
         target: &Target<'_>,
         detail: Detail,
@@ -111,19 +116,19 @@ impl KubeCluster {
         let mut taken = Vec::new();
         let mut next = String::new();
         for _ in 0..PAGES_MAX {
-            let page = self.page(target, detail, conditions, limit, &next).await?;
+            let page = self.read_page(target, detail, conditions, limit, &next).await?;
             taken.extend(page.objects.into_iter().filter_map(&take));
             next = page.next;
             if next.is_empty() {
                 return Ok((taken, page.resource_version));
             }
         }
-        let words = format!("the list of {} did not end after {PAGES_MAX} pages", target.gvk);
-        Err(ClusterError::new(ErrorKind::Server, words))
+        let text = format!("the list of {} did not end after {PAGES_MAX} pages", target.gvk);
+        Err(ClusterError::new(ErrorKind::Server, text))
     }
 
-    /// One page, the first one or the one that `next` names.
-    pub(crate) async fn page(
+    /// Reads one page: the first page, or the page that the token `next` names.
+    pub(crate) async fn read_page(
         &self,
         target: &Target<'_>,
         detail: Detail,
@@ -132,18 +137,20 @@ impl KubeCluster {
         next: &str,
     ) -> Result<Page, ClusterError> {
         let accept = if detail == Detail::Metadata { METADATA_LIST } else { JSON };
-        let mut path = format!("{}?limit={limit}{conditions}", target.collection());
+        let mut path = format!("{}?limit={limit}{conditions}", target.collection_path());
         if !next.is_empty() {
             path.push_str("&continue=");
             push_value(&mut path, next);
         }
-        let answer = self.http().call_patiently(&Call::get(path).accept(accept)).await?;
-        let list: List = match answer.decode(About::from(target)) {
+        let answer = self.api_server().call_with_retry(&Call::get(path).with_accept(accept)).await?;
+        let list: List = match answer.decode(CallSubject::from(target)) {
             Ok(list) => list,
-            Err(error) => return Err(self.noted(target.gvk, error).await),
+            Err(error) => return Err(self.forget_unserved_kind(target.gvk, error).await),
         };
         let items = list.items.unwrap_or_default().into_iter();
-        let objects = items.map(|Lean(item)| complete(item, target.gvk, detail)).collect::<Result<_, _>>()?;
+        let objects = items
+            .map(|CompactObject(item)| complete_item(item, target.gvk, detail))
+            .collect::<Result<_, _>>()?;
         let ListMetadata { resource_version, next, remaining_item_count } = list.metadata;
         Ok(Page {
             objects,
@@ -154,8 +161,8 @@ impl KubeCluster {
     }
 }
 
-/// The items of a list do not say what they are, and metadata alone says that it is metadata.
-pub(crate) fn complete(
+/// Adds `apiVersion` and `kind` to an item of a list. List items lack them, except for partial metadata.
+pub(crate) fn complete_item(
     mut fields: Map<String, Value>,
     gvk: &Gvk,
     detail: Detail,
@@ -166,7 +173,7 @@ pub(crate) fn complete(
     fields.insert("apiVersion".to_owned(), gvk.api_version().into());
     fields.insert("kind".to_owned(), gvk.kind.as_str().into());
     Object::try_from(Value::Object(fields)).map_err(|error| {
-        let words = format!("the server sent a {gvk} that is not an object: {error}");
-        ClusterError::new(ErrorKind::Server, words)
+        let text = format!("the server sent a {gvk} that is not an object: {error}");
+        ClusterError::new(ErrorKind::Server, text)
     })
 }

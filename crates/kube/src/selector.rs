@@ -1,31 +1,31 @@
-//! Label selectors as a query.
+//! Label selectors as query parameters.
 
 use serde_json::{Map, Value};
 
 use crate::paths::push_value;
 
-/// `&labelSelector=…` for a selector with `matchLabels` and `matchExpressions`. `None` when it selects nothing that we
-/// could ask for: it is empty or malformed.
-pub(crate) fn query(selector: &Value) -> Option<String> {
+/// Returns `&labelSelector=…` for a selector with `matchLabels` and `matchExpressions`. `None` if the selector is empty or
+/// malformed.
+pub(crate) fn selector_query(selector: &Value) -> Option<String> {
     let selector = selector.as_object()?;
-    let mut terms = equal(selector.get("matchLabels").and_then(Value::as_object))?;
+    let mut terms = equality_terms(selector.get("matchLabels").and_then(Value::as_object))?;
     let expressions = selector.get("matchExpressions").and_then(Value::as_array);
     for expression in expressions.into_iter().flatten() {
-        terms.push(term(expression)?);
+        terms.push(expression_term(expression)?);
     }
-    joined(&terms)
+    join_terms(&terms)
 }
 
-/// The same for the plain map of labels that a ReplicationController has.
-pub(crate) fn query_of_labels(labels: &Value) -> Option<String> {
-    joined(&equal(labels.as_object())?)
+/// Returns the query for a ReplicationController's selector, which is a plain map of labels.
+pub(crate) fn labels_query(labels: &Value) -> Option<String> {
+    join_terms(&equality_terms(labels.as_object())?)
 }
 
-fn equal(labels: Option<&Map<String, Value>>) -> Option<Vec<String>> {
+fn equality_terms(labels: Option<&Map<String, Value>>) -> Option<Vec<String>> {
     labels.into_iter().flatten().map(|(name, value)| Some(format!("{name}={}", value.as_str()?))).collect()
 }
 
-fn term(expression: &Value) -> Option<String> {
+fn expression_term(expression: &Value) -> Option<String> {
     let text = |field| expression.get(field).and_then(Value::as_str);
     let key = text("key")?;
     let values = || -> Option<String> {
@@ -42,7 +42,7 @@ fn term(expression: &Value) -> Option<String> {
     })
 }
 
-fn joined(terms: &[String]) -> Option<String> {
+fn join_terms(terms: &[String]) -> Option<String> {
     if terms.is_empty() {
         return None;
     }
@@ -76,8 +76,8 @@ mod tests {
             (json!({"matchExpressions": [{"key": "x", "operator": "Near"}]}), None),
         ] {
             let expected = expected.map(|terms| format!("&labelSelector={terms}"));
-            assert_eq!(query(&selector), expected, "{selector}");
+            assert_eq!(selector_query(&selector), expected, "{selector}");
         }
-        assert_eq!(query_of_labels(&json!({"a": "b"})).as_deref(), Some("&labelSelector=a%3Db"));
+        assert_eq!(labels_query(&json!({"a": "b"})).as_deref(), Some("&labelSelector=a%3Db"));
     }
 }

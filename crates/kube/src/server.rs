@@ -1,143 +1,61 @@
-//! One HTTP call: bounded in time and in number, with the credentials of the moment, and never repeated except after
-//! the server refused these credentials.
+//! HTTP calls, which are limited in time and number and use the current credentials. A call is never repeated, unless the server
+//! refused the credentials.
 
 use std::convert::Infallible;
 use std::error::Error as StdError;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{
-    ACCEPT, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, USER_AGENT,
-};
+use http::header::{ETAG, HeaderMap, RETRY_AFTER};
 use http::response::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
-use tidegate_cluster::{ClusterError, ErrorKind, Strain};
-use tidegate_model::OperationId;
+use tidegate_cluster::{Backpressure, ClusterError, ErrorKind};
 use tokio::time::Instant;
 
-use crate::answer::{About, Answer, warnings};
-use crate::gate::was_withheld;
+use crate::backpressure::{Monitor, SILENT_AFTER};
+use crate::call::{APPLY_PATCH, Call};
+use crate::connect_options::WATCH_DURATION;
+use crate::error_message::format_error_chain;
 use crate::identity;
+use crate::identity_gate::was_withheld;
 use crate::limit::Limiter;
-use crate::place::WATCH_DURATION;
-use crate::reasons::reasons;
-use crate::strain::{Monitor, SILENT_AFTER};
-use crate::transport::{Link, Seat, Transport, Way};
+use crate::response::{ApiResponse, CallSubject, parse_warnings};
+use crate::transport::{Connections, GatedClient, Transport, WatchPermit};
 
-pub(crate) const JSON: &str = "application/json";
-pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
-pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
-const IMPERSONATE_USER: &str = "impersonate-user";
-/// Every server answers this, to anybody, and it costs nothing.
+/// Path to which every server responds without authentication, at no cost.
 pub(crate) const VERSION: &str = "/version";
-const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
-/// No answer to one call is larger: a page of 500 objects of the largest size.
-const ANSWER_BYTES_MAX: usize = 1 << 30;
-/// How often a read of many is tried on an overloaded server.
-const PATIENCE_CALLS: usize = 5;
-/// The first wait between two of these where the server does not say how long; doubled each time.
-const PATIENCE_MIN: Duration = Duration::from_millis(100);
+/// Maximum size of one response. Fits a page of 500 objects of the largest size.
+const RESPONSE_BYTES_MAX: usize = 1 << 30;
+/// Maximum number of attempts for a bulk read when the server is overloaded.
+const RETRY_ATTEMPTS_MAX: usize = 5;
+/// First delay between attempts if the server does not request a delay. It doubles each time.
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 
-/// For one call so many new connections are asked who is at their other end: other calls may take them.
-const ADMISSIONS_MAX: usize = 16;
+/// Maximum number of times that one call checks the identity of a new connection. Other calls may take the connections.
+const IDENTITY_CHECKS_MAX: usize = 16;
 
-/// A request, not yet bound to a connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(crate) method: Method,
-    /// What comes after the server's address: a path, and a query where there is one.
-    pub(crate) path: String,
-    pub(crate) accept: &'static str,
-    pub(crate) content_type: &'static str,
-    pub(crate) body: Bytes,
-    /// An answer that bears this tag is known, and need not come again.
-    pub(crate) known: Option<HeaderValue>,
-    /// On whose behalf, for the server's audit.
-    pub(crate) operation: Option<OperationId>,
-    /// As whom; nothing for ourselves.
-    pub(crate) user: Option<Arc<str>>,
-}
-
-impl Call {
-    pub(crate) fn get(path: String) -> Self {
-        Self {
-            method: Method::GET,
-            path,
-            accept: JSON,
-            content_type: JSON,
-            body: Bytes::new(),
-            known: None,
-            operation: None,
-            user: None,
-        }
-    }
-
-    pub(crate) fn accept(self, accept: &'static str) -> Self {
-        Self { accept, ..self }
-    }
-
-    pub(crate) fn write(
-        method: Method,
-        path: String,
-        content_type: &'static str,
-        body: Vec<u8>,
-        operation: Option<OperationId>,
-    ) -> Self {
-        Self { method, content_type, body: body.into(), operation, ..Self::get(path) }
-    }
-
-    /// What is asked, however it is put.
-    fn what(&self) -> String {
-        let place = self.path.split('?').next().unwrap_or_default();
-        format!("{} {place}", self.method)
-    }
-
-    fn request(&self) -> Result<Request<Body>, http::Error> {
-        let agent = match self.operation {
-            Some(operation) => HeaderValue::try_from(format!("{AGENT} (operation/{operation})"))?,
-            None => HeaderValue::from_static(AGENT),
-        };
-        let mut request = Request::builder()
-            .method(self.method.clone())
-            .uri(self.path.as_str())
-            .header(ACCEPT, self.accept)
-            .header(USER_AGENT, agent);
-        if let Some(known) = &self.known {
-            request = request.header(IF_NONE_MATCH, known);
-        }
-        if let Some(user) = &self.user {
-            request = request.header(IMPERSONATE_USER, HeaderValue::try_from(user.as_ref())?);
-        }
-        if !self.body.is_empty() {
-            request = request.header(CONTENT_TYPE, self.content_type);
-        }
-        request.body(Body::from(self.body.clone()))
-    }
-}
-
-/// An API server, with what keeps calls to it apart and within limits.
+/// An API server, with limits on its calls.
 pub(crate) struct Server {
     transport: Transport,
     limiter: Limiter,
     monitor: Monitor,
-    /// Held while a silent server is asked whether it is still there.
-    asking: tokio::sync::Mutex<()>,
+    /// Locked while an unresponsive server is being probed.
+    probe_lock: tokio::sync::Mutex<()>,
     call_timeout: Duration,
     watch_duration: Duration,
 }
 
 impl Server {
     pub(crate) fn new(transport: Transport, call_timeout: Duration, in_flight: usize) -> Self {
-        let (limiter, monitor, asking) =
+        let (limiter, monitor, probe_lock) =
             (Limiter::new(in_flight), Monitor::new(), tokio::sync::Mutex::new(()));
-        Self { transport, limiter, monitor, asking, call_timeout, watch_duration: WATCH_DURATION }
+        Self { transport, limiter, monitor, probe_lock, call_timeout, watch_duration: WATCH_DURATION }
     }
 
-    /// Asked to end each watch after this.
-    pub(crate) fn with_watches_of(self, watch_duration: Duration) -> Self {
+    /// Sets the duration after which we ask the server to end each watch.
+    pub(crate) fn with_watch_duration(self, watch_duration: Duration) -> Self {
         Self { watch_duration, ..self }
     }
 
@@ -157,51 +75,50 @@ impl Server {
         self.call_timeout
     }
 
-    /// One call, and whatever the server answers.
-    pub(crate) async fn call(&self, call: &Call) -> Result<Answer, ClusterError> {
-        let link = self.transport.link_of_now().await;
-        let answer = self.bounded(&link, call).await?;
+    /// Sends one call. Returns any response from the server.
+    pub(crate) async fn call(&self, call: &Call) -> Result<ApiResponse, ClusterError> {
+        let link = self.transport.current_connections().await;
+        let answer = self.call_limited(&link, call).await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
         if self.transport.renew(&link).await {
-            return self.bounded(&self.transport.link(), call).await;
+            return self.call_limited(&self.transport.connections(), call).await;
         }
-        match self.transport.trouble() {
+        match self.transport.renewal_error() {
             Some(reason) => Err(ClusterError::new(ErrorKind::Unauthorized, reason)),
             None => Ok(answer),
         }
     }
 
-    /// The same for a read that is one of many for one purpose: while the server is overloaded it is asked again, a few
-    /// times, each time after the wait it asks for.
-    pub(crate) async fn call_patiently(&self, call: &Call) -> Result<Answer, ClusterError> {
-        let mut wait = PATIENCE_MIN;
-        for _ in 1..PATIENCE_CALLS {
+    /// Sends one of many reads. While the server is overloaded, retries a few times, each time after the requested delay.
+    pub(crate) async fn call_with_retry(&self, call: &Call) -> Result<ApiResponse, ClusterError> {
+        let mut wait = RETRY_DELAY_MIN;
+        for _ in 1..RETRY_ATTEMPTS_MAX {
             let answer = self.call(call).await?;
             if answer.status != StatusCode::TOO_MANY_REQUESTS {
                 return Ok(answer);
             }
-            tokio::time::sleep(answer.asked_to_wait().unwrap_or(wait)).await;
+            tokio::time::sleep(answer.requested_delay().unwrap_or(wait)).await;
             wait = wait.saturating_mul(2);
         }
         self.call(call).await
     }
 
-    /// What keeps calls waiting now.
-    pub(crate) fn strain(&self) -> Option<Strain> {
-        self.monitor.strain()
+    /// Returns the reason why calls are currently delayed.
+    pub(crate) fn backpressure(&self) -> Option<Backpressure> {
+        self.monitor.backpressure()
     }
 
-    /// Asks a server that has been silent for a while whether it is still there: an open watch cannot tell silence from
-    /// a server that hangs. For as long as this is awaited; any answer will do.
-    pub(crate) async fn keep_asking(&self) -> Infallible {
+    /// Periodically probes a server that doesn't send anything, because an open watch cannot tell a quiet server from a hanging
+    /// one. Any response is enough. Runs until dropped.
+    pub(crate) async fn probe_while_silent(&self) -> Infallible {
         loop {
-            let due = self.monitor.heard_at() + SILENT_AFTER;
+            let due = self.monitor.last_response_at() + SILENT_AFTER;
             tokio::time::sleep_until(due).await;
-            let _turn = self.asking.lock().await;
-            // Many watches are silent together; one of them asks.
-            if self.monitor.heard_at() + SILENT_AFTER <= Instant::now()
+            let _turn = self.probe_lock.lock().await;
+            // Many watches become quiet together; only one of them sends the probe.
+            if self.monitor.last_response_at() + SILENT_AFTER <= Instant::now()
                 && self.call(&Call::get(VERSION.to_owned())).await.is_err()
             {
                 tokio::time::sleep(SILENT_AFTER).await;
@@ -209,228 +126,235 @@ impl Server {
         }
     }
 
-    async fn bounded(&self, link: &Link, call: &Call) -> Result<Answer, ClusterError> {
-        let permit = self.limiter.acquire(&call.what()).await;
-        let answer = self.timed(call, self.attempt(link, call)).await?;
+    async fn call_limited(&self, link: &Connections, call: &Call) -> Result<ApiResponse, ClusterError> {
+        let permit = self.limiter.acquire(&call.request_key()).await;
+        let answer = self.with_timeout(call, self.attempt(link, call)).await?;
         let too_many = answer.status == StatusCode::TOO_MANY_REQUESTS;
-        // What the server says about one request, or what is behind it about one kind, is nothing about the others.
+        // Other calls are not affected by a refusal of one request, or by a failure behind the server that concerns one kind.
         match answer.retry_after.filter(|_| too_many || answer.status.is_server_error()) {
-            Some(wait) if !answer.is_about_the_request() => permit.refused(Some(wait)),
-            _ if too_many => permit.refused(None),
-            _ => permit.served(),
+            Some(wait) if !answer.is_request_specific() => permit.record_overload(Some(wait)),
+            _ if too_many => permit.record_overload(None),
+            _ => permit.record_success(),
         }
-        self.keep_asked_wait(call, &answer);
+        self.record_requested_delay(call, &answer);
         Ok(answer)
     }
 
-    /// A server that has too much to do is asked the same again when it wants to be, whoever asks.
-    fn keep_asked_wait(&self, call: &Call, answer: &Answer) {
+    /// If the server is overloaded, delays identical requests of all callers by the requested time.
+    fn record_requested_delay(&self, call: &Call, answer: &ApiResponse) {
         let too_many = answer.status == StatusCode::TOO_MANY_REQUESTS;
-        let Some(wait) = answer.asked_to_wait().filter(|_| too_many) else { return };
-        if answer.is_about_the_request() {
-            self.limiter.hold(call.what(), wait);
+        let Some(wait) = answer.requested_delay().filter(|_| too_many) else { return };
+        if answer.is_request_specific() {
+            self.limiter.delay_request(call.request_key(), wait);
         } else {
-            self.limiter.asked(wait);
+            self.limiter.delay_all(wait);
         }
-        // Not in its words: it may quote what it was sent, and this reaches nobody's mask.
-        self.monitor.asked(wait, || format!("{} to {} {}", answer.status, call.method, call.path));
+        // Does not quote the message: it may contain the request and is not masked here.
+        self.monitor.record_delay(wait, || format!("{} to {} {}", answer.status, call.method, call.path));
     }
 
-    async fn attempt(&self, link: &Link, call: &Call) -> Result<Answer, ClusterError> {
-        let begun = Instant::now();
-        self.collected(call, begun, self.send(link.calls(), call).await?).await
+    async fn attempt(&self, link: &Connections, call: &Call) -> Result<ApiResponse, ClusterError> {
+        let started = Instant::now();
+        self.collect_response(call, started, self.send(link.call_client(), call).await?).await
     }
 
-    async fn collected(
+    async fn collect_response(
         &self,
         call: &Call,
-        begun: Instant,
+        started: Instant,
         response: Response<Body>,
-    ) -> Result<Answer, ClusterError> {
-        self.monitor.heard();
+    ) -> Result<ApiResponse, ClusterError> {
+        self.monitor.record_response();
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX).map_frame(|frame| {
-            self.monitor.heard();
+        let body = Limited::new(body, RESPONSE_BYTES_MAX).map_frame(|frame| {
+            self.monitor.record_response();
             frame
         });
-        let body = body.collect().await.map_err(|error| self.broken(call, &*error))?.to_bytes();
-        Ok(answer(&head, begun.elapsed(), body))
+        let body = body.collect().await.map_err(|error| self.connection_error(call, &*error))?.to_bytes();
+        Ok(build_response(&head, started.elapsed(), body))
     }
 
     /// Opens a stream that ends soon.
-    pub(crate) async fn open(&self, call: &Call, about: About<'_>) -> Result<Body, ClusterError> {
-        let permit = self.limiter.acquire(&call.what()).await;
-        let response = self.send(self.transport.link().calls(), call).await?;
-        permit.served();
-        self.opened(call, about, response).await
-    }
-
-    /// Opens a watch. Only the beginning of the answer is bounded in time, and nobody else has to wait for its end.
-    pub(crate) async fn watch(
+    pub(crate) async fn open_stream(
         &self,
         call: &Call,
-        about: About<'_>,
-    ) -> Result<(Body, Option<Seat>), ClusterError> {
-        self.limiter.pause(&call.what()).await;
-        let link = self.transport.link_of_now().await;
-        let (mut response, mut seat) = self.timed(call, self.send_watch(&link, call)).await?;
+        about: CallSubject<'_>,
+    ) -> Result<Body, ClusterError> {
+        let permit = self.limiter.acquire(&call.request_key()).await;
+        let response = self.send(self.transport.connections().call_client(), call).await?;
+        permit.record_success();
+        self.check_stream_response(call, about, response).await
+    }
+
+    /// Opens a watch. Only the start of the response has a time limit, and the watch doesn't use a call permit.
+    pub(crate) async fn open_watch(
+        &self,
+        call: &Call,
+        about: CallSubject<'_>,
+    ) -> Result<(Body, Option<WatchPermit>), ClusterError> {
+        self.limiter.wait_until_allowed(&call.request_key()).await;
+        let link = self.transport.current_connections().await;
+        let (mut response, mut watch_permit) = self.with_timeout(call, self.send_watch(&link, call)).await?;
         if response.status() == StatusCode::UNAUTHORIZED && self.transport.renew(&link).await {
-            let link = self.transport.link();
-            (response, seat) = self.timed(call, self.send_watch(&link, call)).await?;
+            let link = self.transport.connections();
+            (response, watch_permit) = self.with_timeout(call, self.send_watch(&link, call)).await?;
         }
-        self.monitor.heard();
-        Ok((self.timed(call, self.opened(call, about, response)).await?, seat))
+        self.monitor.record_response();
+        Ok((self.with_timeout(call, self.check_stream_response(call, about, response)).await?, watch_permit))
     }
 
-    /// Opens a stream of which not even the beginning is bounded in time: nothing comes before there is something to tell.
-    /// Nobody else has to wait for it, and it is no sign of silence.
-    pub(crate) async fn follow(
+    /// Opens a stream without any time limit. The response starts only when there is content. The stream doesn't use a call
+    /// permit, and the server is not considered unresponsive meanwhile.
+    pub(crate) async fn open_unlimited_stream(
         &self,
         call: &Call,
-        about: About<'_>,
-    ) -> Result<(Body, Option<Seat>), ClusterError> {
-        self.limiter.pause(&call.what()).await;
-        let link = self.transport.link_of_now().await;
-        let (mut response, mut seat) = self.send_watch(&link, call).await?;
+        about: CallSubject<'_>,
+    ) -> Result<(Body, Option<WatchPermit>), ClusterError> {
+        self.limiter.wait_until_allowed(&call.request_key()).await;
+        let link = self.transport.current_connections().await;
+        let (mut response, mut watch_permit) = self.send_watch(&link, call).await?;
         if response.status() == StatusCode::UNAUTHORIZED && self.transport.renew(&link).await {
-            (response, seat) = self.send_watch(&self.transport.link(), call).await?;
+            (response, watch_permit) = self.send_watch(&self.transport.connections(), call).await?;
         }
-        self.monitor.heard();
-        // A refusal is there as a whole.
-        Ok((self.timed(call, self.opened(call, about, response)).await?, seat))
+        self.monitor.record_response();
+        // A refusal arrives in full, unlike a stream.
+        Ok((self.with_timeout(call, self.check_stream_response(call, about, response)).await?, watch_permit))
     }
 
-    /// An open watch has news.
-    pub(crate) fn heard(&self) {
-        self.monitor.heard();
+    /// Records that an open watch has received data.
+    pub(crate) fn record_activity(&self) {
+        self.monitor.record_response();
     }
 
-    async fn opened(
+    async fn check_stream_response(
         &self,
         call: &Call,
-        about: About<'_>,
+        about: CallSubject<'_>,
         response: Response<Body>,
     ) -> Result<Body, ClusterError> {
         if response.status().is_success() {
             return Ok(response.into_body());
         }
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| self.broken(call, &*error))?.to_bytes();
-        let answer = answer(&head, Duration::ZERO, body);
-        self.keep_asked_wait(call, &answer);
-        Err(answer.refusal(about))
+        let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| self.connection_error(call, &*error))?.to_bytes();
+        let answer = build_response(&head, Duration::ZERO, body);
+        self.record_requested_delay(call, &answer);
+        Err(answer.refusal_error(about))
     }
 
-    /// Sends a request, to nobody else than the cluster that is meant.
-    async fn send(&self, way: &Way, call: &Call) -> Result<Response<Body>, ClusterError> {
-        for _ in 0..ADMISSIONS_MAX {
-            if let Some(reason) = self.transport.meant().closed() {
+    /// Sends a request, but only to the expected cluster.
+    async fn send(&self, gated_client: &GatedClient, call: &Call) -> Result<Response<Body>, ClusterError> {
+        for _ in 0..IDENTITY_CHECKS_MAX {
+            if let Some(reason) = self.transport.expected_cluster().blocked_reason() {
                 return Err(ClusterError::new(ErrorKind::Unavailable, reason));
             }
-            if !way.gate.is_sure().await {
-                self.admit(way).await?;
+            if !gated_client.gate.is_sure().await {
+                self.confirm_identity(gated_client).await?;
             }
-            match way.client.send(self.request(call)?).await {
-                // Nothing was sent.
-                Err(error) if was_withheld(&error) => self.admit(way).await?,
-                sent => return sent.map_err(|error| self.not_sent(call, error)),
+            match gated_client.client.send(self.build_request(call)?).await {
+                // The request was not sent.
+                Err(error) if was_withheld(&error) => self.confirm_identity(gated_client).await?,
+                sent => return sent.map_err(|error| self.send_error(call, error)),
             }
         }
-        let words = format!("connections to {} end as soon as they have begun", self.url());
-        Err(ClusterError::new(ErrorKind::Unavailable, words))
+        let text = format!("connections to {} close as soon as they open", self.url());
+        Err(ClusterError::new(ErrorKind::Unavailable, text))
     }
 
-    /// Lets a connection come about, and asks which cluster is at its other end.
-    async fn admit(&self, way: &Way) -> Result<(), ClusterError> {
-        let Some(meant) = self.transport.meant().identity() else { return Ok(()) };
-        let asking = way.gate.ask().await;
-        let (call, begun) = (identity::question()?, Instant::now());
-        let sent = way.client.send(self.request(&call)?).await;
-        let response = sent.map_err(|error| self.not_sent(&call, error))?;
-        let answer = self.collected(&call, begun, response).await?;
-        match identity::answered(&answer)? {
+    /// Opens a connection and checks the identity of the cluster at the other end.
+    async fn confirm_identity(&self, gated_client: &GatedClient) -> Result<(), ClusterError> {
+        let Some(meant) = self.transport.expected_cluster().identity() else { return Ok(()) };
+        let check = gated_client.gate.begin_check().await;
+        let (call, started) = (identity::identity_call()?, Instant::now());
+        let sent = gated_client.client.send(self.build_request(&call)?).await;
+        let response = sent.map_err(|error| self.send_error(&call, error))?;
+        let answer = self.collect_response(&call, started, response).await?;
+        match identity::parse_identity(&answer)? {
             Some(found) if found == meant => {
-                asking.admit();
+                check.confirm();
                 Ok(())
             }
             Some(_) => {
-                let words = format!("another cluster answers at {}", self.url());
-                self.transport.meant().close(Some(words.clone()));
-                Err(ClusterError::new(ErrorKind::Unavailable, words))
+                let text = format!("a different cluster responds at {}", self.url());
+                self.transport.expected_cluster().set_blocked_reason(Some(text.clone()));
+                Err(ClusterError::new(ErrorKind::Unavailable, text))
             }
             None => {
-                let words = format!("what answers at {} does not say which cluster it is", self.url());
-                Err(ClusterError::new(ErrorKind::Unavailable, words))
+                let text = format!("the server at {} does not identify its cluster", self.url());
+                Err(ClusterError::new(ErrorKind::Unavailable, text))
             }
         }
     }
 
     async fn send_watch(
         &self,
-        link: &Link,
+        link: &Connections,
         call: &Call,
-    ) -> Result<(Response<Body>, Option<Seat>), ClusterError> {
-        let (way, seat) = link.watches();
-        Ok((self.send(way, call).await?, seat))
+    ) -> Result<(Response<Body>, Option<WatchPermit>), ClusterError> {
+        let (gated_client, watch_permit) = link.acquire_watch_client();
+        Ok((self.send(gated_client, call).await?, watch_permit))
     }
 
-    fn request(&self, call: &Call) -> Result<Request<Body>, ClusterError> {
-        call.request().map_err(|error| {
-            ClusterError::new(ErrorKind::Invalid, format!("cannot ask for {}: {error}", call.path))
+    fn build_request(&self, call: &Call) -> Result<Request<Body>, ClusterError> {
+        call.build_request().map_err(|error| {
+            ClusterError::new(
+                ErrorKind::Invalid,
+                format!("cannot build the request for {}: {error}", call.path),
+            )
         })
     }
 
-    fn not_sent(&self, call: &Call, error: kube::Error) -> ClusterError {
+    fn send_error(&self, call: &Call, error: kube::Error) -> ClusterError {
         match error {
             kube::Error::Auth(error) => {
-                let words = format!("no credentials for {}: {}", self.url(), reasons(&error));
-                ClusterError::new(ErrorKind::Unauthorized, words)
+                let text = format!("no credentials for {}: {}", self.url(), format_error_chain(&error));
+                ClusterError::new(ErrorKind::Unauthorized, text)
             }
-            other => self.broken(call, &other),
+            other => self.connection_error(call, &other),
         }
     }
 
-    pub(crate) async fn timed<T>(
+    pub(crate) async fn with_timeout<T>(
         &self,
         call: &Call,
         work: impl Future<Output = Result<T, ClusterError>>,
     ) -> Result<T, ClusterError> {
-        let _sent = self.monitor.sent(format!("{} {}", call.method, call.path));
+        let _sent = self.monitor.begin_call(format!("{} {}", call.method, call.path));
         tokio::time::timeout(self.call_timeout, work).await.unwrap_or_else(|_| {
-            let maybe = if call.method == Method::GET { "" } else { "; it may have been done all the same" };
-            let words = format!(
+            let maybe = if call.method == Method::GET { "" } else { "; the request may have taken effect" };
+            let text = format!(
                 "{} did not answer {} {} within {:?}{maybe}",
                 self.url(),
                 call.method,
                 call.path,
                 self.call_timeout
             );
-            Err(ClusterError::new(ErrorKind::Timeout, words))
+            Err(ClusterError::new(ErrorKind::Timeout, text))
         })
     }
 
-    /// The connection did not come about, or ended too early.
-    pub(crate) fn broken(&self, call: &Call, error: &(dyn StdError + 'static)) -> ClusterError {
-        let client = http_client_error(error);
-        // What the layers above say is where they stand, not what happened.
-        let reason = reasons(client.and_then(StdError::source).unwrap_or(error));
-        if was_aborted(error) {
-            return ClusterError::new(ErrorKind::Server, self.aborted(call, &reason));
+    /// Returns the error for a connection that failed or ended too early.
+    pub(crate) fn connection_error(&self, call: &Call, error: &(dyn StdError + 'static)) -> ClusterError {
+        let client = find_http_client_error(error);
+        // The outer errors only name the layer, not the cause.
+        let reason = format_error_chain(client.and_then(StdError::source).unwrap_or(error));
+        if is_abort(error) {
+            return ClusterError::new(ErrorKind::Server, self.aborted_message(call, &reason));
         }
-        let words = if client.is_some_and(hyper_util::client::legacy::Error::is_connect) {
+        let text = if client.is_some_and(hyper_util::client::legacy::Error::is_connect) {
             let reason = reason.strip_prefix("tcp connect error: ").unwrap_or(&reason);
             format!("cannot reach the server at {}: {reason}", self.url())
         } else {
             let what = format!("{} {}", call.method, call.path);
             format!("the connection to {} broke during {what}: {reason}", self.url())
         };
-        ClusterError::new(ErrorKind::Unavailable, words)
+        ClusterError::new(ErrorKind::Unavailable, text)
     }
 
-    fn aborted(&self, call: &Call, reason: &str) -> String {
+    fn aborted_message(&self, call: &Call, reason: &str) -> String {
         let hint = if call.content_type == APPLY_PATCH {
-            "; if it does so each time, it cannot apply this kind on its side: ServerSideApply=false avoids that"
+            "; if this happens every time, the server cannot apply this kind: set ServerSideApply=false"
         } else {
             ""
         };
@@ -438,8 +362,8 @@ impl Server {
     }
 }
 
-/// Whether the server gave up this one request, as it does after a panic: the connection and other requests go on.
-fn was_aborted(error: &(dyn StdError + 'static)) -> bool {
+/// Returns true if the server aborted only this request, for example after a panic. The connection and other requests continue.
+fn is_abort(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(stream) = error.downcast_ref::<h2::Error>() {
@@ -452,7 +376,7 @@ fn was_aborted(error: &(dyn StdError + 'static)) -> bool {
     false
 }
 
-fn http_client_error<'e>(
+fn find_http_client_error<'e>(
     error: &'e (dyn StdError + 'static),
 ) -> Option<&'e hyper_util::client::legacy::Error> {
     let mut cause = Some(error);
@@ -466,13 +390,13 @@ fn http_client_error<'e>(
     None
 }
 
-fn answer(head: &Parts, took: Duration, body: Bytes) -> Answer {
-    let (retry_after, warnings) = (retry_after(&head.headers), warnings(&head.headers));
-    let tag = head.headers.get(ETAG).cloned();
-    Answer { status: head.status, retry_after, warnings, tag, took, body }
+fn build_response(head: &Parts, duration: Duration, body: Bytes) -> ApiResponse {
+    let (retry_after, warnings) = (parse_retry_after(&head.headers), parse_warnings(&head.headers));
+    let etag = head.headers.get(ETAG).cloned();
+    ApiResponse { status: head.status, retry_after, warnings, etag, duration, body }
 }
 
-/// Seconds only: Kubernetes sends no dates.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+/// Parses `Retry-After`. Supports only seconds, because Kubernetes never sends dates.
+fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }

@@ -1,4 +1,4 @@
-//! The connections: one for all calls, HTTP/2 where the server speaks it, with credentials that can be renewed.
+//! Connections: one connection for all calls, with HTTP/2 if the server supports it, and with credentials that can be renewed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,270 +14,308 @@ use tokio::time::Instant;
 use tower::util::MapErrLayer;
 use tower::{BoxError, Layer as _};
 
-use crate::declared::{self, Declared, Ready};
-use crate::gate::{Gate, Gated, Meant};
-use crate::place::{ConnectError, ConnectOptions, find};
-use crate::plugin::Given;
+use crate::cluster_connection::{self, ClusterConnection, ResolvedConfig};
+use crate::connect_options::{ConnectError, ConnectOptions, load_config};
+use crate::error_message::format_error_chain;
+use crate::exec_plugin::ProgramCredentials;
+use crate::identity_gate::{ExpectedCluster, GatedConnector, IdentityGate};
 use crate::proxy;
-use crate::reasons::reasons;
 
-/// How long a TCP connection may take to come about.
+/// Time limit for setting up a TCP connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// An idle connection is asked this often whether it still lives; otherwise a watch on a dead one would hang.
-const PING_EVERY: Duration = Duration::from_secs(20);
-/// And it is given up when it does not answer for this long.
+/// Interval of pings on an idle connection. Without pings, a watch on a dead connection would hang.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+/// Time limit for a ping. After this the connection is closed.
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// What the server may send on one stream before we have read it.
+/// Number of bytes that the server may send on one stream before they are read.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// The same for all streams together: more than the streams can fill, so that one which nobody reads for a while
-/// cannot stop the others.
+/// The same limit for all streams of a connection together. It is more than the streams can use, so one unread stream cannot
+/// block the others.
 const CONNECTION_WINDOW_BYTES: u32 = 256 << 20;
-/// Watches on one connection, before the next one is used. Servers allow 250 streams, some only 100.
-const WATCHES_ON_ONE: usize = 90;
-/// Connections for watches. When all have so many, further ones go to the emptiest.
+/// Number of watches on one connection before the next connection is used. Servers allow 250 streams, some only 100.
+const WATCHES_PER_CONNECTION: usize = 90;
+/// Maximum number of connections for watches. When all are full, additional watches use the connection with the fewest watches.
 const WATCH_CONNECTIONS_MAX: usize = 8;
-/// Credentials are not asked for again sooner than this.
-const RENEW_EVERY: Duration = Duration::from_secs(5);
+/// Minimum interval between renewals of credentials.
+const RENEW_INTERVAL_MIN: Duration = Duration::from_secs(5);
 
-/// The connections to a server, made anew when its credentials change.
+/// Connections to a server, which are opened again when the credentials change.
 pub(crate) struct Transport {
-    source: RwLock<Source>,
-    /// Why there were no other credentials when they were wanted last.
-    trouble: RwLock<Option<String>>,
+    source: RwLock<CredentialSource>,
+    /// Reason why the last renewal did not provide different credentials.
+    renewal_error: RwLock<Option<String>>,
     url: String,
-    meant: Arc<Meant>,
-    link: RwLock<Arc<Link>>,
-    renewed: tokio::sync::Mutex<Option<Instant>>,
+    expected_cluster: Arc<ExpectedCluster>,
+    connections: RwLock<Arc<Connections>>,
+    last_renewal: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// Where credentials come from.
+/// Source of credentials.
 #[derive(Clone)]
-enum Source {
-    /// They cannot change.
+enum CredentialSource {
+    /// Fixed credentials.
     #[cfg(test)]
-    Nobody,
+    Fixed,
     Options(Box<ConnectOptions>),
-    Declared(Box<Declared>),
+    Connection(Box<ClusterConnection>),
 }
 
-/// Connections with the credentials of one time: one for calls, and others for watches. Servers allow only so many
-/// streams on a connection, and watches, which never end, must not use up those of the calls.
-pub(crate) struct Link {
-    calls: Way,
-    watches: Vec<Lane>,
+/// Connections with the same credentials: one for calls, and others for watches. Servers limit the number of streams per
+/// connection, so long-lived watches must not use up the streams for calls.
+pub(crate) struct Connections {
+    calls: GatedClient,
+    watches: Vec<WatchConnection>,
     generation: u64,
-    /// These credentials act as another user.
-    is_somebody_else: bool,
-    /// What a program has given, if they are from one.
-    given: Option<Arc<Given>>,
+    /// True if the credentials impersonate another user.
+    is_impersonated: bool,
+    /// Credentials, if they come from a program.
+    credentials: Option<Arc<ProgramCredentials>>,
 }
 
-/// What sends requests over a connection, and what stands before it.
-pub(crate) struct Way {
+/// A client and its identity gate.
+pub(crate) struct GatedClient {
     pub(crate) client: Client,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) gate: Arc<IdentityGate>,
 }
 
 /// A connection for watches.
-struct Lane {
-    way: Way,
-    open: Arc<AtomicUsize>,
+struct WatchConnection {
+    client: GatedClient,
+    open_watches: Arc<AtomicUsize>,
 }
 
-/// Counts one open watch, until it is dropped.
-pub(crate) struct Seat(Arc<AtomicUsize>);
+/// Counts as one open watch until dropped.
+pub(crate) struct WatchPermit(Arc<AtomicUsize>);
 
-impl Drop for Seat {
+impl Drop for WatchPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Link {
-    fn new(calls: Way, watches: Vec<Way>, (generation, is_somebody_else): (u64, bool)) -> Self {
-        let lane = |way| Lane { way, open: Arc::default() };
-        let watches = watches.into_iter().map(lane).collect();
-        Self { calls, watches, generation, is_somebody_else, given: None }
+impl Connections {
+    fn new(
+        calls: GatedClient,
+        watches: Vec<GatedClient>,
+        (generation, is_impersonated): (u64, bool),
+    ) -> Self {
+        let connection = |client| WatchConnection { client, open_watches: Arc::default() };
+        let watches = watches.into_iter().map(connection).collect();
+        Self { calls, watches, generation, is_impersonated, credentials: None }
     }
 
-    /// Whether its credentials act as another user.
-    pub(crate) fn is_somebody_else(&self) -> bool {
-        self.is_somebody_else
+    /// Returns true if the credentials impersonate another user.
+    pub(crate) fn is_impersonated(&self) -> bool {
+        self.is_impersonated
     }
 
-    /// What sends calls.
-    pub(crate) fn calls(&self) -> &Way {
+    /// Returns the client for calls.
+    pub(crate) fn call_client(&self) -> &GatedClient {
         &self.calls
     }
 
-    /// What opens a watch; the seat is to be kept for as long as it is open.
-    pub(crate) fn watches(&self) -> (&Way, Option<Seat>) {
-        let open = |lane: &&Lane| lane.open.load(Ordering::Relaxed);
-        let lane = self.watches.iter().find(|lane| open(lane) < WATCHES_ON_ONE);
-        let Some(lane) = lane.or_else(|| self.watches.iter().min_by_key(open)) else {
+    /// Returns the client for a watch. The caller must hold the permit as long as the watch is open.
+    pub(crate) fn acquire_watch_client(&self) -> (&GatedClient, Option<WatchPermit>) {
+        let open = |connection: &&WatchConnection| connection.open_watches.load(Ordering::Relaxed);
+        let connection = self.watches.iter().find(|connection| open(connection) < WATCHES_PER_CONNECTION);
+        let Some(connection) = connection.or_else(|| self.watches.iter().min_by_key(open)) else {
             return (&self.calls, None);
         };
-        lane.open.fetch_add(1, Ordering::Relaxed);
-        (&lane.way, Some(Seat(Arc::clone(&lane.open))))
+        connection.open_watches.fetch_add(1, Ordering::Relaxed);
+        (&connection.client, Some(WatchPermit(Arc::clone(&connection.open_watches))))
     }
 }
 
 impl Transport {
     pub(crate) async fn connect(options: ConnectOptions, config: Config) -> Result<Self, ConnectError> {
         let (url, meant) = (config.cluster_url.to_string(), Arc::default());
-        let link = link(Ready { config, given: None }, 0, &meant).await?;
-        Ok(Self::over(link, url, meant, Source::Options(Box::new(options))))
+        let link = open_connections(ResolvedConfig { config, credentials: None }, 0, &meant).await?;
+        Ok(Self::from_connections(link, url, meant, CredentialSource::Options(Box::new(options))))
     }
 
-    /// With credentials that change only when somebody says so, or when a program gives others.
-    pub(crate) async fn declared(declared: Declared, ready: Ready) -> Result<Self, ConnectError> {
+    /// Creates a transport whose credentials change only on request, or when a program provides different ones.
+    pub(crate) async fn with_connection(
+        declared: ClusterConnection,
+        ready: ResolvedConfig,
+    ) -> Result<Self, ConnectError> {
         let (url, meant) = (ready.config.cluster_url.to_string(), Arc::default());
-        let link = link(ready, 0, &meant).await?;
-        Ok(Self::over(link, url, meant, Source::Declared(Box::new(declared))))
+        let link = open_connections(ready, 0, &meant).await?;
+        Ok(Self::from_connections(link, url, meant, CredentialSource::Connection(Box::new(declared))))
     }
 
-    /// From now on with other credentials.
-    pub(crate) async fn change(&self, declared: Declared, ready: Ready) -> Result<(), ConnectError> {
-        // One change after the other, and after a renewal that is under way.
-        let _changing = self.renewed.lock().await;
-        let link = link(ready, self.link().generation.wrapping_add(1), &self.meant).await?;
-        write(&self.source, Source::Declared(Box::new(declared)));
-        write(&self.trouble, None);
-        write(&self.link, link);
+    /// Changes the credentials.
+    pub(crate) async fn change_credentials(
+        &self,
+        declared: ClusterConnection,
+        ready: ResolvedConfig,
+    ) -> Result<(), ConnectError> {
+        // Changes and renewals run one at a time.
+        let _changing = self.last_renewal.lock().await;
+        let link =
+            open_connections(ready, self.connections().generation.wrapping_add(1), &self.expected_cluster)
+                .await?;
+        write_lock(&self.source, CredentialSource::Connection(Box::new(declared)));
+        write_lock(&self.renewal_error, None);
+        write_lock(&self.connections, link);
         Ok(())
     }
 
-    /// A connection made by somebody else.
+    /// Creates a transport on an existing client.
     #[cfg(test)]
-    pub(crate) fn of(client: Client, url: String) -> Self {
-        let meant = Arc::<Meant>::default();
-        let way = || Way { client: client.clone(), gate: Gate::new(Arc::clone(&meant)) };
-        let link = Arc::new(Link::new(way(), vec![way()], (0, false)));
-        Self::over(link, url, Arc::clone(&meant), Source::Nobody)
+    pub(crate) fn from_client(client: Client, url: String) -> Self {
+        let meant = Arc::<ExpectedCluster>::default();
+        let new_client =
+            || GatedClient { client: client.clone(), gate: IdentityGate::new(Arc::clone(&meant)) };
+        let link = Arc::new(Connections::new(new_client(), vec![new_client()], (0, false)));
+        Self::from_connections(link, url, Arc::clone(&meant), CredentialSource::Fixed)
     }
 
-    fn over(link: Arc<Link>, url: String, meant: Arc<Meant>, source: Source) -> Self {
-        let (url, renewed) = (url.trim_end_matches('/').to_owned(), tokio::sync::Mutex::new(None));
-        let (source, trouble, link) = (RwLock::new(source), RwLock::default(), RwLock::new(link));
-        Self { source, trouble, url, meant, link, renewed }
+    fn from_connections(
+        link: Arc<Connections>,
+        url: String,
+        expected_cluster: Arc<ExpectedCluster>,
+        source: CredentialSource,
+    ) -> Self {
+        let (url, last_renewal) = (url.trim_end_matches('/').to_owned(), tokio::sync::Mutex::new(None));
+        let (source, renewal_error, connections) =
+            (RwLock::new(source), RwLock::default(), RwLock::new(link));
+        Self { source, renewal_error, url, expected_cluster, connections, last_renewal }
     }
 
-    /// Where the API server is.
+    /// Returns the URL of the API server.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Which cluster is meant.
-    pub(crate) fn meant(&self) -> &Meant {
-        &self.meant
+    /// Returns the expected cluster.
+    pub(crate) fn expected_cluster(&self) -> &ExpectedCluster {
+        &self.expected_cluster
     }
 
-    pub(crate) fn link(&self) -> Arc<Link> {
-        Arc::clone(&self.link.read().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn connections(&self) -> Arc<Connections> {
+        Arc::clone(&self.connections.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The same, with other credentials where those that a program has given have ended.
-    pub(crate) async fn link_of_now(&self) -> Arc<Link> {
-        let link = self.link();
-        if link.given.as_ref().is_some_and(|given| given.is_over()) {
+    /// Returns the current connections. If credentials from a program have expired, renews them first.
+    pub(crate) async fn current_connections(&self) -> Arc<Connections> {
+        let link = self.connections();
+        if link.credentials.as_ref().is_some_and(|given| given.is_expired()) {
             self.renew(&link).await;
         }
-        self.link()
+        self.connections()
     }
 
-    /// Why there are no other credentials than those that were refused.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.trouble.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns the reason why there are no credentials other than the refused ones.
+    pub(crate) fn renewal_error(&self) -> Option<String> {
+        self.renewal_error.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the credentials again after the server refused those of `refused`. Says whether there are other ones to
-    /// try.
-    pub(crate) async fn renew(&self, refused: &Link) -> bool {
+    /// Reads the credentials again after the server refused the credentials of `refused`. Returns true if there are different
+    /// credentials to try.
+    pub(crate) async fn renew(&self, refused: &Connections) -> bool {
         let source = self.source.read().unwrap_or_else(PoisonError::into_inner).clone();
         match &source {
             #[cfg(test)]
-            Source::Nobody => return false,
-            Source::Declared(declared) if declared.exec.is_none() => return false,
-            Source::Options(_) | Source::Declared(_) => {}
+            CredentialSource::Fixed => return false,
+            CredentialSource::Connection(declared) if declared.exec.is_none() => return false,
+            CredentialSource::Options(_) | CredentialSource::Connection(_) => {}
         }
-        let mut renewed = self.renewed.lock().await;
-        let generation = self.link().generation;
+        let mut renewed = self.last_renewal.lock().await;
+        let generation = self.connections().generation;
         if generation != refused.generation {
             return true;
         }
-        if renewed.is_some_and(|at| at.elapsed() < RENEW_EVERY) {
+        if renewed.is_some_and(|at| at.elapsed() < RENEW_INTERVAL_MIN) {
             return false;
         }
         *renewed = Some(Instant::now());
         let again = async {
             let ready = match &source {
                 #[cfg(test)]
-                Source::Nobody => return Ok(Arc::clone(&self.link())),
-                Source::Options(options) => Ready { config: find(options).await?.config, given: None },
-                Source::Declared(declared) => declared::ready(declared, refused.given.as_ref()).await?,
+                CredentialSource::Fixed => return Ok(Arc::clone(&self.connections())),
+                CredentialSource::Options(options) => {
+                    ResolvedConfig { config: load_config(options).await?.config, credentials: None }
+                }
+                CredentialSource::Connection(declared) => {
+                    cluster_connection::resolve_config(declared, refused.credentials.as_ref()).await?
+                }
             };
-            link(ready, generation.wrapping_add(1), &self.meant).await
+            open_connections(ready, generation.wrapping_add(1), &self.expected_cluster).await
         };
-        let made: Result<Arc<Link>, ConnectError> = again.await;
-        // It may have taken long, and others wait for it: they are told the same.
+        let result: Result<Arc<Connections>, ConnectError> = again.await;
+        // The renewal may have taken long. Other callers that were waiting for it receive the same result.
         *renewed = Some(Instant::now());
-        match made {
+        match result {
             Ok(link) => {
-                write(&self.trouble, None);
-                write(&self.link, link);
+                write_lock(&self.renewal_error, None);
+                write_lock(&self.connections, link);
                 true
             }
             Err(error) => {
-                tracing::warn!(server = self.url, %error, "could not renew the credentials");
-                write(&self.trouble, Some(error.to_string()));
+                tracing::warn!(server = self.url, %error, "failed to renew the credentials");
+                write_lock(&self.renewal_error, Some(error.to_string()));
                 false
             }
         }
     }
 }
 
-fn write<T>(place: &RwLock<T>, value: T) {
+fn write_lock<T>(place: &RwLock<T>, value: T) {
     *place.write().unwrap_or_else(PoisonError::into_inner) = value;
 }
 
-/// Our own stack rather than the one the kube crate would make: that one speaks HTTP/1 only.
-async fn link(ready: Ready, generation: u64, meant: &Arc<Meant>) -> Result<Arc<Link>, ConnectError> {
-    let Ready { config, given } = ready;
+/// Builds our own stack instead of the kube crate's, which supports only HTTP/1.
+async fn open_connections(
+    ready: ResolvedConfig,
+    generation: u64,
+    meant: &Arc<ExpectedCluster>,
+) -> Result<Arc<Connections>, ConnectError> {
+    let ResolvedConfig { config, credentials } = ready;
     let (server, meant) = (config.cluster_url.to_string(), Arc::clone(meant));
-    // Asking a credential program blocks, and files are read.
-    let made = tokio::task::spawn_blocking(move || build(&config, generation, &meant)).await;
-    let reason = match made {
-        Ok(Ok(link)) => return Ok(Arc::new(Link { given, ..link })),
-        Ok(Err(error)) => reasons(&error),
-        Err(error) => reasons(&error),
+    // Credential programs and file reads block.
+    let result = tokio::task::spawn_blocking(move || build_connections(&config, generation, &meant)).await;
+    let reason = match result {
+        Ok(Ok(link)) => return Ok(Arc::new(Connections { credentials, ..link })),
+        Ok(Err(error)) => format_error_chain(&error),
+        Err(error) => format_error_chain(&error),
     };
     Err(ConnectError::Credentials { server, reason })
 }
 
-fn build(config: &Config, generation: u64, meant: &Arc<Meant>) -> Result<Link, kube::Error> {
+fn build_connections(
+    config: &Config,
+    generation: u64,
+    meant: &Arc<ExpectedCluster>,
+) -> Result<Connections, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
     match &config.proxy_url {
-        Some(url) if proxy::is_socks(url) => stack(config, proxy::socks(url, tcp), (generation, meant)),
-        Some(url) => stack(config, proxy::tunnel(url, tcp), (generation, meant)),
-        None => stack(config, tcp, (generation, meant)),
+        Some(url) if proxy::is_socks(url) => {
+            build_with_connector(config, proxy::build_socks(url, tcp), (generation, meant))
+        }
+        Some(url) => build_with_connector(config, proxy::build_tunnel(url, tcp), (generation, meant)),
+        None => build_with_connector(config, tcp, (generation, meant)),
     }
 }
 
-/// Connections come about when they are used.
-fn stack<C>(config: &Config, tcp: C, (generation, meant): (u64, &Arc<Meant>)) -> Result<Link, kube::Error>
+/// Builds a client. Its connections are opened when they are first used.
+fn build_with_connector<C>(
+    config: &Config,
+    tcp: C,
+    (generation, meant): (u64, &Arc<ExpectedCluster>),
+) -> Result<Connections, kube::Error>
 where
     C: Clone,
-    HttpsConnector<Gated<C>>: Connect + Clone + Send + Sync + 'static,
+    HttpsConnector<GatedConnector<C>>: Connect + Clone + Send + Sync + 'static,
 {
-    // Each of these two may ask a credential program: once is enough.
+    // Both of these calls may run a credential program, but once is enough.
     let (tls, auth) = (config.rustls_client_config()?, config.auth_layer()?);
     let (base, headers) = (config.base_uri_layer(), config.extra_headers_layer()?);
-    let way = || -> Result<Way, kube::Error> {
-        let gate = Gate::new(Arc::clone(meant));
-        let gated = Gated { inner: tcp.clone(), gate: Arc::clone(&gate) };
+    let build_client = || -> Result<GatedClient, kube::Error> {
+        let gate = IdentityGate::new(Arc::clone(meant));
+        let gated = GatedConnector { inner: tcp.clone(), gate: Arc::clone(&gate) };
         let mut tls = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
         if let Some(name) = &config.tls_server_name {
             let name = name.clone().try_into().map_err(|error| kube::Error::Service(Box::new(error)))?;
@@ -288,7 +326,7 @@ where
             .pool_timer(TokioTimer::new())
             .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
             .http2_initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-            .http2_keep_alive_interval(PING_EVERY)
+            .http2_keep_alive_interval(PING_INTERVAL)
             .http2_keep_alive_timeout(PING_TIMEOUT)
             .http2_keep_alive_while_idle(true)
             .build(tls.enable_all_versions().wrap_connector(gated));
@@ -297,9 +335,9 @@ where
             Some(auth) => Client::new(base.layer(auth.layer(http)), config.default_namespace.as_str()),
             None => Client::new(base.layer(http), config.default_namespace.as_str()),
         };
-        Ok(Way { client, gate })
+        Ok(GatedClient { client, gate })
     };
-    let watches = (0..WATCH_CONNECTIONS_MAX).map(|_| way()).collect::<Result<_, _>>()?;
-    let is_somebody_else = config.auth_info.impersonate.is_some();
-    Ok(Link::new(way()?, watches, (generation, is_somebody_else)))
+    let watches = (0..WATCH_CONNECTIONS_MAX).map(|_| build_client()).collect::<Result<_, _>>()?;
+    let is_impersonated = config.auth_info.impersonate.is_some();
+    Ok(Connections::new(build_client()?, watches, (generation, is_impersonated)))
 }

@@ -1,256 +1,263 @@
-//! The loop around a pure machine, written once: decide → make durable → evolve → carry out what is pending.
+//! Loop around a pure machine, implemented once: decide → apply → make durable → execute outstanding commands.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tidegate_model::Timestamp;
 
-use crate::machine::{Changed, Illegal, Machine, Owed, Urgency};
+use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding, Urgency};
 
-/// Facts that cost nothing when they are lost wait at most this long for company.
-pub const LAZY_WAIT: Duration = Duration::from_secs(2);
-/// The same for those that tell people what is awaited and why: nobody can find them again who looks after a crash.
-pub const TOLD_WAIT: Duration = Duration::from_millis(100);
-/// A snapshot is due after this many facts, so that recovery reads little; or after as many as the state weighs, if these
-/// are more, so that writing snapshots costs no more than writing facts.
-pub const SNAPSHOT_EVERY: u64 = 512;
-/// A machine that records more than this is going round in circles: it is ended with an error.
-pub const FACTS_MAX: u64 = 5_000_000;
+/// Maximum time that lazy events wait for other events. Losing them does no harm.
+pub const LAZY_EVENT_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Maximum time that an event about the reason for a wait may wait for the disk. The reason can't be reconstructed
+/// after a crash.
+pub const STATUS_EVENT_WAIT_MAX: Duration = Duration::from_millis(100);
+/// Minimum number of events between snapshots, which keeps the amount of data that a recovery reads small. If the
+/// weight of the state exceeds this number, the weight is the number of events between snapshots, so that writing
+/// snapshots costs no more than writing events.
+pub const SNAPSHOT_INTERVAL_MIN: u64 = 512;
+/// Maximum number of events per machine. A machine that records more events is in an endless loop and ends with an
+/// error.
+pub const EVENTS_MAX: u64 = 5_000_000;
 
-/// One machine between its log and the world, without I/O.
+/// Connects one machine with its log and its effects, without I/O of its own.
 ///
 /// # Contract
 ///
-/// 1. Give it what happened: [`Driver::offer`], any number of times, then [`Driver::advance`].
-/// 2. If [`Driver::take_batch`] gives a batch, append it to the log and make it durable. Then say so:
-///    [`Driver::persisted`]. At most one batch is on its way.
-/// 3. Only then announce the batch to anyone, and carry out what is [`Driver::owed`]. Commands may be repeated; leave out
-///    those that are already on their way.
-/// 4. Answers and sights are new input, and so is the time that was asked for: go to 1.
+/// 1. Pass inputs: call [`Driver::handle_input`] any number of times, then [`Driver::advance`].
+/// 2. If [`Driver::take_batch`] returns a batch, append it to the log and make it durable. Then call
+///    [`Driver::mark_persisted`]. At most one batch is in flight.
+/// 3. Only then announce the batch, and execute the commands of [`Driver::outstanding`]. Commands may be repeated; skip
+///    commands that are already in flight.
+/// 4. Answers and observations are new inputs, and so is the requested wake-up time. Go to step 1.
 ///
-/// If the log refuses a batch, or the driver reports [`DriverError::Illegal`], drop the driver: what it holds beyond the
-/// log never happened.
+/// If the log refuses a batch, or the driver reports [`DriverError::IllegalEvent`], drop the driver. Any changes that
+/// aren't in the log never happened.
 #[derive(Debug)]
 pub struct Driver<M: Machine> {
     state: M::State,
-    /// Sequence number of the last fact folded into `state`.
+    /// Sequence number of the last event applied to `state`.
     sequence: u64,
-    /// Sequence number of the last fact that is durable.
-    durable: u64,
-    /// Facts not yet handed out.
-    buffer: Vec<M::Fact>,
-    /// A fact in the buffer that commands must wait for.
-    urgent: bool,
-    /// When the facts in the buffer have waited long enough for company.
-    due: Option<Timestamp>,
-    /// A batch is on its way; commands wait if it holds an urgent fact.
-    in_flight: Option<InFlight>,
-    /// Sequence number the last snapshot covers.
-    snapshot: u64,
-    /// What may be owed otherwise than when it was last asked.
-    changes: Changed<M::Subject>,
-    /// What is to be kept up anew.
-    renewed: BTreeSet<M::Subject>,
+    /// Sequence number of the last durable event.
+    durable_sequence: u64,
+    /// Events that haven't been handed out yet.
+    buffer: Vec<M::Event>,
+    /// True if the buffer contains an event that must be durable before commands run.
+    has_urgent_event: bool,
+    /// Time at which the buffered events must be written.
+    flush_at: Option<Timestamp>,
+    /// Batch in flight. Commands wait if it contains an urgent event.
+    in_flight: Option<BatchInFlight>,
+    /// Sequence number covered by the last snapshot.
+    snapshot_sequence: u64,
+    /// Subjects whose outstanding commands may have changed since [`Driver::take_affected_subjects`].
+    affected_subjects: AffectedSubjects<M::Subject>,
+    /// Subjects whose subscriptions must restart.
+    restarted_subjects: BTreeSet<M::Subject>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct InFlight {
-    last: u64,
-    urgent: bool,
+struct BatchInFlight {
+    last_sequence: u64,
+    has_urgent_event: bool,
 }
 
-/// Facts to make durable.
+/// Events that must be made durable.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Batch<F, S> {
-    /// Sequence number of the first.
+pub struct Batch<E, S> {
+    /// Sequence number of the first event.
     pub first_sequence: u64,
-    /// In the order in which they were decided; never empty.
-    pub facts: Vec<F>,
-    /// The state after the last of them, when a snapshot is due.
+    /// Events in the order in which they were decided. Empty only when the summary is written again.
+    pub events: Vec<E>,
+    /// State after the last event, if a snapshot is due.
     pub snapshot: Option<S>,
 }
 
-/// Facts of one machine to make durable, perhaps with a snapshot of its state.
-pub type BatchOf<M> = Batch<<M as Machine>::Fact, <M as Machine>::State>;
+/// A machine's events that must be made durable, with a snapshot of its state if one is due.
+pub type MachineBatch<M> = Batch<<M as Machine>::Event, <M as Machine>::State>;
 
-impl<F, S> Batch<F, S> {
-    /// Sequence number of the last fact.
+impl<E, S> Batch<E, S> {
+    /// Returns the sequence number of the last event.
     pub fn last_sequence(&self) -> u64 {
-        let count = u64::try_from(self.facts.len()).unwrap_or(u64::MAX);
+        let count = u64::try_from(self.events.len()).unwrap_or(u64::MAX);
         self.first_sequence.saturating_add(count).saturating_sub(1)
     }
 }
 
-/// Why a driver cannot go on.
+/// Reason why a driver can't continue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError<R: std::error::Error> {
-    /// The machine's own fact, or one from the log, does not fit the state.
+    /// An event of the machine itself or from the log doesn't fit the state.
     #[error(transparent)]
-    Illegal(#[from] Illegal),
-    /// The input was refused.
+    IllegalEvent(#[from] IllegalEvent),
+    /// The input was rejected.
     #[error("{0}")]
     Rejected(#[source] R),
 }
 
-/// Why the driver of one machine cannot go on.
-pub type ErrorOf<M> = DriverError<<M as Machine>::Rejection>;
+/// Reason why the driver of a machine can't continue.
+pub type MachineDriverError<M> = DriverError<<M as Machine>::Rejection>;
 
 impl<M: Machine> Default for Driver<M> {
     fn default() -> Self {
-        Self::at(M::State::default(), 0)
+        Self::from_state(M::State::default(), 0)
     }
 }
 
 impl<M: Machine> Driver<M> {
-    fn at(state: M::State, sequence: u64) -> Self {
+    fn from_state(state: M::State, sequence: u64) -> Self {
         Self {
             state,
             sequence,
-            durable: sequence,
+            durable_sequence: sequence,
             buffer: Vec::new(),
-            urgent: false,
-            due: None,
+            has_urgent_event: false,
+            flush_at: None,
             in_flight: None,
-            snapshot: sequence,
-            changes: Changed::All,
-            renewed: BTreeSet::new(),
+            snapshot_sequence: sequence,
+            affected_subjects: AffectedSubjects::All,
+            restarted_subjects: BTreeSet::new(),
         }
     }
 
-    /// The driver as the log left it. A fresh one is a recovery from an empty log.
+    /// Restores the driver from the log. To create a new driver, recover from an empty log.
     pub fn recover(
         snapshot: Option<(u64, M::State)>,
-        facts: impl IntoIterator<Item = M::Fact>,
-    ) -> Result<Self, Illegal> {
+        events: impl IntoIterator<Item = M::Event>,
+    ) -> Result<Self, IllegalEvent> {
         let (covered, mut state) = snapshot.unwrap_or_default();
         let mut sequence = covered;
-        for fact in facts {
-            state = M::evolve(state, &fact)?;
+        for event in events {
+            state = M::apply(state, &event)?;
             sequence = sequence.saturating_add(1);
         }
-        Ok(Self { snapshot: covered, ..Self::at(state, sequence) })
+        Ok(Self { snapshot_sequence: covered, ..Self::from_state(state, sequence) })
     }
 
-    /// The state, including facts that are not durable yet.
+    /// Returns the state, including events that aren't durable yet.
     pub fn state(&self) -> &M::State {
         &self.state
     }
 
-    /// Sequence number of the last fact, durable or not.
+    /// Returns the sequence number of the last event, durable or not.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Takes in one thing that happened. A late answer is dropped.
-    pub fn offer(&mut self, input: &M::Input, now: Timestamp) -> Result<(), ErrorOf<M>> {
+    /// Accepts one input. Drops a late answer.
+    pub fn handle_input(&mut self, input: &M::Input, now: Timestamp) -> Result<(), MachineDriverError<M>> {
         match M::decide(&self.state, input, now) {
-            Ok(facts) => facts.into_iter().try_for_each(|fact| self.record(fact, now)).map_err(Into::into),
+            Ok(events) => {
+                events.into_iter().try_for_each(|event| self.record_event(event, now)).map_err(Into::into)
+            }
             Err(rejection) if M::is_late(&rejection) => Ok(()),
             Err(rejection) => Err(DriverError::Rejected(rejection)),
         }
     }
 
-    /// Takes all arrows that follow by themselves.
-    pub fn advance(&mut self, now: Timestamp) -> Result<(), ErrorOf<M>> {
+    /// Takes all automatic transitions.
+    pub fn advance(&mut self, now: Timestamp) -> Result<(), MachineDriverError<M>> {
         loop {
-            let facts = M::follow(&self.state, now);
-            if facts.is_empty() {
+            let events = M::advance(&self.state, now);
+            if events.is_empty() {
                 return Ok(());
             }
-            for fact in facts {
-                self.record(fact, now)?;
+            for event in events {
+                self.record_event(event, now)?;
             }
-            if self.sequence > FACTS_MAX {
-                let reason = format!("gave up after {FACTS_MAX} recorded facts");
-                return self.offer(&M::abort(reason), now);
+            if self.sequence > EVENTS_MAX {
+                let reason = format!("gave up after {EVENTS_MAX} recorded events");
+                return self.handle_input(&M::abort_input(reason), now);
             }
         }
     }
 
-    fn record(&mut self, fact: M::Fact, now: Timestamp) -> Result<(), Illegal> {
-        self.changes.and(M::changes(&self.state, &fact));
-        self.renewed.extend(M::renews(&self.state, &fact));
-        self.state = M::evolve(std::mem::take(&mut self.state), &fact)?;
+    fn record_event(&mut self, event: M::Event, now: Timestamp) -> Result<(), IllegalEvent> {
+        self.affected_subjects.merge(M::affected_subjects(&self.state, &event));
+        self.restarted_subjects.extend(M::restarted_subjects(&self.state, &event));
+        self.state = M::apply(std::mem::take(&mut self.state), &event)?;
         self.sequence = self.sequence.saturating_add(1);
-        let wait = match M::urgency(&self.state, &fact) {
+        let wait = match M::urgency(&self.state, &event) {
             Urgency::Now => {
-                self.urgent = true;
+                self.has_urgent_event = true;
                 Duration::ZERO
             }
             Urgency::Within(wait) => wait,
         };
-        self.due = self.due.into_iter().chain([now + wait]).min();
-        self.buffer.push(fact);
+        self.flush_at = self.flush_at.into_iter().chain([now + wait]).min();
+        self.buffer.push(event);
         Ok(())
     }
 
-    /// Facts to make durable now, if any: when one of them matters, or when they have waited long enough, or when
-    /// `flush` asks for it.
-    pub fn take_batch(&mut self, now: Timestamp, flush: bool) -> Option<BatchOf<M>> {
-        let ripe = self.urgent || flush || self.due.is_some_and(|due| now >= due);
-        if self.buffer.is_empty() || !ripe || self.in_flight.is_some() {
+    /// Returns the events to make durable now, if any. This is the case if one of them is urgent, if they have waited
+    /// long enough, or if `flush` is set.
+    pub fn take_batch(&mut self, now: Timestamp, flush: bool) -> Option<MachineBatch<M>> {
+        let is_due = self.has_urgent_event || flush || self.flush_at.is_some_and(|due| now >= due);
+        if self.buffer.is_empty() || !is_due || self.in_flight.is_some() {
             return None;
         }
-        let facts = std::mem::take(&mut self.buffer);
-        self.in_flight = Some(InFlight { last: self.sequence, urgent: self.urgent });
-        self.urgent = false;
-        self.due = None;
-        let every = M::weight(&self.state).max(SNAPSHOT_EVERY);
-        let due = self.sequence.saturating_sub(self.snapshot) >= every && !M::is_over(&self.state);
-        if due {
-            self.snapshot = self.sequence;
+        let events = std::mem::take(&mut self.buffer);
+        self.in_flight =
+            Some(BatchInFlight { last_sequence: self.sequence, has_urgent_event: self.has_urgent_event });
+        self.has_urgent_event = false;
+        self.flush_at = None;
+        let interval = M::snapshot_weight(&self.state).max(SNAPSHOT_INTERVAL_MIN);
+        let is_snapshot_due =
+            self.sequence.saturating_sub(self.snapshot_sequence) >= interval && !M::is_over(&self.state);
+        if is_snapshot_due {
+            self.snapshot_sequence = self.sequence;
         }
         Some(Batch {
-            first_sequence: self.durable.saturating_add(1),
-            facts,
-            snapshot: due.then(|| self.state.clone()),
+            first_sequence: self.durable_sequence.saturating_add(1),
+            events,
+            snapshot: is_snapshot_due.then(|| self.state.clone()),
         })
     }
 
-    /// The batch on its way is durable.
-    pub fn persisted(&mut self) {
+    /// Marks the batch in flight as durable.
+    pub fn mark_persisted(&mut self) {
         if let Some(batch) = self.in_flight.take() {
-            self.durable = batch.last;
+            self.durable_sequence = batch.last_sequence;
         }
     }
 
-    /// A batch without facts, which only states anew how it stands. Its way is that of any batch.
-    pub fn restate(&mut self) -> Option<BatchOf<M>> {
+    /// Returns a batch without events that only writes the summary again. It is handled like any other batch.
+    pub fn take_summary_batch(&mut self) -> Option<MachineBatch<M>> {
         if self.in_flight.is_some() || !self.buffer.is_empty() {
             return None;
         }
-        self.in_flight = Some(InFlight { last: self.sequence, urgent: true });
-        Some(Batch { first_sequence: self.sequence.saturating_add(1), facts: Vec::new(), snapshot: None })
+        self.in_flight = Some(BatchInFlight { last_sequence: self.sequence, has_urgent_event: true });
+        Some(Batch { first_sequence: self.sequence.saturating_add(1), events: Vec::new(), snapshot: None })
     }
 
-    /// Whether a batch is on its way.
+    /// Returns true if a batch is in flight.
     pub fn is_writing(&self) -> bool {
         self.in_flight.is_some()
     }
 
-    /// When buffered facts should be made durable even if nothing else happens. While a batch is on its way the next one
-    /// waits for it.
-    pub fn write_at(&self) -> Option<Timestamp> {
-        self.due.filter(|_| self.in_flight.is_none())
+    /// Returns the time at which buffered events must be written even if nothing else happens. `None` while a batch is
+    /// in flight, because the next batch waits for it.
+    pub fn flush_at(&self) -> Option<Timestamp> {
+        self.flush_at.filter(|_| self.in_flight.is_none())
     }
 
-    /// Whether commands may be carried out: every fact that matters is durable.
-    pub fn may_act(&self) -> bool {
-        !self.urgent && !self.in_flight.is_some_and(|batch| batch.urgent)
+    /// Returns true if commands may be executed because all urgent events are durable.
+    pub fn can_execute(&self) -> bool {
+        !self.has_urgent_event && !self.in_flight.is_some_and(|batch| batch.has_urgent_event)
     }
 
-    /// What the world owes; `None` while a fact that matters is not durable.
-    pub fn owed(&self, now: Timestamp) -> Option<Owed<M::Command>> {
-        self.may_act().then(|| M::pending(&self.state, now))
+    /// Returns the outstanding commands. `None` while an urgent event isn't durable.
+    pub fn outstanding(&self, now: Timestamp) -> Option<Outstanding<M::Command>> {
+        self.can_execute().then(|| M::outstanding(&self.state, now))
     }
 
-    /// What may be owed otherwise than when this was asked before.
-    pub fn take_changes(&mut self) -> Changed<M::Subject> {
-        std::mem::replace(&mut self.changes, Changed::nothing())
+    /// Returns the subjects whose outstanding commands may have changed since the previous call.
+    pub fn take_affected_subjects(&mut self) -> AffectedSubjects<M::Subject> {
+        std::mem::replace(&mut self.affected_subjects, AffectedSubjects::none())
     }
 
-    /// About what whatever is kept up is to be begun anew, since this was asked before.
-    pub fn take_renewed(&mut self) -> BTreeSet<M::Subject> {
-        std::mem::take(&mut self.renewed)
+    /// Returns the subjects whose subscriptions must restart since the previous call.
+    pub fn take_restarted_subjects(&mut self) -> BTreeSet<M::Subject> {
+        std::mem::take(&mut self.restarted_subjects)
     }
 }

@@ -1,17 +1,21 @@
-//! The state machines of Tidegate, without clock, I/O, async or randomness.
+//! State machines of Tidegate, without a clock, I/O, async or randomness.
 //!
-//! A [`Machine`] has a state, facts, and pure functions between them:
+//! A [`Machine`] has a state, events, and pure functions that connect them:
 //!
-//! * [`decide`](Machine::decide): an input and the state → facts, or a refusal
-//! * [`follow`](Machine::follow): the state and the time → facts that follow by themselves
-//! * [`evolve`](Machine::evolve): the state and a fact → the next state
-//! * [`pending`](Machine::pending): the state → the commands the world still owes
+//! * [`decide`](Machine::decide): an input and the state → events, or a rejection
+//! * [`advance`](Machine::advance): the state and the time → events of automatic transitions
+//! * [`apply`](Machine::apply): the state and an event → the next state
+//! * [`outstanding`](Machine::outstanding): the state and the time → the outstanding commands
 //!
-//! [`Driver`] is the loop around them; its contract is written there in numbered steps. [`Shell`] is all the bookkeeping
-//! around a driver at work: what is on its way, what is kept up, who waits; [`Hands`] do what is to be done in the world.
-//! The actors, the simulation and the tests differ in their hands alone. There are
-//! [`operation::SyncOperation`], a sync; [`rollout::Progressive`], a progressive sync of the Applications of an
-//! ApplicationSet; and [`teardown::OrderedDeletion`], an ordered deletion of them.
+//! [`Driver`] is the loop around these functions; its documentation states the contract in numbered steps. [`Runner`]
+//! does the bookkeeping around a running driver: commands in flight, subscriptions and waiting callers. [`Effects`]
+//! execute the commands. The actors, the simulation and the tests differ only in their effects.
+//!
+//! The machines are:
+//!
+//! * [`operation::SyncOperation`]: a sync
+//! * [`rollout::ProgressiveSync`]: a progressive sync of the Applications of an ApplicationSet
+//! * [`teardown::OrderedDeletion`]: an ordered deletion of these Applications
 
 pub mod fleet;
 pub mod operation;
@@ -20,10 +24,17 @@ pub mod teardown;
 
 mod driver;
 mod machine;
-mod shell;
+mod names;
+mod next_action;
+mod runner;
 
 pub use driver::{
-    Batch, BatchOf, Driver, DriverError, ErrorOf, FACTS_MAX, LAZY_WAIT, SNAPSHOT_EVERY, TOLD_WAIT,
+    Batch, Driver, DriverError, EVENTS_MAX, LAZY_EVENT_WAIT_MAX, MachineBatch, MachineDriverError,
+    SNAPSHOT_INTERVAL_MIN, STATUS_EVENT_WAIT_MAX,
 };
-pub use machine::{Changed, Illegal, Machine, Owed, Urgency};
-pub use shell::{Arrival, FailureOf, Hands, Inbox, Outbox, RING_AGAIN, Shell, ShellError, Turn};
+pub use machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding, Urgency};
+pub use next_action::NextAction;
+pub use runner::{
+    ALARM_INTERVAL_MIN, Arrival, Effects, Inbox, MachineRunnerError, Outbox, Runner, RunnerError,
+    RunnerStatus,
+};

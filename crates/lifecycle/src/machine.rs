@@ -1,4 +1,4 @@
-//! What a durable state machine is: a state that is a fold over recorded facts, and pure functions between them.
+//! Trait for durable state machines: the state is a fold over recorded events, with pure functions around it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,154 +6,163 @@ use std::time::Duration;
 
 use tidegate_model::{StreamKind, Timestamp};
 
-/// One kind of durable operation. Everything that drives machines is written against this trait and knows none of them.
+/// One kind of durable operation. Code that drives machines is written against this trait and doesn't depend on a
+/// specific machine.
 ///
-/// All functions are pure: time and identity come in as arguments, and the same arguments give the same answer.
+/// All functions are pure: time and identity are arguments, and the same arguments give the same result.
 pub trait Machine: 'static {
-    /// Which streams of the log are of this machine.
+    /// Kind of this machine's streams in the log.
     const KIND: StreamKind;
 
-    /// How one of them stands. The default is the state before anything was recorded.
+    /// State of one machine. The default is the state before the first event.
     type State: Clone + Default + PartialEq + fmt::Debug + Send + 'static;
-    /// What is recorded, in the past tense. Append-only: an old log must stay readable.
-    type Fact: Clone + PartialEq + fmt::Debug + Send + 'static;
-    /// What can reach it from outside.
+    /// Recorded event, in the past tense. Append-only: an old log must stay readable.
+    type Event: Clone + PartialEq + fmt::Debug + Send + 'static;
+    /// Input from outside.
     type Input: Send + 'static;
-    /// What the world owes it.
+    /// Outstanding command.
     type Command: Clone + Ord + fmt::Debug + Send + 'static;
-    /// What a command is about. Commands about one subject are carried out one after the other: the next one waits for the
-    /// answer to the one on its way, even if that is not owed any more.
+    /// Subject of a command. Commands about the same subject run one after the other: the next command waits for the
+    /// answer to the command in flight, even if that command is no longer outstanding.
     type Subject: Clone + Ord + fmt::Debug + Send + 'static;
-    /// What an input is a sight of, where only the newest counts.
-    type Sight: Ord + fmt::Debug + Send + 'static;
-    /// Why an input is not accepted.
+    /// Object of an observation. Only the newest observation of each object counts.
+    type ObservationKey: Ord + fmt::Debug + Send + 'static;
+    /// Reason why an input is rejected.
     type Rejection: std::error::Error + Send + Sync + 'static;
 
-    /// The facts an input means.
+    /// Returns the events that an input causes.
     fn decide(
         state: &Self::State,
         input: &Self::Input,
         now: Timestamp,
-    ) -> Result<Vec<Self::Fact>, Self::Rejection>;
+    ) -> Result<Vec<Self::Event>, Self::Rejection>;
 
-    /// The facts that follow from state and time alone. Called again until nothing follows.
-    fn follow(state: &Self::State, now: Timestamp) -> Vec<Self::Fact>;
+    /// Returns the events that follow from state and time alone. Called repeatedly until the result is empty.
+    fn advance(state: &Self::State, now: Timestamp) -> Vec<Self::Event>;
 
-    /// The state after a fact. Total: what cannot be is a value that names both sides.
-    fn evolve(state: Self::State, fact: &Self::Fact) -> Result<Self::State, Illegal>;
+    /// Applies an event to a state. If the event is illegal in this state, returns an error that names both.
+    fn apply(state: Self::State, event: &Self::Event) -> Result<Self::State, IllegalEvent>;
 
-    /// What the world owes now, and when that changes by itself. Recovery asks this and nothing else.
-    fn pending(state: &Self::State, now: Timestamp) -> Owed<Self::Command>;
+    /// Returns the outstanding commands, and the time at which they change without an input. Recovery relies only on
+    /// this function.
+    fn outstanding(state: &Self::State, now: Timestamp) -> Outstanding<Self::Command>;
 
-    /// What of [`Machine::pending`] is about one subject. To be found by a look at little more than that subject, where
-    /// [`Machine::changes`] or [`Machine::frees`] name single ones.
-    fn pending_about(state: &Self::State, subject: &Self::Subject, now: Timestamp) -> Vec<Self::Command> {
-        let mut commands = Self::pending(state, now).commands;
+    /// Returns the commands of [`Machine::outstanding`] about one subject. If [`Machine::affected_subjects`] or
+    /// [`Machine::unblocked_subjects`] return single subjects, this function must visit little more than that subject.
+    fn outstanding_for(state: &Self::State, subject: &Self::Subject, now: Timestamp) -> Vec<Self::Command> {
+        let mut commands = Self::outstanding(state, now).commands;
         commands.retain(|command| Self::subject(command) == *subject);
         commands
     }
 
-    /// Of what a fact may change what is owed, in the state before it. A machine with many subjects says so where it is
-    /// about few of them: what has happened is then all that is looked at.
-    fn changes(_state: &Self::State, _fact: &Self::Fact) -> Changed<Self::Subject> {
-        Changed::All
+    /// Returns the subjects whose outstanding commands this event can change. `_state` is the state before the event.
+    /// By default, returns all subjects. A machine with many subjects overrides this so that only the affected subjects
+    /// are visited.
+    fn affected_subjects(_state: &Self::State, _event: &Self::Event) -> AffectedSubjects<Self::Subject> {
+        AffectedSubjects::All
     }
 
-    /// Of what else may be owed once a command about a subject was answered, in the state before that.
-    fn frees(_state: &Self::State, _subject: &Self::Subject) -> Changed<Self::Subject> {
-        Changed::All
+    /// Returns the other subjects that may get outstanding commands once a command about a subject is answered.
+    /// `_state` is the state before the answer.
+    fn unblocked_subjects(_state: &Self::State, _subject: &Self::Subject) -> AffectedSubjects<Self::Subject> {
+        AffectedSubjects::All
     }
 
-    /// About what a fact, in the state before it, ends all that was told so far: what is kept up about these subjects is
-    /// ended and begun anew, even if the command that is owed next looks the same.
-    fn renews(_state: &Self::State, _fact: &Self::Fact) -> Vec<Self::Subject> {
+    /// Returns the subjects whose subscriptions must restart after this event, even if the next outstanding command
+    /// equals the previous one. `_state` is the state before the event.
+    fn restarted_subjects(_state: &Self::State, _event: &Self::Event) -> Vec<Self::Subject> {
         Vec::new()
     }
 
-    /// What a command is about, which decides whose answers it waits for.
+    /// Returns the subject of a command. The command waits for the answers to earlier commands about the same subject.
     fn subject(command: &Self::Command) -> Self::Subject;
 
-    /// Whether a command is kept up for as long as it is owed, such as a watch. Others are carried out and answered.
-    fn is_standing(_command: &Self::Command) -> bool {
+    /// Returns true for a subscription, such as a watch, which runs as long as it is outstanding. Other commands are
+    /// executed and answered.
+    fn is_subscription(_command: &Self::Command) -> bool {
         false
     }
 
-    /// What an input is a sight of; `None` for one that must not be lost, however many come.
-    fn sight(_input: &Self::Input) -> Option<Self::Sight> {
+    /// Returns the observed object of an input. `None` for an input that must never be dropped in favor of a newer
+    /// input.
+    fn observation_key(_input: &Self::Input) -> Option<Self::ObservationKey> {
         None
     }
 
-    /// Whether a sight is older than an earlier one of the same: what comes later may have been on its way for longer.
-    fn is_older(_sight: &Self::Input, _than: &Self::Input) -> bool {
+    /// Returns true if an observation is older than `_than`, an observation of the same object that arrived before it.
+    /// The older observation may have been in flight for longer.
+    fn is_older(_observation: &Self::Input, _than: &Self::Input) -> bool {
         false
     }
 
-    /// Whether commands wait until a fact that has just been folded in is on the disk.
-    fn urgency(_state: &Self::State, _fact: &Self::Fact) -> Urgency {
+    /// Returns how long an event that was just applied may wait for the disk, which also decides whether commands wait
+    /// for the event.
+    fn urgency(_state: &Self::State, _event: &Self::Event) -> Urgency {
         Urgency::Now
     }
 
-    /// Whether it is over: nothing follows any more, and nothing is owed.
+    /// Returns true if the machine has finished: no events follow, and no commands are outstanding.
     fn is_over(state: &Self::State) -> bool;
 
-    /// About how many facts a snapshot of the state is as large as.
-    fn weight(_state: &Self::State) -> u64 {
+    /// Returns the size of a snapshot of the state, as an approximate number of events.
+    fn snapshot_weight(_state: &Self::State) -> u64 {
         0
     }
 
-    /// The input by which the engine itself gives up.
-    fn abort(reason: String) -> Self::Input;
+    /// Returns the input with which the engine gives up on the machine.
+    fn abort_input(reason: String) -> Self::Input;
 
-    /// Whether a refused input was only a late or repeated answer, which is dropped without harm.
+    /// Returns true if a rejected input was only a late or repeated answer, which can be dropped without harm.
     fn is_late(rejection: &Self::Rejection) -> bool;
 }
 
-/// What the world owes a machine.
+/// Outstanding commands of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owed<C> {
-    /// Each may be carried out twice and must then change nothing the second time.
+pub struct Outstanding<C> {
+    /// Commands. Each command may be executed twice; the second execution must not have an effect.
     pub commands: Vec<C>,
-    /// When something follows or is owed by the passing of time alone. Waking late or twice does no harm.
+    /// Time at which an event follows or a command becomes outstanding without an input. Waking up late or twice is
+    /// harmless.
     pub wake_at: Option<Timestamp>,
 }
 
-impl<C> Default for Owed<C> {
+impl<C> Default for Outstanding<C> {
     fn default() -> Self {
         Self { commands: Vec::new(), wake_at: None }
     }
 }
 
-impl<C> Owed<C> {
-    /// Something follows or is owed at that moment. One that has come already wakes nobody.
-    pub(crate) fn wake(&mut self, at: Timestamp, now: Timestamp) {
+impl<C> Outstanding<C> {
+    /// Requests a wake-up at `at`. A time in the past is ignored.
+    pub(crate) fn request_wake(&mut self, at: Timestamp, now: Timestamp) {
         if at > now {
             self.wake_at = self.wake_at.into_iter().chain([at]).min();
         }
     }
 }
 
-/// What may have changed.
+/// Subjects whose outstanding commands may have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Changed<S> {
-    /// Only what is about these subjects.
+pub enum AffectedSubjects<S> {
+    /// Only these subjects.
     Only(BTreeSet<S>),
-    /// All that is owed is to be asked for anew.
+    /// All subjects.
     All,
 }
 
-impl<S: Ord> Changed<S> {
-    /// Nothing that is owed is otherwise than before.
-    pub fn nothing() -> Self {
+impl<S: Ord> AffectedSubjects<S> {
+    /// Returns an empty set of subjects.
+    pub fn none() -> Self {
         Self::Only(BTreeSet::new())
     }
 
-    /// What is about one subject.
+    /// Returns a set with one subject.
     pub fn only(subject: S) -> Self {
         Self::Only(BTreeSet::from([subject]))
     }
 
-    /// What has changed by either.
-    pub fn and(&mut self, other: Self) {
+    /// Adds the subjects of `other`.
+    pub fn merge(&mut self, other: Self) {
         match (self, other) {
             (Self::All, _) => {}
             (this, Self::All) => *this = Self::All,
@@ -162,22 +171,22 @@ impl<S: Ord> Changed<S> {
     }
 }
 
-/// How long a fact may wait before it is made durable.
+/// Time that an event may wait before it is made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// Commands wait until it is.
+    /// Commands wait until the event is durable.
     Now,
-    /// It only shortens the list of what is owed: when it is lost in a crash, an idempotent command is carried out again.
-    /// It travels with the next urgent fact, or after this time.
+    /// The event only removes outstanding commands: if it is lost in a crash, an idempotent command runs again. It is
+    /// written with the next urgent event, or after this time.
     Within(Duration),
 }
 
-/// A fact that cannot follow in this state: the log is damaged, or was written by a faulty program.
+/// An event that is illegal in this state: the log is damaged, or was written by a faulty program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("fact {fact} cannot follow in state {state}; the operation's log is damaged")]
-pub struct Illegal {
+#[error("event {event} cannot follow in state {state}; the operation's log is damaged")]
+pub struct IllegalEvent {
     /// Name of the state, such as `Wave 2 Applying`.
     pub state: String,
-    /// First words of the fact, whose content may be large or secret.
-    pub fact: String,
+    /// First words of the event. The full event may be large or contain secrets.
+    pub event: String,
 }

@@ -1,4 +1,6 @@
-//! Names of the annotations, labels and finalizers Tidegate reads and writes.
+//! Names of the annotations, labels and finalizers that Tidegate reads and writes.
+
+pub mod known_keys;
 
 /// Hook phases of an object, comma-separated (Argo CD).
 pub const HOOK: &str = "argocd.argoproj.io/hook";
@@ -10,95 +12,106 @@ pub const SYNC_WAVE: &str = "argocd.argoproj.io/sync-wave";
 pub const SYNC_OPTIONS: &str = "argocd.argoproj.io/sync-options";
 /// Per-resource compare options, comma-separated (Argo CD).
 pub const COMPARE_OPTIONS: &str = "argocd.argoproj.io/compare-options";
-/// Which application owns an object: `<app>:<group>/<Kind>:<namespace>/<name>` (Argo CD).
+/// Tracking ID: the application that owns an object, as `<app>:<group>/<Kind>:<namespace>/<name>` (Argo CD).
 pub const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
-/// Keeps a hook visible until its result is recorded (Argo CD).
+/// Finalizer that keeps a hook until its result is recorded (Argo CD).
 pub const HOOK_FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
-/// `"true"` leaves the object out of the application's health (Argo CD).
+/// `"true"` excludes the object from the application's health (Argo CD).
 pub const IGNORE_HEALTHCHECK: &str = "argocd.argoproj.io/ignore-healthcheck";
 /// RFC 3339 time at which a person approved confirmed prunes (Argo CD).
 pub const DELETION_APPROVED: &str = "argocd.argoproj.io/deletion-approved";
-/// Whose client-side applied fields a server-side apply takes over (Argo CD).
+/// Field manager whose client-side applied fields a server-side apply takes over (Argo CD).
 pub const MIGRATION_MANAGER: &str = "argocd.argoproj.io/client-side-apply-migration-manager";
 /// Helm hook types, comma-separated.
 pub const HELM_HOOK: &str = "helm.sh/hook";
 /// Helm hook delete policies, comma-separated.
 pub const HELM_HOOK_DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
-/// Helm hook weight, read as a wave when no Argo CD wave is given.
+/// Helm hook weight. Used as the wave if the object doesn't have an Argo CD wave.
 pub const HELM_HOOK_WEIGHT: &str = "helm.sh/hook-weight";
-/// Helm's word for objects that outlive their release: `keep`.
+/// Helm resource policy; `keep` keeps the object when its release is uninstalled.
 pub const HELM_RESOURCE_POLICY: &str = "helm.sh/resource-policy";
-/// Tells the installations that share a cluster apart (Argo CD).
+/// ID of an Argo CD installation. Distinguishes several installations that share a cluster (Argo CD).
 pub const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
-/// The label that says which application an object is part of, unless another is chosen.
+/// Default label that names the application of an object.
 pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 
-/// The operation that created (or last applied) a hook object. It makes hook creation idempotent.
+/// Operation that created or last applied a hook object. Makes hook creation idempotent.
 pub const OPERATION_ID: &str = "tidegate.dev/operation-id";
-/// The attempt of the operation for which a hook object was created, counted from 1.
+/// Attempt of the operation that created a hook object. The first attempt is 1.
 pub const HOOK_ATTEMPT: &str = "tidegate.dev/hook-attempt";
-/// The phase for which a hook object was created: a hook may run in several, under one name.
+/// Phase for which a hook object was created. The same hook can run in several phases under one name.
 pub const HOOK_PHASE: &str = "tidegate.dev/hook-phase";
-/// Deadline of the wave a resource is in; the longest of a wave wins.
+/// Deadline for the wave of a resource. The longest deadline in a wave applies.
 pub const WAVE_TIMEOUT: &str = "tidegate.dev/wave-timeout";
-/// Deadline of one hook, from its creation.
+/// Deadline for one hook, measured from its creation.
 pub const TIMEOUT: &str = "tidegate.dev/timeout";
-/// On an Application or ApplicationSet that was deleted by a command, the API or the page: who asked for that, and why.
+/// Requester of the deletion of an Application or ApplicationSet, and the reason. Set by the command line,
+/// the API and the web page.
 pub const DELETION_REQUESTED_BY: &str = "tidegate.dev/deletion-requested-by";
-/// `resume` (default) or `restart`: where a retry begins. Read from any resource of the application.
+/// Starting point of a retry: `resume` (default) or `restart`. Read from any resource of the application.
 pub const RETRY: &str = "tidegate.dev/retry";
 /// Names of the gates that must open before the resource's wave starts, comma-separated.
 pub const GATE: &str = "tidegate.dev/gate";
-/// In which operations a hook runs, comma-separated: `sync`, `selfheal`; those of the whole application if not said.
+/// Operations in which a hook runs, comma-separated: `sync`, `selfheal`. Default: the operations set for the application.
 pub const HOOK_ON: &str = "tidegate.dev/hook-on";
-/// `inputs-changed`: a hook runs only when its inputs are others than when it ran last, or when it has not succeeded then.
+/// `inputs-changed`: the hook runs only if its inputs have changed since its last run, or if that run failed.
 pub const RUN_WHEN: &str = "tidegate.dev/run-when";
-/// What a hook's inputs are besides its manifest, comma-separated: `GROUP:KIND:NAMESPACE/NAME`.
+/// Inputs of a hook in addition to its manifest, comma-separated: `GROUP:KIND:NAMESPACE/NAME`.
 pub const INPUTS: &str = "tidegate.dev/inputs";
-/// Name of the registered hook runner that carries out a hook instead of the cluster.
+/// Name of the registered hook runner that runs a hook instead of the cluster.
 pub const HOOK_RUNNER: &str = "tidegate.dev/hook-runner";
 /// Name of the registered health judge that replaces the built-in health rule.
 pub const HEALTH_JUDGE: &str = "tidegate.dev/health-judge";
-/// `off`: the general convention for the status of custom resources does not judge the object; `required`: it does, and
-/// an object without a status is waited for.
+/// Setting of the general convention for the status of custom resources. `off` disables it for this object.
+/// `required` enables it and treats an object without a status as progressing.
 pub const HEALTH_CONVENTION: &str = "tidegate.dev/health-convention";
-/// An expression (CEL) that is true while the object does well. It judges this object before all other rules.
+/// Duration for which a possibly temporary failure is tolerated before the object becomes Degraded.
+pub const HEALTH_GRACE: &str = "tidegate.dev/health-grace";
+/// CEL expression that is true while the object is healthy. Takes precedence over all other rules for this object.
 pub const HEALTH_CURRENT: &str = "tidegate.dev/health-current";
-/// An expression that is true while the object is on its way.
+/// CEL expression that is true while the object is progressing.
 pub const HEALTH_IN_PROGRESS: &str = "tidegate.dev/health-in-progress";
-/// An expression that is true once the object has failed.
+/// CEL expression that is true once the object has failed.
 pub const HEALTH_FAILED: &str = "tidegate.dev/health-failed";
-/// On a claim: name of the application that is claimed.
+/// On a claim: name of the claimed application.
 pub const CLAIM_APPLICATION: &str = "tidegate.dev/application";
-/// On a claim: who works on the operation that holds it, and where.
+/// On a claim: person and machine that run the operation holding it.
 pub const CLAIM_HOLDER: &str = "tidegate.dev/holder";
-/// On a claim: the revision of the operation that holds it.
+/// On a claim: revision of the operation that holds it.
 pub const CLAIM_REVISION: &str = "tidegate.dev/revision";
-/// On a claim: the operation that asks the holder to end.
-pub const CLAIM_END_WANTED_BY: &str = "tidegate.dev/end-wanted-by";
-/// On a claim: who works on that operation.
-pub const CLAIM_END_WANTED_BY_HOLDER: &str = "tidegate.dev/end-wanted-by-holder";
-/// Every annotation of our own starts with this.
+/// On a claim: operation that asks the holder to stop.
+pub const CLAIM_SUPERSEDE_REQUESTED_BY: &str = "tidegate.dev/end-wanted-by";
+/// On a claim: person and machine that run the requesting operation.
+pub const CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER: &str = "tidegate.dev/end-wanted-by-holder";
+/// Prefix of all annotations defined by Tidegate.
 pub const TIDEGATE_PREFIX: &str = "tidegate.dev/";
 
-/// Name under which `kubectl apply` owns fields.
+/// Field manager of `kubectl apply`.
 pub const KUBECTL_MANAGER: &str = "kubectl-client-side-apply";
-/// Name under which Tidegate owns fields in server-side apply.
+/// Field managers of Argo CD's application controller. Earlier versions used the program name, which is the
+/// second entry.
+pub const ARGO_CD_MANAGERS: [&str; 2] = ["argocd-controller", "argocd-application-controller"];
+/// Annotation in which client-side apply stores the last applied manifest.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Field manager of Tidegate's server-side applies.
 pub const FIELD_MANAGER: &str = "tidegate";
-/// Name under which it owns what it writes into the resources that it serves: their status, operation and finalizers. It is
-/// another one, so that an Application which is a manifest of another Application keeps them.
+/// Field manager that the service uses for the status, operation and finalizers of managed resources. It
+/// differs from [`FIELD_MANAGER`], so these fields survive when an Application is also a manifest of another
+/// Application.
 pub const SERVICE_MANAGER: &str = "tidegate-serve";
-/// Name under which `tidegate app` owns what a person writes with it into such a resource, without asking a service.
+/// Field manager of `tidegate app` for resources that it writes directly, without a service.
 pub const COMMAND_MANAGER: &str = "tidegate-app";
 
-/// Keeps an Application until its objects are deleted, and an ApplicationSet until its Applications are (Argo CD).
+/// Finalizer that keeps an Application until its objects are deleted, and an ApplicationSet until its
+/// Applications are deleted (Argo CD).
 pub const RESOURCES_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
-/// Keeps an Application until the hooks before its deletion have run (Argo CD).
+/// Finalizer that keeps an Application until its PreDelete hooks have run (Argo CD).
 pub const PRE_DELETE_FINALIZER: &str = "pre-delete-finalizer.argocd.argoproj.io";
-/// Keeps an Application until the hooks after its deletion have run (Argo CD).
+/// Finalizer that keeps an Application until its PostDelete hooks have run (Argo CD).
 pub const POST_DELETE_FINALIZER: &str = "post-delete-finalizer.argocd.argoproj.io";
 
-/// Whether a finalizer is this one, or a stage of it, which is written behind a slash.
-pub fn is_stage_of(finalizer: &str, whole: &str) -> bool {
+/// Returns true if a finalizer is `whole` or one of its stages. A stage is `whole` followed by a slash and a
+/// suffix.
+pub fn is_finalizer_or_stage(finalizer: &str, whole: &str) -> bool {
     finalizer.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -1,48 +1,48 @@
-//! Plans that are kept before they are carried out, and who has approved them.
+//! Stored plans and their approvals.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Timestamp, Wisher};
+use crate::{Digest, Requester, Timestamp};
 
-/// Somebody's consent to one kept plan, for the record.
+/// Recorded approval of a stored plan by a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanApproval {
-    /// The person's name, as the caller gave it.
+    /// Name of the person, as given by the caller.
     pub by: String,
-    /// The person's words; may be empty.
+    /// Reason for the approval; may be empty.
     pub reason: String,
-    /// When it was given.
+    /// Time of the approval.
     pub at: Timestamp,
 }
 
 impl PlanApproval {
-    /// `ann (checked with the database team)`.
-    pub fn who(&self) -> String {
-        Wisher { by: &self.by, reason: &self.reason }.who()
+    /// Returns the approver and the reason: `ann (checked with the database team)`.
+    pub fn approver_text(&self) -> String {
+        Requester { name: &self.by, reason: &self.reason }.display()
     }
 
-    /// `approved by ann (checked with the database team)`.
-    pub fn words(&self) -> String {
-        format!("approved by {}", self.who())
+    /// Returns the approval as text: `approved by ann (checked with the database team)`.
+    pub fn describe(&self) -> String {
+        format!("approved by {}", self.approver_text())
     }
 }
 
-/// The kept plan that an operation carries out, and nothing else.
+/// Stored plan to which an operation is restricted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TakenPlan {
-    /// Hash of all that the plan says: it names the plan.
+pub struct StoredPlanRef {
+    /// Hash that identifies the plan. It covers the entire plan.
     pub hash: Digest,
-    /// When it was made, from the cluster as it was then.
+    /// Time at which the plan was computed from the cluster state.
     pub made_at: Timestamp,
-    /// Who has approved it; empty where nobody had to.
+    /// Approvals; empty if none was required.
     pub approvals: Vec<PlanApproval>,
 }
 
-impl TakenPlan {
-    /// `plan 3f2a9c41d07b, approved by ann`.
-    pub fn words(&self) -> String {
-        let approvals = self.approvals.iter().map(|approval| format!(", {}", approval.words()));
+impl StoredPlanRef {
+    /// Returns the plan and its approvals as text: `plan 3f2a9c41d07b, approved by ann`.
+    pub fn describe(&self) -> String {
+        let approvals = self.approvals.iter().map(|approval| format!(", {}", approval.describe()));
         format!("plan {}{}", self.hash.short(), approvals.collect::<String>())
     }
 }

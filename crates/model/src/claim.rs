@@ -5,75 +5,78 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// That an operation holds its application's claim while it runs: a `Lease` in the cluster, which keeps apart operations
-/// from different state directories.
+/// Settings for the claim that an operation holds while it is running. A claim is a `Lease` in the cluster,
+/// so it also excludes operations from other state directories.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRequest {
-    /// The namespace of the Lease; `None` for the destination namespace.
+    /// Namespace of the Lease; `None` for the destination namespace.
     pub namespace: Option<String>,
-    /// What happens when another operation has it.
-    pub if_taken: IfTaken,
+    /// Action to take if another operation holds the claim.
+    pub if_taken: ClaimConflictPolicy,
 }
 
-/// What an operation does when another one has the claim.
+/// Action of an operation that finds its claim held by another operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum IfTaken {
-    /// It ends, and nothing was changed.
+pub enum ClaimConflictPolicy {
+    /// Ends without changing anything.
     #[default]
     Refuse,
-    /// It waits until the other one is over.
+    /// Waits until the other operation has ended.
     Queue,
-    /// It asks the other one to end, and waits for that.
+    /// Asks the other operation to end, and waits until it has ended.
     Supersede,
 }
 
-/// Where an operation may be ended for another sync: none of its hooks is at work there.
+/// Points at which another sync may supersede a running operation. No hook is running at these points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SafePoint {
-    /// An attempt has failed, and the next has not begun.
+    /// Between attempts: the last attempt has failed, and the next has not started.
     Failed,
-    /// The same, or the operation waits: for a gate, for health, for something to be gone, for its cluster.
+    /// Between attempts, or while the operation is waiting for a gate, for health, for a deletion, or for its
+    /// cluster.
     Waiting,
 }
 
-/// Where a claim is kept.
+/// Location of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ClaimPlace {
+pub struct ClaimLocation {
     /// Namespace of the Lease.
     pub namespace: String,
     /// `metadata.name` of the Lease.
     pub name: String,
 }
 
-impl fmt::Display for ClaimPlace {
+impl fmt::Display for ClaimLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Lease {}/{}", self.namespace, self.name)
     }
 }
 
-/// An operation that has a claim, as the Lease tells; anybody may have written it.
+/// Operation that holds a claim, as recorded in the Lease. The record is untrusted: any client with access to
+/// the Lease may have written it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimHolder {
-    /// Id of the operation, as the Lease has it.
+    /// ID of the operation, as recorded in the Lease.
     pub operation: String,
-    /// Who works on it, and where; may be empty.
+    /// Person and machine that run the operation; may be empty.
+    #[serde(rename = "identity")]
     pub who: String,
-    /// Revision of its manifests; may be empty.
+    /// Revision of the manifests; may be empty.
     pub revision: String,
-    /// Since when it has the claim, by its own clock.
+    /// Time at which the operation acquired the claim, by its own clock.
     pub since: Option<Timestamp>,
 }
 
-/// What an operation is called that has no id yet.
-pub const UNBEGUN: &str = "another sync";
+/// Display name of an operation without an ID.
+pub const UNIDENTIFIED_OPERATION: &str = "another sync";
 
 impl fmt::Display for ClaimHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.operation.as_str() {
-            // It has no id before the one is over whose place it takes.
-            "" => f.write_str(UNBEGUN)?,
+            // A waiting operation has no ID until the superseded operation has ended.
+            "" => f.write_str(UNIDENTIFIED_OPERATION)?,
             operation => write!(f, "operation {operation}")?,
         }
         if !self.who.is_empty() {

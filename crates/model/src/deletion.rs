@@ -4,24 +4,24 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What becomes of the objects of an application that is deleted.
+/// Treatment of an application's objects when the application is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Cascade {
-    /// They are deleted, each after what it owns.
+    /// Deletes each object after the objects that it owns.
     #[default]
     Foreground,
-    /// They are deleted, and what they own after them.
+    /// Deletes each object before the objects that it owns.
     Background,
-    /// They stay: only the hooks of the deletion run.
+    /// Keeps all objects and doesn't run deletion hooks.
     Orphan,
 }
 
 impl Cascade {
-    /// Every cascade there is.
+    /// All cascades.
     pub const ALL: [Self; 3] = [Self::Foreground, Self::Background, Self::Orphan];
 
-    /// The word for it: `foreground`, `background` or `orphan`.
+    /// Returns the name: `foreground`, `background` or `orphan`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Foreground => "foreground",
@@ -30,8 +30,8 @@ impl Cascade {
         }
     }
 
-    /// Whether objects are deleted.
-    pub fn deletes(self) -> bool {
+    /// Returns true if objects are deleted.
+    pub fn deletes_objects(self) -> bool {
         self != Self::Orphan
     }
 }
@@ -42,9 +42,9 @@ impl fmt::Display for Cascade {
     }
 }
 
-/// A text that says nothing of the objects of an application.
+/// Error: the text is not a valid cascade.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no cascade; write foreground, background or orphan")]
+#[error("invalid cascade {text:?}: use foreground, background or orphan")]
 pub struct InvalidCascade {
     text: String,
 }

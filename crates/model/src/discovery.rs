@@ -1,45 +1,46 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::GroupKind;
-use crate::kinds::BUILT_IN;
+use crate::built_in_kinds::BUILT_IN_KINDS;
 
-/// What a cluster says of one kind.
+/// Discovery information for one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindInfo {
     /// Served versions, preferred first.
     pub versions: Vec<String>,
-    /// Whether objects of the kind live in a namespace.
+    /// True if objects of the kind are namespaced.
     pub namespaced: bool,
 }
 
-/// The kinds a cluster serves.
+/// Kinds that a cluster serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovery {
-    /// What is known of each kind, whatever its versions.
+    /// Information about each kind, regardless of its version.
     pub kinds: BTreeMap<GroupKind, KindInfo>,
-    /// Groups and versions that are served by somebody who does not answer: their kinds are not known now.
-    pub silent: BTreeSet<(String, String)>,
+    /// Groups and versions of aggregated API servers that do not respond. The kinds of these groups are
+    /// currently unknown.
+    pub unavailable_versions: BTreeSet<(String, String)>,
 }
 
 impl Discovery {
-    /// The kinds every Kubernetes cluster serves. Used where there is no cluster to ask.
+    /// Returns the kinds that every Kubernetes cluster serves. Used when no cluster is available.
     pub fn built_in() -> Self {
-        let kinds = BUILT_IN
+        let kinds = BUILT_IN_KINDS
             .iter()
             .map(|(group, versions, kind, namespaced)| {
                 let versions = versions.split(',').map(str::to_owned).collect();
                 (GroupKind::new(*group, *kind), KindInfo { versions, namespaced: *namespaced })
             })
             .collect();
-        Self { kinds, silent: BTreeSet::new() }
+        Self { kinds, unavailable_versions: BTreeSet::new() }
     }
 
-    /// What is known of a kind.
+    /// Returns the information about a kind.
     pub fn get(&self, kind: &GroupKind) -> Option<&KindInfo> {
         self.kinds.get(kind)
     }
 
-    /// Whether objects of the kind live in a namespace; `None` when the kind is not known.
+    /// Returns true if objects of the kind are namespaced; `None` if the kind is unknown.
     pub fn namespaced(&self, kind: &GroupKind) -> Option<bool> {
         self.get(kind).map(|info| info.namespaced)
     }

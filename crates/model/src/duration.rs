@@ -1,9 +1,11 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// A text that is not a duration.
+/// Error: the text is not a valid duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a duration; write for example 90s, 5m, 1h30m, or a whole number of seconds")]
+#[error(
+    "invalid duration {text:?}: use a number and a unit, such as 90s, 5m or 1h30m, or a whole number of seconds"
+)]
 pub struct InvalidDuration {
     text: String,
 }
@@ -11,9 +13,9 @@ pub struct InvalidDuration {
 const UNITS: [(&str, f64); 6] =
     [("ms", 1.0), ("us", 0.001), ("ns", 0.000_001), ("h", 3_600_000.0), ("m", 60_000.0), ("s", 1000.0)];
 
-/// Reads a duration as users of Argo CD write it: a whole number of seconds, or a Go duration such as `1h30m`.
+/// Parses a duration in Argo CD's formats: a whole number of seconds, or a Go duration such as `1h30m`.
 ///
-/// Kept to the millisecond. Negative durations are refused.
+/// The result has millisecond precision. Negative durations are rejected.
 pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     let invalid = || InvalidDuration { text: text.to_owned() };
     let trimmed = text.trim();
@@ -35,7 +37,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     Duration::try_from_secs_f64(millis.round() / 1000.0).map_err(|_| invalid())
 }
 
-/// Writes a duration for people, in its two largest units: `41 s`, `4 min 19 s`, `2 h 5 min`, `3 d 4 h`.
+/// Formats a duration for people, using its two largest units: `41 s`, `4 min 19 s`, `2 h 5 min`, `3 d 4 h`.
 pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if seconds == 0 && !duration.is_zero() {

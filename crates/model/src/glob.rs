@@ -1,20 +1,20 @@
-//! Patterns of names and paths: `*`, `**`, `?`, `[a-z]`, `{a,b}`, and `\` before a character that means itself. `*` and
-//! `?` match a slash too, as in Argo CD, where it does not say that they stay between separators.
+//! Patterns of names and paths: `*`, `**`, `?`, `[a-z]`, `{a,b}`, and `\` as the escape character. As in Argo CD, `*` and `?`
+//! also match a slash unless a separator is specified.
 
-/// How many patterns the braces of one may stand for.
+/// Maximum number of patterns that the braces of one pattern expand to.
 const ALTERNATIVES_MAX: usize = 256;
-/// The longest pattern, in characters: longer than any path or address.
+/// Maximum length of a pattern in characters. Longer than any realistic path or address.
 const CHARS_MAX: usize = 4096;
-/// How many signs all patterns together may have that the braces of one stand for.
+/// Maximum total number of tokens in all expanded patterns.
 const TOKENS_MAX: usize = 16_384;
 
-/// A text that is no pattern.
+/// Error: the text is not a valid pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("pattern {pattern:?} makes no sense: {reason}")]
+#[error("invalid pattern {pattern:?}: {reason}")]
 pub struct InvalidGlob {
-    /// The pattern, as it was written.
+    /// The pattern as written.
     pub pattern: String,
-    /// What about it is wrong: `a } has no {` …
+    /// Reason why the pattern is invalid, such as `a } has no matching {`.
     pub reason: &'static str,
 }
 
@@ -22,61 +22,65 @@ pub struct InvalidGlob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     alternatives: Vec<Vec<Token>>,
-    /// What `*` and `?` do not match; `**` does.
+    /// Separator that `*` and `?` do not match. `**` matches it.
     separator: Option<char>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
     Char(char),
-    One,
-    Any,
-    /// Two stars or more: they cross separators.
-    Far,
+    AnyChar,
+    AnyText,
+    /// Two or more stars, which also match separators.
+    AnyPath,
     Class {
-        not: bool,
+        is_negated: bool,
         ranges: Vec<(char, char)>,
     },
 }
 
 impl Glob {
-    /// Reads a pattern of one or more alternatives, in which `*` and `?` match separators too.
+    /// Parses a pattern in which `*` and `?` also match separators.
     pub fn parse(pattern: &str) -> Result<Self, InvalidGlob> {
         let wrong = |reason| InvalidGlob { pattern: pattern.to_owned(), reason };
         let chars: Vec<char> = pattern.chars().collect();
         if chars.len() > CHARS_MAX {
-            return Err(wrong("it is longer than 4096 characters"));
+            return Err(wrong("it has more than 4096 characters"));
         }
         let mut rest = chars.as_slice();
-        let alternatives = alternatives(&mut rest, 0).map_err(wrong)?;
+        let alternatives = parse_alternatives(&mut rest, 0).map_err(wrong)?;
         if alternatives.iter().map(Vec::len).sum::<usize>() > TOKENS_MAX {
-            return Err(wrong("its braces stand for patterns that are too long"));
+            return Err(wrong("its braces expand to patterns that are too long"));
         }
-        if rest.is_empty() { Ok(Self { alternatives, separator: None }) } else { Err(wrong("a } has no {")) }
+        if rest.is_empty() {
+            Ok(Self { alternatives, separator: None })
+        } else {
+            Err(wrong("a } has no matching {"))
+        }
     }
 
-    /// Reads a pattern whose `*` and `?` stay between separators.
-    pub fn between(pattern: &str, separator: char) -> Result<Self, InvalidGlob> {
+    /// Parses a pattern whose `*` and `?` do not match the separator.
+    pub fn with_separator(pattern: &str, separator: char) -> Result<Self, InvalidGlob> {
         Ok(Self { separator: Some(separator), ..Self::parse(pattern)? })
     }
 
-    /// Whether a whole text matches.
+    /// Returns true if the pattern matches the entire text.
     pub fn matches(&self, text: &str) -> bool {
         let chars: Vec<char> = text.chars().collect();
-        self.alternatives.iter().any(|tokens| matches(tokens, &chars, self.separator))
+        self.alternatives.iter().any(|tokens| matches_tokens(tokens, &chars, self.separator))
     }
 }
 
-/// Reads up to the end, or to what ends an alternative.
-fn alternatives(rest: &mut &[char], depth: usize) -> Result<Vec<Vec<Token>>, &'static str> {
+/// Parses up to the end of the pattern or of the current alternative.
+fn parse_alternatives(rest: &mut &[char], depth: usize) -> Result<Vec<Vec<Token>>, &'static str> {
     let mut read = vec![Vec::new()];
     while let Some((first, after)) = rest.split_first() {
         match first {
             '{' => {
                 *rest = after;
-                let inside = braces(rest, depth.saturating_add(1))?;
+                let inside = parse_braces(rest, depth.saturating_add(1))?;
                 if read.len().saturating_mul(inside.len()) > ALTERNATIVES_MAX {
-                    return Err("its braces stand for too many patterns");
+                    return Err("its braces expand to more than 256 patterns");
                 }
                 let join = |before: &Vec<Token>| {
                     let before = before.clone();
@@ -90,7 +94,7 @@ fn alternatives(rest: &mut &[char], depth: usize) -> Result<Vec<Vec<Token>>, &'s
             '}' | ',' if depth > 0 => break,
             '}' => break,
             _ => {
-                let token = token(rest)?;
+                let token = parse_token(rest)?;
                 read.iter_mut().for_each(|one| one.push(token.clone()));
             }
         }
@@ -98,16 +102,16 @@ fn alternatives(rest: &mut &[char], depth: usize) -> Result<Vec<Vec<Token>>, &'s
     Ok(read)
 }
 
-fn braces(rest: &mut &[char], depth: usize) -> Result<Vec<Vec<Token>>, &'static str> {
-    const UNCLOSED: &str = "a { has no }";
+fn parse_braces(rest: &mut &[char], depth: usize) -> Result<Vec<Vec<Token>>, &'static str> {
+    const UNCLOSED: &str = "a { has no matching }";
     if depth > 8 {
-        return Err("its braces are too deep inside each other");
+        return Err("its braces are nested deeper than 8 levels");
     }
     let mut inside = Vec::new();
     loop {
-        inside.extend(alternatives(rest, depth)?);
+        inside.extend(parse_alternatives(rest, depth)?);
         if inside.len() > ALTERNATIVES_MAX {
-            return Err("its braces stand for too many patterns");
+            return Err("its braces expand to more than 256 patterns");
         }
         let (end, after) = rest.split_first().ok_or(UNCLOSED)?;
         *rest = after;
@@ -117,28 +121,28 @@ fn braces(rest: &mut &[char], depth: usize) -> Result<Vec<Vec<Token>>, &'static 
     }
 }
 
-fn token(rest: &mut &[char]) -> Result<Token, &'static str> {
-    let (first, after) = rest.split_first().ok_or("it ends too early")?;
+fn parse_token(rest: &mut &[char]) -> Result<Token, &'static str> {
+    let (first, after) = rest.split_first().ok_or("it ends unexpectedly")?;
     *rest = after;
     Ok(match first {
         '*' => {
             let more = rest.iter().take_while(|next| **next == '*').count();
             *rest = rest.get(more..).unwrap_or_default();
-            if more == 0 { Token::Any } else { Token::Far }
+            if more == 0 { Token::AnyText } else { Token::AnyPath }
         }
-        '?' => Token::One,
+        '?' => Token::AnyChar,
         '\\' => {
             let (meant, after) = rest.split_first().ok_or("it ends with a \\")?;
             *rest = after;
             Token::Char(*meant)
         }
-        '[' => class(rest)?,
+        '[' => parse_class(rest)?,
         other => Token::Char(*other),
     })
 }
 
-fn class(rest: &mut &[char]) -> Result<Token, &'static str> {
-    const UNCLOSED: &str = "a [ has no ]";
+fn parse_class(rest: &mut &[char]) -> Result<Token, &'static str> {
+    const UNCLOSED: &str = "a [ has no matching ]";
     let not = matches!(rest.first(), Some('!' | '^'));
     if not {
         *rest = rest.get(1..).unwrap_or_default();
@@ -148,7 +152,7 @@ fn class(rest: &mut &[char]) -> Result<Token, &'static str> {
         match *rest {
             [']', after @ ..] if !ranges.is_empty() => {
                 *rest = after;
-                return Ok(Token::Class { not, ranges });
+                return Ok(Token::Class { is_negated: not, ranges });
             }
             [from, '-', to, after @ ..] if *to != ']' => {
                 ranges.push((*from, *to));
@@ -163,44 +167,44 @@ fn class(rest: &mut &[char]) -> Result<Token, &'static str> {
     }
 }
 
-/// Whether tokens say a whole text: all places among them are known to which its beginning may lead, so that no pattern takes
-/// more steps than it has tokens for each character.
-fn matches(tokens: &[Token], text: &[char], separator: Option<char>) -> bool {
+/// Returns true if the tokens match the entire text. Tracks the set of possible positions, so the work per
+/// character is bounded by the number of tokens.
+fn matches_tokens(tokens: &[Token], text: &[char], separator: Option<char>) -> bool {
     let mut places = vec![false; tokens.len()];
     places.insert(0, true);
-    pass_stars(tokens, &mut places);
+    skip_stars(tokens, &mut places);
     for found in text {
         let mut next = vec![false; places.len()];
         for (at, token) in tokens.iter().enumerate().filter(|(at, _)| places.get(*at) == Some(&true)) {
             let (to, is_there) = match token {
-                Token::Far => (at, true),
-                Token::Any => (at, separator != Some(*found)),
-                one => (at.saturating_add(1), is_one(one, *found, separator)),
+                Token::AnyPath => (at, true),
+                Token::AnyText => (at, separator != Some(*found)),
+                one => (at.saturating_add(1), matches_char(one, *found, separator)),
             };
             if let Some(place) = next.get_mut(to).filter(|_| is_there) {
                 *place = true;
             }
         }
-        pass_stars(tokens, &mut next);
+        skip_stars(tokens, &mut next);
         places = next;
     }
     places.last() == Some(&true)
 }
 
-/// A star may stand for nothing.
-fn pass_stars(tokens: &[Token], places: &mut [bool]) {
+/// A star can match the empty string.
+fn skip_stars(tokens: &[Token], places: &mut [bool]) {
     let mut is_before = false;
     for (at, place) in places.iter_mut().enumerate() {
         *place |= is_before;
-        is_before = *place && matches!(tokens.get(at), Some(Token::Any | Token::Far));
+        is_before = *place && matches!(tokens.get(at), Some(Token::AnyText | Token::AnyPath));
     }
 }
 
-fn is_one(token: &Token, found: char, separator: Option<char>) -> bool {
+fn matches_char(token: &Token, found: char, separator: Option<char>) -> bool {
     match token {
         Token::Char(wanted) => *wanted == found,
-        Token::One | Token::Any | Token::Far => separator != Some(found),
-        Token::Class { not, ranges } => {
+        Token::AnyChar | Token::AnyText | Token::AnyPath => separator != Some(found),
+        Token::Class { is_negated: not, ranges } => {
             let is_in = ranges.iter().any(|(from, to)| (*from..=*to).contains(&found));
             is_in != *not && separator != Some(found)
         }
@@ -208,7 +212,7 @@ fn is_one(token: &Token, found: char, separator: Option<char>) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use super::*;
 
@@ -235,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn stars_that_stay_between_separators() {
+    fn stars_do_not_match_separators() {
         for (pattern, yes, no) in [
             ("https://a/*", vec!["https://a/b", "https://a/"], vec!["https://a/b/c", "https://a"]),
             ("https://a/**", vec!["https://a/b", "https://a/b/c", "https://a/"], vec!["https://b/a"]),
@@ -247,18 +251,18 @@ mod tests {
             ("***", vec!["", "a", "a/b"], vec![]),
             ("{a,b/c}/*", vec!["a/x", "b/c/x"], vec!["b/x"]),
         ] {
-            let glob = Glob::between(pattern, '/').unwrap();
+            let glob = Glob::with_separator(pattern, '/').unwrap();
             yes.iter().for_each(|text| assert!(glob.matches(text), "{pattern} on {text}"));
             no.iter().for_each(|text| assert!(!glob.matches(text), "{pattern} on {text}"));
         }
     }
 
     #[test]
-    fn wrong_patterns_are_refused() {
+    fn invalid_patterns_are_rejected() {
         let many = "{a,b}".repeat(9);
         for pattern in ["{a", "a}", "[a", "[]", "a\\", "{a,{b}", many.as_str()] {
             let error = Glob::parse(pattern).unwrap_err();
-            assert!(error.to_string().contains("makes no sense") && error.pattern == pattern, "{pattern}");
+            assert!(error.to_string().contains("invalid pattern") && error.pattern == pattern, "{pattern}");
         }
     }
 
@@ -268,11 +272,12 @@ mod tests {
         assert!(!glob.matches(&"a".repeat(5_000).replace("aaaa", "aaab").replace('a', "b")));
     }
 
-    /// Found by wrong input: a `*` behind a `**` was tried anew at each place of the `**`, for each place of the text.
+    /// Found by fuzzing: for each position in the text, a `*` after a `**` was retried at each position of
+    /// the `**`.
     #[test]
     fn no_pattern_takes_long() {
         let text = "a".repeat(1000);
-        let glob = Glob::between(&format!("**{}b", "a*".repeat(100)), '/').unwrap();
+        let glob = Glob::with_separator(&format!("**{}b", "a*".repeat(100)), '/').unwrap();
         assert!(!glob.matches(&text) && glob.matches(&format!("{text}b")));
         assert!(Glob::parse(&"a".repeat(4096)).is_ok() && Glob::parse(&"a".repeat(4097)).is_err());
         assert!(Glob::parse(&format!("{{{}}}{}", "a,".repeat(99), "b".repeat(1000))).is_err());

@@ -3,92 +3,95 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// How well an object does, best first. The order is Argo CD's: the worst of several is their maximum.
+/// Health of an object, best first. As in Argo CD, several objects together have the worst health among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum HealthStatus {
-    /// Works as it is declared to.
+    /// The object works as declared.
     Healthy,
-    /// Stopped on purpose, and waits to be let go on.
+    /// The object was paused intentionally and is waiting to be resumed.
     Suspended,
-    /// On its way, and may still become healthy.
+    /// The object is not healthy yet but may become so.
     Progressing,
-    /// Not in the cluster.
+    /// The object is not in the cluster.
     Missing,
-    /// Failed, or does not get where it should.
+    /// The object has failed or isn't making progress.
     Degraded,
-    /// Could not be judged.
+    /// The health cannot be determined.
     Unknown,
 }
 
-/// Health of one object, with the reason in words.
+/// Health of one object and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// How well it does, in one word.
+    /// The health.
     pub status: HealthStatus,
-    /// Why; may be empty.
+    /// Reason for the status; may be empty.
     pub message: String,
 }
 
 impl Health {
-    /// A verdict with its reason.
+    /// Creates a health with its reason.
     pub fn new(status: HealthStatus, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
 }
 
-/// How an object's status proves that it speaks about the spec we wrote, and not an older one.
+/// Evidence that an object's status reflects the applied spec, not an older one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Evidence {
-    /// The status names the generation it was computed from.
+    /// The status names the generation that it was computed from.
     ObservedGeneration(i64),
-    /// The status belongs to this very object (Job and Pod conditions, bound volumes): a newer UID is proof enough.
+    /// The status belongs to this exact object (Job and Pod conditions, bound volumes), so a new UID is
+    /// sufficient evidence.
     Identity,
-    /// The kind has no health, or offers no proof; only time can settle it.
+    /// The kind has no health or offers no evidence, so only waiting helps.
     None,
 }
 
-/// What was seen of one object at one moment.
+/// State of one object at a point in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// When it was seen.
+    /// Time of the observation.
     pub at: Timestamp,
-    /// The object as it was then, or that it was not there.
-    pub seen: Observed,
+    /// The object at that time, or the fact that it didn't exist.
+    pub seen: ObservedState,
 }
 
-/// The content of an observation.
+/// Content of an observation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Observed {
-    /// The object is there.
+pub enum ObservedState {
+    /// The object exists.
     Present {
         /// `metadata.uid`.
         uid: String,
-        /// `metadata.resourceVersion`, an opaque text; compared as a number where both sides are numbers.
+        /// `metadata.resourceVersion`, an opaque string. Two versions are compared as numbers if both are
+        /// numbers.
         resource_version: String,
-        /// `metadata.generation`, 0 where the kind has none.
+        /// `metadata.generation`, or 0 for kinds that don't have a generation.
         generation: i64,
-        /// Whether `metadata.deletionTimestamp` is set.
+        /// True if `metadata.deletionTimestamp` is set.
         deleting: bool,
-        /// What keeps an object that is being deleted, in words that follow "waits for"; empty where nobody knows.
+        /// Reason why the deletion isn't complete, as a phrase that follows "waits for"; empty if unknown.
         kept_by: String,
-        /// Health, `None` when the kind has no health rule.
+        /// Health; `None` if the kind has no health rule.
         health: Option<Health>,
-        /// The rule for the kind failed; the health is then Unknown, and its message says why.
+        /// True if the health rule failed. The health is then Unknown, and its message is the failure.
         unjudged: bool,
-        /// What proves that the health is about the newest spec.
+        /// Evidence that the health reflects the newest spec.
         evidence: Evidence,
     },
-    /// The object is not there; `uid` names the one that went, when it is known.
+    /// The object does not exist.
     Gone {
-        /// `metadata.uid` of the object that was deleted.
+        /// `metadata.uid` of the deleted object, if known.
         uid: Option<String>,
     },
 }
 
-impl Observed {
-    /// The same with another verdict. `is_failure`: the rule failed, and the verdict says why.
+impl ObservedState {
+    /// Returns the observation with a different health. If the health rule failed, `is_failure` is true and
+    /// `verdict` contains the reason.
     #[must_use]
-    pub fn judged(mut self, verdict: Health, is_failure: bool) -> Self {
+    pub fn with_health(mut self, verdict: Health, is_failure: bool) -> Self {
         if let Self::Present { health, unjudged, .. } = &mut self {
             (*health, *unjudged) = (Some(verdict), is_failure);
         }

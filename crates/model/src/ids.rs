@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// Identity of one operation: a UUIDv7, so ids sort by the time the operation was requested.
+/// ID of an operation: a UUIDv7, so IDs sort by request time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OperationId(pub Uuid);
@@ -35,13 +35,13 @@ impl FromStr for OperationId {
     }
 }
 
-/// Position of a task in its plan, from 0, in plan order.
+/// Position of a task in its plan, starting at 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TaskId(pub u32);
 
 impl TaskId {
-    /// The position as an index into the plan's tasks.
+    /// Returns the position as an index into the plan's tasks.
     pub fn index(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -58,13 +58,13 @@ impl fmt::Display for TaskId {
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// The first twelve digits, for people: enough to tell a few apart.
+    /// Returns the first twelve digits, which are enough for people to tell digests apart.
     pub fn short(&self) -> String {
         self.0.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// A text that is not a SHA-256 in hexadecimal.
+/// Error: the text is not a SHA-256 digest in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a SHA-256 digest of 64 hexadecimal digits")]
 pub struct InvalidDigest;
@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// An API group and kind, such as `apps` and `Deployment`; the group is empty for the core API.
+/// API group and kind, such as `apps` and `Deployment`. The group is empty for the core API.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupKind {
     /// API group, empty for the core API.
@@ -137,7 +137,7 @@ pub struct GroupKind {
 }
 
 impl GroupKind {
-    /// Names a group and kind.
+    /// Creates a group and kind.
     pub fn new(group: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: group.into(), kind: kind.into() }
     }
@@ -153,7 +153,7 @@ impl fmt::Display for GroupKind {
     }
 }
 
-/// An API group, version and kind.
+/// API group, version and kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Gvk {
     /// API group, empty for the core API.
@@ -165,7 +165,7 @@ pub struct Gvk {
 }
 
 impl Gvk {
-    /// Names a group, version and kind.
+    /// Creates a group, version and kind.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
@@ -176,17 +176,17 @@ impl Gvk {
         Self::new(group, version, kind)
     }
 
-    /// The `apiVersion` field of objects of this kind.
+    /// Returns the `apiVersion` field of objects of this kind.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Whether objects of this kind are namespaces.
+    /// Returns true if objects of this kind are namespaces.
     pub fn is_namespace(&self) -> bool {
         self.group.is_empty() && self.kind == "Namespace"
     }
 
-    /// The kind in whichever version, as object keys have it.
+    /// Returns the kind without the version, as used in object keys.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(&self.group, &self.kind)
     }
@@ -198,7 +198,7 @@ impl fmt::Display for Gvk {
     }
 }
 
-/// Which object of a cluster; the version does not take part in identity.
+/// Identity of an object in a cluster, regardless of version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct ObjectKey {
     /// API group, empty for the core API.
@@ -207,12 +207,12 @@ pub struct ObjectKey {
     pub kind: String,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// `metadata.name`; two objects of a kind and namespace never share it.
+    /// `metadata.name`, unique within a kind and namespace.
     pub name: String,
 }
 
 impl ObjectKey {
-    /// The key of an object that need not be there.
+    /// Creates a key. The object doesn't have to exist.
     pub fn new(
         group: impl Into<String>,
         kind: impl Into<String>,
@@ -222,18 +222,18 @@ impl ObjectKey {
         Self { group: group.into(), kind: kind.into(), namespace: namespace.into(), name: name.into() }
     }
 
-    /// Group and kind of the object.
+    /// Returns the group and kind of the object.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(&self.group, &self.kind)
     }
 
-    /// As operation messages name it: `<group>/<kind>/<name>`, with an empty group for the core API.
+    /// Returns the key as operation messages print it: `<group>/<kind>/<name>`, with an empty group for the core API.
     pub fn in_messages(&self) -> String {
         format!("{}/{}/{}", self.group, self.kind, self.name)
     }
 }
 
-/// For people: `Deployment shop/api`, or `Namespace shop` for cluster-scoped objects.
+/// Human-readable form: `Deployment shop/api`, or `Namespace shop` for cluster-scoped objects.
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.namespace.is_empty() {

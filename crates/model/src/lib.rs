@@ -1,68 +1,73 @@
-//! The vocabulary of Tidegate: ids, keys, phases, waves, hooks, options, plans, results.
+//! Vocabulary that all other Tidegate crates share: IDs, keys, phases, waves, hooks, options, plans and
+//! results.
 //!
-//! Types and accessors, and the calendar (schedules, sync windows); nothing else in this crate decides anything, and nothing
-//! reads a clock, or does I/O.
-//! Every other crate speaks in these words.
+//! The crate contains types, accessors and the calendar (schedules and sync windows). Apart from the
+//! calendar, it doesn't make decisions. It never reads a clock and never does I/O.
 
 mod approval;
+mod built_in_kinds;
 mod claim;
 mod deletion;
 mod discovery;
 mod duration;
+pub mod field_handover;
+mod field_types;
 mod glob;
-mod handover;
 mod health;
 mod ids;
-mod kinds;
-mod mandate;
 mod object;
-mod overrides;
-mod packed;
+mod packed_object;
 mod plan;
+mod project_policy;
 mod record;
 mod request;
+mod requester;
 mod result;
 mod schedule;
-mod shapes;
+mod server_address;
 mod stream;
+mod sync_window;
+mod task_override;
 mod time;
 mod tracking;
 mod wave_numbers;
-mod window;
-mod wisher;
 
 pub mod annotations;
 pub mod argo;
-pub mod earlier;
 
-pub use approval::{PlanApproval, TakenPlan};
-pub use claim::{ClaimHolder, ClaimPlace, ClaimRequest, IfTaken, SafePoint, UNBEGUN};
+pub use approval::{PlanApproval, StoredPlanRef};
+pub use claim::{
+    ClaimConflictPolicy, ClaimHolder, ClaimLocation, ClaimRequest, SafePoint, UNIDENTIFIED_OPERATION,
+};
 pub use deletion::{Cascade, InvalidCascade};
 pub use discovery::{Discovery, KindInfo};
 pub use duration::{InvalidDuration, format_duration, parse_duration};
+pub use field_handover::{FieldHandover, can_be_taken_over, managed_fields};
+pub use field_types::{TreeNode, ValueTree, WrongType, wrong_types};
 pub use glob::{Glob, InvalidGlob};
-pub use handover::{HandOver, managed_fields};
-pub use health::{Evidence, Health, HealthStatus, Observation, Observed};
+pub use health::{Evidence, Health, HealthStatus, Observation, ObservedState};
 pub use ids::{Digest, GroupKind, Gvk, InvalidDigest, ObjectKey, OperationId, TaskId};
-pub use mandate::{DeployTarget, Mandate};
-pub use object::{InvalidObject, Object, describe};
-pub use overrides::{Overridden, Override};
-pub use packed::{LiveObject, PackedObject};
+pub use object::{InvalidObject, Object, describe_json_type};
+pub use packed_object::{LiveObject, PackedObject};
 pub use plan::{
     Action, DeletePolicy, Hook, LiveRef, ManifestId, Phase, Plan, PlannedWave, Severity, Task, TaskOptions,
     Warning,
 };
-pub use record::{Content, LogRecord, Records};
+pub use project_policy::{DeployTarget, ProjectPolicy};
+pub use record::{LogRecord, RecordContent, StreamRecords};
 pub use request::{
     Backoff, Destination, IgnoreDifference, Impersonation, ResourceSelector, RetryPolicy, SyncOptions,
     SyncRequest, WaitFor,
 };
-pub use result::{OperationPhase, ResourceResult, ResultCode};
+pub use requester::{Requester, normalize_reason};
+pub use result::{OperationOutcome, OperationPhase, ResourceResult, ResultCode, SUPERSEDED_PREFIX};
 pub use schedule::{InvalidSchedule, Schedule};
-pub use shapes::{Seen, Tree, WrongType, wrong_types};
+pub use server_address::{Authority, Host, canonical_server, default_port, parse_port, percent_decode};
 pub use stream::{StreamId, StreamKind};
+pub use sync_window::{
+    ParsedWindow, TimeZoneRules, Window, WindowBlock, WindowKind, find_block, next_window_change,
+};
+pub use task_override::{Override, OverrideRecord};
 pub use time::{InvalidTimestamp, Timestamp};
-pub use tracking::{InvalidTracking, Search, Tracking, TrackingMethod, claimed_by};
+pub use tracking::{InvalidTracking, Tracking, TrackingMethod, TrackingSelector, annotated_application};
 pub use wave_numbers::WaveNumbers;
-pub use window::{Blocked, Opened, Window, WindowKind, Zone, blocked, changes_in};
-pub use wisher::{Wisher, reason_line};

@@ -5,20 +5,20 @@ use serde_json::{Map, Value};
 
 use crate::{Gvk, ObjectKey};
 
-/// A Kubernetes object of any kind, as JSON.
+/// Kubernetes object of any kind, as JSON.
 ///
 /// An `Object` always has a non-empty `apiVersion` and `kind`, and a `metadata` map; the constructor checks it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub struct Object(Value);
 
-/// Why a JSON value is not a Kubernetes object.
+/// Reason why a JSON value is not a Kubernetes object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidObject {
-    /// The value is a list, a text, a number …
+    /// The value is not a map.
     #[error("a Kubernetes object must be a map of fields, found {found}")]
     NotAMap {
-        /// What it is: `a list`, `a text` …
+        /// Type of the value: `a list`, `a text` …
         found: &'static str,
     },
     /// A required field is missing or empty.
@@ -32,20 +32,20 @@ pub enum InvalidObject {
     WrongType {
         /// Path of the field.
         field: String,
-        /// What it should be.
+        /// The expected type.
         expected: &'static str,
-        /// What is there: `a map`, `nothing` …
+        /// The actual type: `a map`, `nothing` …
         found: &'static str,
     },
 }
 
-/// What a JSON value is, in words for error messages: `a map`, `a text`, `nothing` …
-pub fn describe(value: &Value) -> &'static str {
+/// Returns the type of a JSON value for error messages: `a map`, `a text`, `nothing` …
+pub fn describe_json_type(value: &Value) -> &'static str {
     match value {
-        Value::Null => "nothing",
+        Value::Null => "null",
         Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "a map",
     }
@@ -58,7 +58,7 @@ impl TryFrom<Value> for Object {
     type Error = InvalidObject;
 
     fn try_from(mut value: Value) -> Result<Self, Self::Error> {
-        let found = describe(&value);
+        let found = describe_json_type(&value);
         let fields = value.as_object_mut().ok_or(InvalidObject::NotAMap { found })?;
         for field in ["apiVersion", "kind"] {
             match fields.get(field) {
@@ -67,14 +67,14 @@ impl TryFrom<Value> for Object {
                 Some(other) => {
                     return Err(InvalidObject::WrongType {
                         field: field.to_owned(),
-                        expected: "a text",
-                        found: describe(other),
+                        expected: "a string",
+                        found: describe_json_type(other),
                     });
                 }
             }
         }
         let metadata = fields.entry("metadata").or_insert(Value::Null);
-        // An explicit null is how some tools write "not set".
+        // Some tools write "not set" as an explicit null.
         if metadata.is_null() {
             *metadata = Value::Object(Map::new());
         }
@@ -87,27 +87,27 @@ fn check_metadata(metadata: &mut Value) -> Result<(), InvalidObject> {
     let wrong = |field: String, expected, value: &Value| InvalidObject::WrongType {
         field,
         expected,
-        found: describe(value),
+        found: describe_json_type(value),
     };
-    let found = describe(metadata);
+    let found = describe_json_type(metadata);
     let fields = metadata.as_object_mut().ok_or(InvalidObject::WrongType {
         field: "metadata".to_owned(),
         expected: "a map",
         found,
     })?;
-    // As above.
+    // Removes explicit nulls here too.
     fields.retain(|_, value| !value.is_null());
     for field in TEXT_FIELDS {
         if let Some(value) = fields.get(field).filter(|value| !value.is_string()) {
-            return Err(wrong(format!("metadata.{field}"), "a text", value));
+            return Err(wrong(format!("metadata.{field}"), "a string", value));
         }
     }
     for field in MAP_FIELDS {
         let Some(value) = fields.get(field) else { continue };
         let map =
-            value.as_object().ok_or_else(|| wrong(format!("metadata.{field}"), "a map of texts", value))?;
+            value.as_object().ok_or_else(|| wrong(format!("metadata.{field}"), "a map of strings", value))?;
         if let Some((key, value)) = map.iter().find(|(_, value)| !value.is_string()) {
-            return Err(wrong(format!("metadata.{field}.{key}"), "a text (put quotes around it)", value));
+            return Err(wrong(format!("metadata.{field}.{key}"), "a string (put quotes around it)", value));
         }
     }
     Ok(())
@@ -120,14 +120,14 @@ impl From<Object> for Value {
 }
 
 impl Object {
-    /// The whole object as JSON.
+    /// Returns the whole object as JSON.
     pub fn as_value(&self) -> &Value {
         &self.0
     }
 
-    /// The field at a JSON pointer such as `/spec/replicas`.
+    /// Returns the field at a JSON pointer such as `/spec/replicas`.
     ///
-    /// The same as [`Value::pointer`], but without allocating for each segment: planning and health ask it for
+    /// Same as [`Value::pointer`], but doesn't allocate for each segment, because planning and health read
     /// thousands of fields.
     pub fn pointer(&self, path: &str) -> Option<&Value> {
         if path.contains('~') {
@@ -138,97 +138,97 @@ impl Object {
         }
         path.strip_prefix('/')?.split('/').try_fold(&self.0, |value, segment| match value {
             Value::Object(map) => map.get(segment),
-            Value::Array(list) => index(segment).and_then(|index| list.get(index)),
+            Value::Array(list) => parse_array_index(segment).and_then(|index| list.get(index)),
             _ => None,
         })
     }
 
-    /// The text at a JSON pointer; empty when it is absent or not a text.
+    /// Returns the text at a JSON pointer. Returns an empty string if the field is absent or isn't a string.
     pub fn text(&self, path: &str) -> &str {
         self.pointer(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The whole number at a JSON pointer.
+    /// Returns the integer at a JSON pointer.
     pub fn integer(&self, path: &str) -> Option<i64> {
         self.pointer(path).and_then(Value::as_i64)
     }
 
-    /// A top-level field for writing, created as an empty map when absent or not a map.
+    /// Returns a mutable top-level field. Creates an empty map if it is absent or not a map.
     pub fn section_mut(&mut self, field: &str) -> &mut Map<String, Value> {
-        as_map(as_map(&mut self.0).entry(field).or_insert(Value::Null))
+        ensure_map(ensure_map(&mut self.0).entry(field).or_insert(Value::Null))
     }
 
-    /// The fields of the object for writing. `apiVersion`, `kind` and `metadata` must stay.
+    /// Returns the mutable fields of the object. Callers must keep `apiVersion`, `kind` and `metadata`.
     pub fn fields_mut(&mut self) -> &mut Map<String, Value> {
-        as_map(&mut self.0)
+        ensure_map(&mut self.0)
     }
 
-    /// The `metadata` map for writing.
+    /// Returns the mutable `metadata` map.
     pub fn metadata_mut(&mut self) -> &mut Map<String, Value> {
         self.section_mut("metadata")
     }
 
-    /// Group, version and kind.
+    /// Returns the group, version and kind.
     pub fn gvk(&self) -> Gvk {
         Gvk::from_api_version(self.text("/apiVersion"), self.kind())
     }
 
-    /// `kind`; empty where an object has none.
+    /// Returns the `kind`.
     pub fn kind(&self) -> &str {
         self.text("/kind")
     }
 
-    /// API group, empty for the core API.
+    /// Returns the API group, empty for the core API.
     pub fn group(&self) -> &str {
         self.text("/apiVersion").split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// `metadata.name`, empty when unset.
+    /// Returns `metadata.name`, empty if unset.
     pub fn name(&self) -> &str {
         self.text("/metadata/name")
     }
 
-    /// `metadata.generateName`, empty when unset.
+    /// Returns `metadata.generateName`, empty if unset.
     pub fn generate_name(&self) -> &str {
         self.text("/metadata/generateName")
     }
 
-    /// `metadata.namespace`, empty when unset.
+    /// Returns `metadata.namespace`, empty if unset.
     pub fn namespace(&self) -> &str {
         self.text("/metadata/namespace")
     }
 
-    /// `metadata.uid`, empty when unset.
+    /// Returns `metadata.uid`, empty if unset.
     pub fn uid(&self) -> &str {
         self.text("/metadata/uid")
     }
 
-    /// `metadata.resourceVersion`, empty when unset.
+    /// Returns `metadata.resourceVersion`, empty if unset.
     pub fn resource_version(&self) -> &str {
         self.text("/metadata/resourceVersion")
     }
 
-    /// `metadata.generation`, 0 when unset.
+    /// Returns `metadata.generation`, 0 if unset.
     pub fn generation(&self) -> i64 {
         self.integer("/metadata/generation").unwrap_or(0)
     }
 
-    /// Whether deletion has begun.
+    /// Returns true if the object is being deleted.
     pub fn is_deleting(&self) -> bool {
         !self.text("/metadata/deletionTimestamp").is_empty()
     }
 
-    /// Identity within a cluster.
+    /// Returns the identity within a cluster.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(self.group(), self.kind(), self.namespace(), self.name())
     }
 
-    /// The value of an annotation.
+    /// Returns the value of an annotation.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.metadata_entry("annotations", name)
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.metadata_entry("labels", name)
     }
@@ -237,13 +237,13 @@ impl Object {
         self.0.get("metadata")?.get(section)?.get(name)?.as_str()
     }
 
-    /// Sets an annotation, in place of an earlier value.
+    /// Sets an annotation; replaces an earlier value.
     pub fn set_annotation(&mut self, name: &str, value: impl Into<String>) {
         let annotations = self.metadata_mut().entry("annotations").or_insert(Value::Null);
-        as_map(annotations).insert(name.to_owned(), Value::String(value.into()));
+        ensure_map(annotations).insert(name.to_owned(), Value::String(value.into()));
     }
 
-    /// Removes an annotation if it is there.
+    /// Removes an annotation if it exists.
     pub fn remove_annotation(&mut self, name: &str) {
         if self.annotation(name).is_none() {
             return;
@@ -253,18 +253,18 @@ impl Object {
         }
     }
 
-    /// Sets a label, in place of an earlier value.
+    /// Sets a label; replaces an earlier value.
     pub fn set_label(&mut self, name: &str, value: impl Into<String>) {
         let labels = self.metadata_mut().entry("labels").or_insert(Value::Null);
-        as_map(labels).insert(name.to_owned(), Value::String(value.into()));
+        ensure_map(labels).insert(name.to_owned(), Value::String(value.into()));
     }
 
-    /// Sets `metadata.name`, in place of an earlier one.
+    /// Sets `metadata.name`; replaces an earlier name.
     pub fn set_name(&mut self, name: impl Into<String>) {
         self.metadata_mut().insert("name".to_owned(), Value::String(name.into()));
     }
 
-    /// Sets `metadata.namespace`; an empty one removes the field.
+    /// Sets `metadata.namespace`; an empty namespace removes the field.
     pub fn set_namespace(&mut self, namespace: &str) {
         if namespace.is_empty() {
             self.metadata_mut().remove("namespace");
@@ -273,7 +273,7 @@ impl Object {
         }
     }
 
-    /// The finalizers, in order.
+    /// Returns the finalizers in order.
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
         self.pointer("/metadata/finalizers")
             .and_then(Value::as_array)
@@ -282,12 +282,12 @@ impl Object {
             .filter_map(Value::as_str)
     }
 
-    /// Whether a finalizer is present.
+    /// Returns true if a finalizer is present.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers().any(|name| name == finalizer)
     }
 
-    /// Adds a finalizer unless it is there.
+    /// Adds a finalizer unless it is present.
     pub fn add_finalizer(&mut self, finalizer: &str) {
         if !self.has_finalizer(finalizer) {
             let mut all: Vec<Value> = self.finalizers().map(Value::from).collect();
@@ -296,7 +296,7 @@ impl Object {
         }
     }
 
-    /// Removes a finalizer if it is there.
+    /// Removes a finalizer if it is present.
     pub fn remove_finalizer(&mut self, finalizer: &str) {
         let rest: Vec<Value> = self.finalizers().filter(|name| *name != finalizer).map(Value::from).collect();
         if rest.is_empty() {
@@ -306,9 +306,9 @@ impl Object {
         }
     }
 
-    /// Who wrote a label (`labels`) or an annotation (`annotations`), as far as the server noted it. Its notes are a
-    /// map, or the JSON text of one.
-    pub fn writers(&self, section: &str, name: &str) -> impl Iterator<Item = &str> {
+    /// Returns the field managers that wrote a label (`labels`) or an annotation (`annotations`) according to
+    /// `managedFields`. The entries of `managedFields` contain a map or the JSON text of a map.
+    pub fn field_managers_of(&self, section: &str, name: &str) -> impl Iterator<Item = &str> {
         let (section, field) = (format!("f:{section}"), format!("f:{name}"));
         let wrote = move |notes: &Value| {
             let labels = notes.get("f:metadata").and_then(|metadata| metadata.get(&section));
@@ -324,7 +324,7 @@ impl Object {
         })
     }
 
-    /// Whether another object owns this one.
+    /// Returns true if the object has an owner.
     pub fn has_owner(&self) -> bool {
         self.pointer("/metadata/ownerReferences")
             .and_then(Value::as_array)
@@ -332,20 +332,20 @@ impl Object {
     }
 }
 
-/// An array index as RFC 6901 writes it: digits without a leading zero.
-fn index(segment: &str) -> Option<usize> {
+/// Parses an array index as specified in RFC 6901: digits without a leading zero.
+fn parse_array_index(segment: &str) -> Option<usize> {
     let plain = !segment.starts_with('+') && (segment == "0" || !segment.starts_with('0'));
     plain.then(|| segment.parse().ok()).flatten()
 }
 
-/// The value as a map, made into an empty one when it is anything else.
-fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+/// Returns the value as a map; replaces any other value with an empty map.
+fn ensure_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
     match value {
         Value::Object(map) => map,
-        _ => unreachable!("the value was made a map just above"),
+        _ => unreachable!("the value is a map here"),
     }
 }
 
@@ -362,19 +362,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_what_is_not_an_object_and_says_why() {
+    fn invalid_objects_are_rejected_with_the_reason() {
         for (value, reason) in [
             (json!([1]), "a Kubernetes object must be a map of fields, found a list"),
             (json!({"kind": "Pod"}), "field apiVersion is missing or empty"),
             (json!({"apiVersion": "v1", "kind": ""}), "field kind is missing or empty"),
-            (json!({"apiVersion": 1, "kind": "Pod"}), "field apiVersion must be a text, found a number"),
+            (json!({"apiVersion": 1, "kind": "Pod"}), "field apiVersion must be a string, found a number"),
             (
                 json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 7}}),
-                "field metadata.name must be a text, found a number",
+                "field metadata.name must be a string, found a number",
             ),
             (
                 json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": {"wave": 1}}}),
-                "field metadata.annotations.wave must be a text (put quotes around it), found a number",
+                "field metadata.annotations.wave must be a string (put quotes around it), found a number",
             ),
         ] {
             assert_eq!(Object::try_from(value).unwrap_err().to_string(), reason);

@@ -8,25 +8,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Gvk, ObjectKey, TaskId};
 
-/// A phase of a sync, or of the deletion of an application, whose objects go in `Sync`. Sorts in the order of execution.
+/// Phase of a sync or of an application's deletion. A deletion deletes the objects in `Sync`. Phases sort in
+/// execution order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
-    /// Hooks before the resources.
+    /// Hooks that run before the resources.
     PreSync,
-    /// The resources, and hooks among them.
+    /// Resources, and hooks that run alongside them.
     Sync,
-    /// Hooks after the resources.
+    /// Hooks that run after the resources.
     PostSync,
     /// Hooks that run only after a failure.
     SyncFail,
-    /// Hooks before the objects of an application are deleted.
+    /// Hooks that run before an application's objects are deleted.
     PreDelete,
-    /// Hooks after the objects of an application are deleted.
+    /// Hooks that run after an application's objects have been deleted.
     PostDelete,
 }
 
 impl Phase {
-    /// Its place in the order of execution. Records know phases by the place in the list above, which is another.
+    /// Returns the position in execution order. Records identify phases by the order of the variants, which
+    /// is different.
     fn rank(self) -> u8 {
         match self {
             Self::PreDelete => 0,
@@ -57,7 +59,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// When a hook object is deleted.
+/// Time at which a hook object is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DeletePolicy {
     /// Before the next operation creates it again. The default.
@@ -68,35 +70,35 @@ pub enum DeletePolicy {
     HookFailed,
 }
 
-/// What is done to one object.
+/// Action to take on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Action {
-    /// Not in the cluster yet: it will be created by an apply.
+    /// Creates the object, which is not in the cluster.
     Create,
-    /// In the cluster: the manifest is applied to it.
+    /// Applies the manifest to the existing object.
     Apply,
-    /// In the cluster: replaced as a whole (`Replace=true`).
+    /// Replaces the whole existing object (`Replace=true`).
     Replace,
-    /// In the cluster and not in the manifests: deleted.
+    /// Deletes the object, which is in the cluster but not in the manifests.
     Prune,
-    /// In the cluster and not in the manifests, and left alone; `reason` says why.
+    /// Keeps an object that is in the cluster but not in the manifests; `reason` says why.
     PruneSkipped,
-    /// In sync, and left alone (`ApplyOutOfSyncOnly=true`).
+    /// Leaves the object unchanged because it is in sync (`ApplyOutOfSyncOnly=true`).
     Unchanged,
 }
 
 impl Action {
-    /// Whether the task writes a manifest.
-    pub fn writes(self) -> bool {
+    /// Returns true if the task writes a manifest.
+    pub fn writes_manifest(self) -> bool {
         matches!(self, Self::Create | Self::Apply | Self::Replace)
     }
 
-    /// Whether the task is about an object that is no longer in the manifests.
+    /// Returns true if the object is no longer in the manifests.
     pub fn is_prune(self) -> bool {
         matches!(self, Self::Prune | Self::PruneSkipped)
     }
 
-    /// The word used in output: `create`, `apply`, `replace`, `prune`, `prune-skipped`, `unchanged`.
+    /// Returns the name used in output: `create`, `apply`, `replace`, `prune`, `prune-skipped`, `unchanged`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -109,76 +111,76 @@ impl Action {
     }
 }
 
-/// What makes a task a hook.
+/// Hook settings of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
-    /// When its object is deleted; never empty.
+    /// Deletion policies for the hook object; never empty.
     pub delete_policies: Vec<DeletePolicy>,
-    /// Longest time from creation to completion (`tidegate.dev/timeout`).
+    /// Maximum time from creation to completion (`tidegate.dev/timeout`).
     pub timeout: Option<Duration>,
-    /// A registered hook runner that carries it out instead of the cluster (`tidegate.dev/hook-runner`).
+    /// Registered hook runner that runs the hook instead of the cluster (`tidegate.dev/hook-runner`).
     pub runner: Option<String>,
 }
 
 impl Hook {
-    /// Whether a delete policy is among the hook's.
-    pub fn deletes(&self, policy: DeletePolicy) -> bool {
+    /// Returns true if the hook has a deletion policy.
+    pub fn has_delete_policy(&self, policy: DeletePolicy) -> bool {
         self.delete_policies.contains(&policy)
     }
 }
 
-/// Position of a manifest in the operation's bundle, from 0.
+/// Position of a manifest in the operation's bundle, starting at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ManifestId(pub u32);
 
 impl ManifestId {
-    /// The position as an index into the bundle.
+    /// Returns the position as an index into the bundle.
     pub fn index(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
 
-/// The object as it was in the cluster when the plan was made.
+/// Live object at planning time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveRef {
-    /// `metadata.uid`; deletions are bound to it.
+    /// `metadata.uid`, used as a precondition of deletions.
     pub uid: String,
-    /// `metadata.resourceVersion` when the plan was made.
+    /// `metadata.resourceVersion` at planning time.
     pub resource_version: String,
-    /// `metadata.generation`, 0 where the kind has none.
+    /// `metadata.generation`, or 0 for kinds that don't have a generation.
     pub generation: i64,
 }
 
-/// How a manifest is written, resolved from the application's options and the object's annotations.
+/// Options for writing a manifest, computed from the application's options and the object's annotations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskOptions {
-    /// Delete and create again where an update is impossible (`Force=true`).
+    /// Deletes and recreates the object if it can't be updated (`Force=true`).
     pub force: bool,
-    /// Unknown fields are refused unless `Validate=false`.
+    /// Rejects unknown fields. `Validate=false` turns this off.
     pub validate: bool,
-    /// `ServerSideApply=false` on the resource asks for a client-side three-way apply.
+    /// Uses server-side apply. With `ServerSideApply=false` on the resource, the apply is a client-side three-way merge.
     pub server_side: bool,
-    /// The dry run before the first wave leaves it out: its kind or namespace comes with this operation
-    /// (`true` also for `SkipDryRunOnMissingResource=true` when the kind is not served). It is dry-run when its
-    /// wave opens.
+    /// Postpones the dry run until the wave opens, because this operation creates the task's kind or
+    /// namespace. Also true for `SkipDryRunOnMissingResource=true` if the kind is not served.
     pub dry_run_at_wave: bool,
-    /// The prune waits for a person (`Prune=confirm`).
+    /// The prune needs a person's approval (`Prune=confirm`).
     pub confirm_prune: bool,
-    /// The live object has fields that this manager wrote by client-side apply; they become ours before the apply.
-    pub take_over: Option<String>,
-    /// The server has judged the manifest when the plan was made, so no other dry run is needed.
+    /// Managers whose fields Tidegate takes over from the live object before the apply.
+    #[serde(with = "crate::field_handover::managers")]
+    pub take_over: Vec<String>,
+    /// The server validated the manifest during planning, so another dry run isn't needed.
     pub checked: bool,
-    /// The object does not count for the health of the application (`argocd.argoproj.io/ignore-healthcheck`).
+    /// Excludes the object from the application's health (`argocd.argoproj.io/ignore-healthcheck`).
     pub ignores_health: bool,
-    /// Written as a whole (`Replace=true`), also where there is nothing to replace yet.
+    /// Replaces the whole object (`Replace=true`). Also set if the object doesn't exist yet.
     pub replace: bool,
-    /// The definition of its kind is part of this operation: where the kind is not served yet, it is awaited.
+    /// This operation contains the kind's definition. If the kind isn't served yet, the task waits for it.
     pub awaits_kind: bool,
-    /// The object was on its way out already when the plan was made.
+    /// The object was already being deleted at planning time.
     pub already_deleting: bool,
-    /// It bears the application's mark, but nothing proves that it is the application's: it was found where the operation
-    /// does not deploy, and no earlier operation of this log put it there.
+    /// The object carries the application's tracking mark, but ownership isn't proven: the object is outside
+    /// the destinations of this operation, and no earlier operation in this log created it there.
     pub found_elsewhere: bool,
 }
 
@@ -190,7 +192,7 @@ impl Default for TaskOptions {
             server_side: true,
             dry_run_at_wave: false,
             confirm_prune: false,
-            take_over: None,
+            take_over: Vec::new(),
             checked: false,
             ignores_health: false,
             replace: false,
@@ -201,102 +203,102 @@ impl Default for TaskOptions {
     }
 }
 
-/// One unit of work: one object in one phase and wave.
+/// Unit of work: one object in one phase and wave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// Phase in which it runs.
     pub phase: Phase,
-    /// Wave inside the phase.
+    /// Wave number within the phase.
     pub wave: i64,
     /// Kind of the object.
     pub gvk: Gvk,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// `metadata.name`; of a hook with `generateName`, the name that was made from it.
+    /// `metadata.name`; for a hook with `generateName`, the generated name.
     pub name: String,
-    /// What is done about the object when its wave comes.
+    /// Action to take on the object in this wave.
     pub action: Action,
-    /// Present when it is a hook.
+    /// Hook settings if the task is a hook.
     pub hook: Option<Hook>,
-    /// Why the action was chosen, in words.
+    /// Reason for the action.
     pub reason: String,
-    /// The manifest to write; absent for prunes.
+    /// Manifest to write. Prunes don't have a manifest.
     pub manifest: Option<ManifestId>,
-    /// The object as it was in the cluster, if it was there.
+    /// Live object, if it existed at planning time.
     pub live: Option<LiveRef>,
-    /// How it is written.
+    /// Options for writing the manifest.
     pub options: TaskOptions,
-    /// A registered health judge that replaces the built-in rule (`tidegate.dev/health-judge`).
+    /// Registered health judge that replaces the built-in rule (`tidegate.dev/health-judge`).
     pub health_judge: Option<String>,
-    /// The images of its containers, in the order of the manifest.
+    /// Container images, in the order of the manifest.
     pub images: Vec<String>,
-    /// Why the plan is not valid, where this task is to blame.
+    /// Reason why this task makes the plan invalid.
     pub error: Option<String>,
 }
 
 impl Task {
-    /// Identity of the object in the cluster.
+    /// Returns the identity of the object in the cluster.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(&self.gvk.group, &self.gvk.kind, &self.namespace, &self.name)
     }
 
-    /// Whether it is a hook.
+    /// Returns true if the task is a hook.
     pub fn is_hook(&self) -> bool {
         self.hook.is_some()
     }
 }
 
-/// The tasks that share a phase and a wave: they run together, and the next wave waits for them.
+/// Tasks with the same phase and wave number. They run together, and the next wave waits for them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedWave {
-    /// The phase it belongs to: `PreSync`, `Sync` …
+    /// Phase of the wave: `PreSync`, `Sync` …
     pub phase: Phase,
-    /// Wave inside the phase.
+    /// Wave number within the phase.
     pub wave: i64,
-    /// Position of its first task in the plan.
+    /// Position of the wave's first task in the plan.
     pub first: u32,
-    /// Number of its tasks; at least one.
+    /// Number of tasks in the wave; at least one.
     pub count: u32,
-    /// Longest time from opening to passing (`tidegate.dev/wave-timeout`); the longest of its resources wins.
+    /// Maximum time from opening to completion (`tidegate.dev/wave-timeout`); the longest timeout of its resources applies.
     pub timeout: Option<Duration>,
-    /// Gates that must open first (`tidegate.dev/gate`), sorted, without duplicates.
+    /// Gates that must open before the wave starts (`tidegate.dev/gate`), sorted, without duplicates.
     pub gates: Vec<String>,
 }
 
 impl PlannedWave {
-    /// The positions of its tasks.
+    /// Returns the positions of the wave's tasks.
     pub fn task_ids(&self) -> impl Iterator<Item = TaskId> + use<> {
         (self.first..self.first.saturating_add(self.count)).map(TaskId)
     }
 
-    fn range(&self) -> Range<usize> {
+    fn task_range(&self) -> Range<usize> {
         let first = TaskId(self.first).index();
         first..first.saturating_add(TaskId(self.count).index())
     }
 }
 
-/// How bad a finding is.
+/// Severity of a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Probably not what was meant. `--strict` refuses the plan.
+    /// Probably a mistake. `--strict` rejects the plan.
     Warning,
-    /// The operation cannot run: `one or more synchronization tasks are not valid`.
+    /// Prevents the operation from running: `one or more synchronization tasks are not valid`.
     Error,
 }
 
-/// Something surprising in the input.
+/// Problem found in the input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// A stable word for the kind of finding, such as `unknown-hook-type`.
+    /// Stable identifier for this type of problem, such as `unknown-hook-type`.
     pub code: String,
-    /// Which object, where it is about one: `Deployment shop/api`.
+    /// Affected object, if any: `Deployment shop/api`.
     pub object: Option<String>,
-    /// Where it was read: `shop/api.yaml:12`.
+    /// Location in the input: `shop/api.yaml:12`.
     pub origin: Option<String>,
-    /// What is surprising and what to do.
+    /// Description of the problem and how to fix it.
     pub message: String,
 }
 
@@ -312,23 +314,23 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What an operation will do, in order. Plain data: the same input gives the same plan.
+/// Tasks of an operation in execution order. The plan is plain data: equal inputs produce equal plans.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// All tasks, in total order: phase, wave, kind rank, name, group, kind, namespace.
+    /// All tasks, ordered by phase, wave, kind rank, name, group, kind and namespace.
     pub tasks: Vec<Task>,
     /// Consecutive runs of tasks with equal phase and wave.
     pub waves: Vec<PlannedWave>,
-    /// Findings, in order of the input.
+    /// Warnings, in input order.
     pub warnings: Vec<Warning>,
-    /// `tidegate.dev/retry: restart` was found: a retry starts from the first wave.
+    /// True if `tidegate.dev/retry: restart` is present: a retry starts from the first wave.
     pub restart_on_retry: bool,
 }
 
 impl Plan {
-    /// Appends a task, with the timeout and the gates that it wants for its wave: the longest counts, and all gates.
-    /// It begins a wave of its own where the last one is of another phase or number.
-    pub fn push(&mut self, task: Task, timeout: Option<Duration>, gates: Vec<String>) {
+    /// Appends a task, along with the timeout and gates that it requests for its wave. The wave gets the
+    /// longest timeout and all gates. Starts a new wave if the last wave has a different phase or number.
+    pub fn push_task(&mut self, task: Task, timeout: Option<Duration>, gates: Vec<String>) {
         let (phase, wave) = (task.phase, task.wave);
         match self.waves.last_mut() {
             Some(last) if (last.phase, last.wave) == (phase, wave) => {
@@ -344,27 +346,27 @@ impl Plan {
         self.tasks.push(task);
     }
 
-    /// A task by position.
+    /// Returns the task at a position.
     pub fn task(&self, id: TaskId) -> Option<&Task> {
         self.tasks.get(id.index())
     }
 
-    /// The tasks of a wave, in the order in which they are applied.
+    /// Returns the tasks of a wave in the order in which they are applied.
     pub fn tasks_of(&self, wave: &PlannedWave) -> &[Task] {
-        self.tasks.get(wave.range()).unwrap_or_default()
+        self.tasks.get(wave.task_range()).unwrap_or_default()
     }
 
-    /// All tasks with their positions.
-    pub fn enumerate(&self) -> impl Iterator<Item = (TaskId, &Task)> {
+    /// Returns all tasks with their positions.
+    pub fn tasks_with_ids(&self) -> impl Iterator<Item = (TaskId, &Task)> {
         (0_u32..).map(TaskId).zip(&self.tasks)
     }
 
-    /// Whether the waves before a failure are more than one. SyncFail waves do not count.
+    /// Returns true if the plan has more than one wave. SyncFail waves do not count.
     pub fn is_multi_step(&self) -> bool {
         self.waves.iter().filter(|wave| wave.phase != Phase::SyncFail).count() > 1
     }
 
-    /// The messages of findings that make the plan invalid, sorted, without duplicates.
+    /// Returns the messages of the warnings that make the plan invalid, sorted, without duplicates.
     pub fn errors(&self) -> Vec<&str> {
         let errors = self.warnings.iter().filter(|warning| warning.severity == Severity::Error);
         let mut messages: Vec<&str> = errors.map(|warning| warning.message.as_str()).collect();

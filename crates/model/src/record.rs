@@ -3,46 +3,47 @@ use serde::de::DeserializeOwned;
 
 use crate::StreamKind;
 
-/// Something the operation log can keep.
+/// Type that the operation log can store.
 ///
-/// `kind` numbers are part of the format on disk: they are given once and never reused or renumbered. A kind whose
-/// fields change gets a new number, and its earlier layout goes on to be read as [`Earlier`](Self::Earlier).
+/// `kind` numbers are part of the on-disk format, so they are never reused or renumbered. If the fields of a
+/// kind change, it gets a new number, and its earlier layout is still read as [`Earlier`](Self::Earlier).
 pub trait LogRecord: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
-    /// The records that are not written any more. `Self` where there are none.
+    /// Records that are no longer written. `Self` if the type doesn't have any.
     type Earlier: DeserializeOwned + Into<Self>;
 
-    /// Whether a kind is one of those.
+    /// Returns true if the kind is an earlier one.
     fn is_earlier(kind: u16) -> bool;
 
-    /// The highest kind this program knows. A record with a higher one was written by a newer program.
+    /// Highest kind that this program knows. A newer program wrote any record with a higher kind.
     const HIGHEST_KIND: u16;
 
-    /// Which kind of record this is, from 1.
+    /// Returns the kind of the record. Kinds start at 1.
     fn kind(&self) -> u16;
 
-    /// A record of an earlier kind. Whoever has several earlier layouts reads each as what it is.
-    fn read_earlier<C: Content>(_kind: u16, content: &C) -> Result<Self, C::Error> {
+    /// Reads a record of an earlier kind. Types with several earlier layouts override this method.
+    fn read_earlier<C: RecordContent>(_kind: u16, content: &C) -> Result<Self, C::Error> {
         content.read::<Self::Earlier>().map(Into::into)
     }
 }
 
-/// The content of a record, which its kind says how to read.
-pub trait Content {
-    /// Why it is not what it was read as.
+/// Content of a record. The kind of the record determines its type.
+pub trait RecordContent {
+    /// Error returned if the content doesn't have the expected type.
     type Error;
 
-    /// The content as a value of this type, all of it.
+    /// Reads the entire content as a `T`.
     fn read<T: DeserializeOwned>(&self) -> Result<T, Self::Error>;
 }
 
-/// The records of one machine, by its facts: what a stream of its kind is made of.
-pub trait Records: LogRecord {
-    /// Which machine the streams belong to. It is part of the format on disk.
+/// Records of one state machine: the events in streams of its kind.
+pub trait StreamRecords: LogRecord {
+    /// Kind of the machine's streams. Part of the on-disk format.
     const KIND: StreamKind;
 
-    /// The fold over the facts, as it is kept now and then.
+    /// Snapshot of the state after the first events of a stream. Stored periodically.
     type Snapshot: LogRecord;
 
-    /// What a list of streams says of one besides what it says of all kinds: kept longer than the facts.
+    /// Stream details for lists, in addition to the details that all kinds share. Retained longer than the
+    /// events.
     type Details: LogRecord;
 }

@@ -4,58 +4,62 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cascade, ClaimRequest, DeletePolicy, ObjectKey, Tracking};
+use crate::{Cascade, ClaimRequest, DeletePolicy, ObjectKey, Tracking, canonical_server};
 
-/// Everything a person or a program asks of one sync, or of the deletion of an application. Recorded as the first fact of
-/// the operation, so that a resumed operation goes on under the options it began with.
+/// Settings of one sync or application deletion. Recorded in the operation's first event, so a resumed
+/// operation keeps its original options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncRequest {
     /// Name of the application.
     pub application: String,
-    /// Destination namespace: where namespaced objects without a namespace go.
+    /// Destination namespace. Used for namespaced objects that don't specify a namespace.
     pub namespace: String,
-    /// The cluster that is deployed to: the simulated one, or one with an API server.
+    /// Target cluster: the simulated cluster, or a cluster with an API server.
     pub destination: Destination,
-    /// Revision of the manifests, empty when unknown. Part of generated hook names.
+    /// Revision of the manifests; empty if unknown. Part of generated hook names.
     pub revision: String,
     /// Sync options of the application.
     pub options: SyncOptions,
-    /// Only these resources; empty for all. A selective sync runs no hooks.
+    /// Resources to sync; empty for all resources. A selective sync doesn't run hooks.
     pub selection: Vec<ResourceSelector>,
-    /// What happens after a failure.
+    /// Retry policy after a failure.
     pub retry: RetryPolicy,
-    /// Longest time from start to end, across retries; its outcome is failure. `None`: no deadline.
+    /// Maximum time from start to end, including retries. When it is exceeded, the operation fails. `None`
+    /// means no deadline.
     pub deadline: Option<Duration>,
-    /// When the operation counts as done.
+    /// Completion condition.
     pub wait: WaitFor,
-    /// Fixed delay after every wave but the last (`ARGOCD_SYNC_WAVE_DELAY`). `None`: wait for evidence instead.
+    /// Fixed delay after every wave except the last (`ARGOCD_SYNC_WAVE_DELAY`). `None`: waits for evidence of
+    /// health instead.
     pub wave_delay: Option<Duration>,
-    /// Name of the person, or of what asked in their place; may be empty.
+    /// Name of the person or component that requested the operation; may be empty.
     pub initiated_by: String,
-    /// Where the manifests were read: files and folders as they were given.
+    /// Origins of the manifests: files and folders as specified by the user.
     pub sources: Vec<String>,
-    /// Differences that do not count.
+    /// Differences to ignore.
     pub ignore_differences: Vec<IgnoreDifference>,
-    /// How the application's objects are told from all others.
+    /// Settings that determine how the application's objects are marked.
     pub tracking: Tracking,
-    /// That it holds the application's claim while it runs; `None` for an operation without one.
+    /// Claim that the operation holds while it runs; `None` for an operation without a claim.
     pub claim: Option<ClaimRequest>,
-    /// That the application is deleted: nothing is applied but the hooks of its deletion, and all it has goes.
+    /// Set if the operation deletes the application: it applies only the deletion hooks, and deletes all
+    /// objects.
     pub deletion: Option<Cascade>,
 }
 
 impl SyncRequest {
-    /// Who asks for an operation that the policy of an application begins.
-    pub const AUTOMATED: &str = "automated sync";
-    /// Who asks for an operation that a progressive sync begins, as Argo CD has it.
-    pub const ROLLOUT: &str = "applicationset-controller";
+    /// Requester of operations started by the sync policy of an application.
+    pub const AUTOMATED_REQUESTER: &str = "automated sync";
+    /// Requester of operations that a progressive sync started, as in Argo CD.
+    pub const ROLLOUT_REQUESTER: &str = "applicationset-controller";
 
-    /// Whether the policy of the application has begun it to put the cluster right, with the same manifests.
+    /// Returns true if the operation is a self-heal: the sync policy started it although the manifests are
+    /// unchanged.
     pub fn is_self_heal(&self) -> bool {
-        self.initiated_by == Self::AUTOMATED && !self.selection.is_empty()
+        self.initiated_by == Self::AUTOMATED_REQUESTER && !self.selection.is_empty()
     }
 
-    /// A sync of a whole application, with nothing asked for that has a default.
+    /// Creates a request to sync a whole application with default settings.
     pub fn new(
         application: impl Into<String>,
         namespace: impl Into<String>,
@@ -82,68 +86,69 @@ impl SyncRequest {
     }
 }
 
-/// Differences of some objects that do not count, as one entry of `spec.ignoreDifferences` writes them.
+/// Rule that ignores differences in some objects: one entry of `spec.ignoreDifferences`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IgnoreDifference {
-    /// API group, may hold `*` and `?`; empty for the core API.
+    /// API group, which may contain `*` and `?`. Empty for the core API.
     #[serde(default)]
     pub group: String,
-    /// Kind, may hold `*` and `?`.
+    /// Kind, which may contain `*` and `?`.
     pub kind: String,
-    /// Name; empty for any.
+    /// Name; empty matches any name.
     #[serde(default)]
     pub name: String,
-    /// Namespace; empty for any.
+    /// Namespace; empty matches any namespace.
     #[serde(default)]
     pub namespace: String,
-    /// Fields, as JSON pointers.
+    /// Ignored fields, as JSON pointers.
     #[serde(default)]
     pub json_pointers: Vec<String>,
-    /// Fields, as jq path expressions.
+    /// Ignored fields, as jq path expressions.
     #[serde(default)]
     pub jq_path_expressions: Vec<String>,
-    /// Fields that these field managers own in the cluster.
+    /// Field managers whose fields are ignored in the cluster.
     #[serde(default)]
     pub managed_fields_managers: Vec<String>,
 }
 
-/// The cluster an operation works on, and as whom. Recorded, so that a resumed operation goes on in the same place
-/// under the same rights.
+/// Cluster of an operation, and the identity used there. Recorded, so that a resumed operation continues in
+/// the same cluster with the same permissions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Destination {
-    /// The embedded simulated cluster of the state directory.
+    /// Embedded simulated cluster of the state directory.
     Simulated,
-    /// A cluster with an API server.
+    /// Cluster with an API server.
     Kubernetes {
-        /// Context of the kubeconfig; empty where there is none, as in a pod.
+        /// Context in the kubeconfig; empty if a context isn't used, as in a pod.
         context: String,
-        /// URL of the API server: what says whether two contexts are one cluster.
+        /// URL of the API server. Identifies the cluster regardless of the context.
         server: String,
-        /// The kubeconfig, where one was named on the command line.
+        /// Kubeconfig file, if specified on the command line.
         kubeconfig: Option<String>,
-        /// On whose behalf; empty for the user of the context.
+        /// Impersonated user and groups; empty for the context's own user.
         impersonate: Impersonation,
-        /// UID of the cluster's `kube-system` namespace, which tells a cluster from another one at the same URL; empty
-        /// where it could not be read.
+        /// UID of the `kube-system` namespace, which distinguishes different clusters at the same URL. Empty
+        /// if it can't be read.
         uid: String,
     },
 }
 
 impl Destination {
-    /// Whether operations of both work on the same cluster, whatever the ways there are called.
+    /// Returns true if both refer to the same cluster, even through different contexts or kubeconfigs.
     pub fn is_same_cluster(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Simulated, Self::Simulated) => true,
             (Self::Kubernetes { server, .. }, Self::Kubernetes { server: others, .. }) => {
-                server.trim_end_matches('/') == others.trim_end_matches('/') && !self.is_replaced(other)
+                canonical_server(server) == canonical_server(others) && !self.is_replaced_by(other)
             }
             _ => false,
         }
     }
 
-    /// Whether both are known to be different clusters, whatever their URLs are: one came in the place of the other.
-    pub fn is_replaced(&self, other: &Self) -> bool {
+    /// Returns true if both are known to be different clusters, regardless of their URLs. This means that one
+    /// cluster has replaced the other.
+    pub fn is_replaced_by(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Kubernetes { uid, .. }, Self::Kubernetes { uid: others, .. }) => {
                 !uid.is_empty() && !others.is_empty() && uid != others
@@ -171,110 +176,112 @@ impl fmt::Display for Destination {
     }
 }
 
-/// On whose behalf requests are sent.
+/// User and groups to impersonate in requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Impersonation {
-    /// User; empty for none.
+    /// User; empty if requests don't impersonate a user.
     pub user: String,
     /// Groups of the user.
     pub groups: Vec<String>,
 }
 
-/// When an operation counts as done.
+/// Completion condition of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitFor {
-    /// When everything is applied and every wave but the last is healthy; hooks always complete. As Argo CD does it.
+    /// Everything is applied, and every wave except the last is healthy. Hooks always have to complete. As in
+    /// Argo CD.
     #[default]
     Synced,
-    /// When the last wave is healthy as well.
+    /// The last wave must be healthy as well.
     Healthy,
 }
 
 /// Sync options of the application (spec: sync options).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncOptions {
-    /// Objects that are no longer in the manifests are deleted.
+    /// Deletes objects that are no longer in the manifests.
     pub prune: bool,
-    /// Nothing is written; every task is tried on the server.
+    /// Validates every task with a dry run on the server, without writing anything.
     pub dry_run: bool,
-    /// Delete and create again where an update is impossible.
+    /// Deletes and recreates objects that cannot be updated.
     pub force: bool,
-    /// Hooks do not run (`syncStrategy: apply`).
+    /// Skips hooks (`syncStrategy: apply`).
     pub skip_hooks: bool,
-    /// The dry run before the first wave is left out.
+    /// Skips the dry run before the first wave.
     pub skip_dry_run: bool,
-    /// Options as Argo CD writes them: `PruneLast=true`, `CreateNamespace=true` … Compared as whole texts.
+    /// Other options in Argo CD's notation, such as `PruneLast=true` or `CreateNamespace=true`. Compared as
+    /// whole strings.
     pub flags: Vec<String>,
     /// `managedNamespaceMetadata.labels`.
     pub namespace_labels: Vec<(String, String)>,
     /// `managedNamespaceMetadata.annotations`.
     pub namespace_annotations: Vec<(String, String)>,
-    /// A person has already approved prunes that need confirmation.
+    /// A person has already approved the prunes that need confirmation.
     pub prune_confirmed: bool,
-    /// Objects that bear the application's mark where nothing proves that they are its own are taken in, and pruned like
-    /// any other.
+    /// Adopts objects that carry the application's tracking mark although their ownership isn't proven.
+    /// Adopted objects are pruned like all other objects of the application.
     pub adopt: bool,
 }
 
 impl SyncOptions {
-    /// Whether an option is given, compared as a whole text, as Argo CD does.
+    /// Returns true if an option is set. Compares whole strings, as Argo CD does.
     pub fn has(&self, flag: &str) -> bool {
         self.flags.iter().any(|given| given == flag)
     }
 }
 
-/// What happens after a failed attempt.
+/// Retry policy after a failed attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryPolicy {
-    /// How many retries; negative for no limit.
+    /// Maximum number of retries; negative means no limit.
     pub limit: i64,
-    /// How long to wait before each.
+    /// Delays between retries.
     pub backoff: Backoff,
-    /// Start again from the first wave instead of the failed one.
+    /// Restarts from the first wave instead of the failed one.
     pub restart: bool,
 }
 
-/// Growing waits between retries: `duration × factor^n`, at most `max`.
+/// Exponential backoff between retries: `duration × factor^n`, at most `max`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoff {
-    /// Wait before the first retry.
+    /// Delay before the first retry.
     pub duration: Duration,
-    /// How many times as long each wait is as the one before; at least 1.
+    /// Factor by which each delay exceeds the previous one; at least 1.
     pub factor: u32,
-    /// Longest wait; zero for no limit.
+    /// Maximum delay; zero means no limit.
     pub max: Duration,
 }
 
 impl Default for Backoff {
-    /// 5 s, doubled each time, at most 3 min.
+    /// 5 s, doubled on each retry, up to 3 min.
     fn default() -> Self {
         Self { duration: Duration::from_secs(5), factor: 2, max: Duration::from_secs(180) }
     }
 }
 
 impl Backoff {
-    /// The wait before retry `n`, counted from 0.
-    pub fn wait(&self, n: u32) -> Duration {
+    /// Returns the delay before retry `n`. The first retry is 0.
+    pub fn delay(&self, n: u32) -> Duration {
         let wait = self.duration.saturating_mul(self.factor.max(1).saturating_pow(n));
         if self.max.is_zero() { wait } else { wait.min(self.max) }
     }
 }
 
-/// Names one resource of a selective sync.
+/// Selects one resource for a selective sync.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceSelector {
     /// API group, empty for the core API.
     pub group: String,
     /// `kind` of the resource.
     pub kind: String,
-    /// Namespace; empty matches any.
+    /// Namespace; empty matches any namespace.
     pub namespace: String,
     /// `metadata.name` of the resource.
     pub name: String,
 }
 
 impl ResourceSelector {
-    /// Whether the selector names this object.
+    /// Returns true if the selector matches this object.
     pub fn matches(&self, key: &ObjectKey) -> bool {
         self.group == key.group
             && self.kind == key.kind
@@ -283,10 +290,10 @@ impl ResourceSelector {
     }
 }
 
-/// A text that is not a resource selector.
+/// Error: the text is not a valid resource selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} does not name a resource; write GROUP:KIND:NAMESPACE/NAME or GROUP:KIND:NAME, with an empty GROUP for core kinds"
+    "invalid resource {text:?}: use GROUP:KIND:NAMESPACE/NAME or GROUP:KIND:NAME, with an empty GROUP for core kinds"
 )]
 pub struct InvalidSelector {
     text: String,
@@ -308,8 +315,8 @@ impl FromStr for ResourceSelector {
 }
 
 impl DeletePolicy {
-    /// All policies with their Argo CD and Helm words.
-    pub const WORDS: [(Self, &'static str, &'static str); 3] = [
+    /// All policies with their Argo CD and Helm names.
+    pub const NAMES: [(Self, &'static str, &'static str); 3] = [
         (Self::BeforeHookCreation, "BeforeHookCreation", "before-hook-creation"),
         (Self::HookSucceeded, "HookSucceeded", "hook-succeeded"),
         (Self::HookFailed, "HookFailed", "hook-failed"),

@@ -3,30 +3,30 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Overridden, Phase};
+use crate::{OverrideRecord, Phase};
 
-/// Where an operation, or one of its tasks, stands. The words are Argo CD's.
+/// Phase of an operation or of one of its tasks, named as in Argo CD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum OperationPhase {
-    /// At work, or waiting.
+    /// Running or waiting.
     Running,
-    /// A person asked for its end; hooks are being stopped.
+    /// Termination was requested, and hooks are being stopped.
     Terminating,
-    /// The cluster or a hook refused.
+    /// The cluster rejected an object, or a hook failed.
     Failed,
-    /// The engine could not judge.
+    /// Internal error of the engine.
     Error,
-    /// Ended, and all that was asked for is done.
+    /// Completed as requested.
     Succeeded,
 }
 
 impl OperationPhase {
-    /// Whether it is over.
+    /// Returns true if the operation has ended.
     pub fn is_completed(self) -> bool {
         matches!(self, Self::Failed | Self::Error | Self::Succeeded)
     }
 
-    /// Whether it is over and not well.
+    /// Returns true if the operation ended without success.
     pub fn is_unsuccessful(self) -> bool {
         matches!(self, Self::Failed | Self::Error)
     }
@@ -38,20 +38,70 @@ impl fmt::Display for OperationPhase {
     }
 }
 
-/// What was done to one resource.
+/// Prefix of a superseded operation's message.
+pub const SUPERSEDED_PREFIX: &str = "Operation terminated, superseded by ";
+
+/// State or result of an operation in lists, metrics and colors. It equals the phase, except that a
+/// superseded operation doesn't count as failed. In `status.operationState.phase`, a superseded operation is
+/// Failed, as in Argo CD.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum OperationOutcome {
+    /// Running or waiting.
+    #[default]
+    Running,
+    /// Termination was requested, and hooks are being stopped.
+    Terminating,
+    /// The cluster rejected an object, or a hook failed.
+    Failed,
+    /// Internal error of the engine.
+    Error,
+    /// Completed as requested.
+    Succeeded,
+    /// Stopped because another operation superseded it.
+    Superseded,
+}
+
+impl OperationOutcome {
+    /// Returns the outcome of an operation with this phase and message.
+    pub fn from_phase(phase: OperationPhase, message: &str) -> Self {
+        match phase {
+            OperationPhase::Running => Self::Running,
+            OperationPhase::Terminating => Self::Terminating,
+            OperationPhase::Failed if message.starts_with(SUPERSEDED_PREFIX) => Self::Superseded,
+            OperationPhase::Failed => Self::Failed,
+            OperationPhase::Error => Self::Error,
+            OperationPhase::Succeeded => Self::Succeeded,
+        }
+    }
+
+    /// Returns true if the operation ended without success.
+    pub fn is_unsuccessful(self) -> bool {
+        matches!(self, Self::Failed | Self::Error)
+    }
+}
+
+impl fmt::Display for OperationOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Result for one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ResultCode {
-    /// It was applied, or is a hook that was run.
+    /// The resource was applied, or the hook has run.
     Synced,
-    /// The apply, prune or hook was refused.
+    /// The apply, prune or hook failed.
     SyncFailed,
-    /// Deleted, or on its way out.
+    /// The resource was deleted, or is being deleted.
     Pruned,
-    /// Would have to be pruned, and was not.
+    /// The resource requires pruning but was not pruned.
     PruneSkipped,
-    /// A person had the operation go on without it.
+    /// A person skipped the resource.
     Skipped,
-    /// A person took it for done.
+    /// A person marked the resource as done.
     MarkedDone,
 }
 
@@ -61,7 +111,7 @@ impl fmt::Display for ResultCode {
     }
 }
 
-/// One line of an operation's result. Field names follow Argo CD's `syncResult.resources`.
+/// Result of an operation for one resource. Field names follow Argo CD's `syncResult.resources`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceResult {
@@ -75,30 +125,31 @@ pub struct ResourceResult {
     pub namespace: String,
     /// `metadata.name` of the object.
     pub name: String,
-    /// Phase in which it was written, run or pruned.
+    /// Phase in which the resource was written, run or pruned.
     pub sync_phase: Phase,
-    /// Wave in which it was synced.
+    /// Wave in which the resource was synced.
     pub wave: i64,
-    /// Its phase again when it is a hook, else absent.
+    /// Phase of a hook. Absent for resources that are not hooks.
     pub hook_type: Option<Phase>,
-    /// Whether it was written, pruned, left alone or refused; nothing until then.
+    /// Result for the resource. Absent until there is a result.
     pub status: Option<ResultCode>,
-    /// Where it stands; for resources as well as hooks.
+    /// Phase of the task, for hooks and for other resources.
     pub hook_phase: Option<OperationPhase>,
-    /// The cluster's words, or the health message.
+    /// Message from the cluster, or the health message.
     pub message: String,
-    /// The images of its containers, without those of init containers.
+    /// Container images, excluding init containers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// Order of first recording, from 1, without gaps.
+    /// Order in which results were first recorded, starting at 1, without gaps.
     pub order: u32,
-    /// Why it is not well, as its pods tell: `api-7f is crash-looping (exit 1, restarted 4 times)`.
+    /// Reason why the resource is unhealthy, derived from its pods: `api-7f is crash-looping (exit 1,
+    /// restarted 4 times)`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What the cluster warned of when it took the manifest: that its version is deprecated, for one.
+    /// Warnings from the API server when it accepted the manifest, such as a deprecation warning.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What a person decided about it while the operation was at work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overridden: Option<Overridden>,
+    /// Manual override made during the operation.
+    #[serde(default, rename = "override", skip_serializing_if = "Option::is_none")]
+    pub overridden: Option<OverrideRecord>,
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::OperationId;
 
-/// Identity of one stream of the log: the id of the operation, or of whatever else its facts are about.
+/// ID of a stream in the log, which is the ID of the operation or other subject of its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StreamId(pub Uuid);
@@ -51,10 +51,11 @@ impl From<StreamId> for OperationId {
     }
 }
 
-/// Which machine a stream of the log belongs to: a number, which is part of the format on disk, and the word for it.
+/// Kind of a log stream, which determines the state machine that it belongs to. The number is part of the
+/// on-disk format.
 ///
-/// Numbers are given once and never reused. The log keeps the word beside the number, so that a program which does not
-/// know a kind can still name it; two kinds are the same when their numbers are.
+/// Numbers are never reused. The log stores the name alongside the number, so a program that doesn't know a
+/// kind can still name it. Two kinds are equal if their numbers are equal.
 #[derive(Clone, Debug)]
 pub struct StreamKind {
     number: u16,
@@ -62,27 +63,27 @@ pub struct StreamKind {
 }
 
 impl StreamKind {
-    /// A sync, or the deletion of an application, which is one too.
+    /// Syncs and deletions of applications.
     pub const OPERATION: Self = Self::new(1, "operation");
 
-    /// One progressive sync of an ApplicationSet.
+    /// Progressive syncs of ApplicationSets.
     pub const ROLLOUT: Self = Self::new(2, "rollout");
 
-    /// An ordered deletion of the Applications of an ApplicationSet.
+    /// Ordered deletions of the Applications of ApplicationSets.
     pub const TEARDOWN: Self = Self::new(3, "teardown");
 
-    /// Numbers from this one on are never given to a machine of this project: they are for tests, and for programs that
-    /// bring machines of their own.
+    /// First number that this project never assigns. Numbers from this one on are reserved for tests and for
+    /// programs with their own machines.
     pub const FIRST_FREE: u16 = 0x8000;
 
-    /// A kind. Its number must not be one of another kind.
+    /// Creates a kind. Its number must be unique.
     pub const fn new(number: u16, name: &'static str) -> Self {
         Self { number, name: Cow::Borrowed(name) }
     }
 
-    /// A kind as it was recorded, perhaps by a program that knows more of them. Those that are known here are called as
-    /// they are called today.
-    pub fn recorded(number: u16, name: String) -> Self {
+    /// Creates a kind from a record. A program that knows more kinds may have written the record. Known kinds
+    /// get their current name.
+    pub fn from_record(number: u16, name: String) -> Self {
         let known = [Self::OPERATION, Self::ROLLOUT, Self::TEARDOWN];
         known
             .into_iter()
@@ -90,12 +91,12 @@ impl StreamKind {
             .unwrap_or(Self { number, name: Cow::Owned(name) })
     }
 
-    /// Its number on disk.
+    /// Returns the on-disk number.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// The word for it.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -143,9 +144,9 @@ mod tests {
         assert_eq!(kinds.each_ref().map(StreamKind::number), [1, 2, 3], "numbers on disk do not change");
         assert!(kinds.iter().all(|kind| kind.number() < StreamKind::FIRST_FREE));
         for kind in kinds {
-            let recorded = StreamKind::recorded(kind.number(), "another word".into());
+            let recorded = StreamKind::from_record(kind.number(), "another word".into());
             assert_eq!((&recorded, recorded.name()), (&kind, kind.name()));
         }
-        assert_eq!(StreamKind::recorded(9, "voyage".into()).to_string(), "voyage");
+        assert_eq!(StreamKind::from_record(9, "voyage".into()).to_string(), "voyage");
     }
 }

@@ -7,36 +7,36 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A moment in UTC, in milliseconds since 1970-01-01T00:00:00Z.
+/// Time in UTC, in milliseconds since 1970-01-01T00:00:00Z.
 ///
 /// Written as RFC 3339 in JSON and YAML, as a number in the operation log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
-/// A text that is not an RFC 3339 time.
+/// Error: the text is not an RFC 3339 time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not an RFC 3339 time such as 2026-11-21T09:30:00Z")]
+#[error("invalid time {text:?}: use RFC 3339, such as 2026-11-21T09:30:00Z")]
 pub struct InvalidTimestamp {
     text: String,
 }
 
 impl Timestamp {
-    /// The moment `millis` milliseconds after the epoch.
+    /// Creates a time from milliseconds since the epoch.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since the epoch.
+    /// Returns the milliseconds since the epoch.
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds since the epoch, rounded down.
+    /// Returns the whole seconds since the epoch, rounded down.
     pub const fn as_seconds(self) -> i64 {
         self.0.div_euclid(1000)
     }
 
-    /// Time from `earlier` to `self`; zero when `earlier` is later.
+    /// Returns the time from `earlier` to `self`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

@@ -1,11 +1,11 @@
-//! How objects in a cluster say which application they belong to.
+//! Tracking: marks on cluster objects that name the application they belong to.
 //!
-//! Three methods, as in Argo CD: an annotation that names application and object, the same with a label beside it for
-//! people and other tools, or the label alone. Whoever reads a cluster for a plan asks [`Tracking::owner`] and nobody
-//! else, so that the simulated cluster, the real one and the planner agree.
+//! As in Argo CD, there are three methods: an annotation that names the application and the object, the
+//! annotation plus a label for people and other tools, or only the label. All code that reads a cluster uses
+//! [`Tracking::owner`], so the simulated cluster, the real cluster and the planner agree.
 //!
-//! An application may change its method. What the other method left behind still counts, as far as the mark is surely
-//! ours: an annotation that names the very object, or a label that Tidegate wrote.
+//! An application can change its method. Marks of the previous method still count if Tidegate must have
+//! written them: an annotation that names the object itself, or a label that Tidegate wrote.
 
 use std::borrow::Borrow;
 
@@ -14,28 +14,29 @@ use serde::{Deserialize, Serialize};
 use crate::Object;
 use crate::annotations::{FIELD_MANAGER, INSTALLATION_ID, INSTANCE_LABEL, TRACKING_ID};
 
-/// The longest value of a label, and the longest name in a label's key.
+/// Maximum length of a label value, and of the name part of a label key.
 const LABEL_MAX: usize = 63;
-/// The longest prefix of a label's key.
+/// Maximum length of the prefix part of a label key.
 const PREFIX_MAX: usize = 253;
-/// Who writes the objects that a cluster makes by itself. Some of them copy labels and have no owner: Endpoints take
-/// those of their Service, the claims of a StatefulSet those of its selector.
-const CONTROLLERS: &str = "kube-controller-manager";
+/// Field manager of objects that Kubernetes controllers create. Some of these objects copy labels and don't
+/// have an owner: Endpoints copy the labels of their Service, and a StatefulSet's PersistentVolumeClaims copy
+/// the labels of its selector.
+const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
-/// How objects are marked.
+/// Method of marking objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TrackingMethod {
-    /// By the annotation `argocd.argoproj.io/tracking-id`.
+    /// Annotation `argocd.argoproj.io/tracking-id`.
     #[default]
     Annotation,
-    /// By the annotation; a label says it too, shortened where it has to be.
+    /// Annotation, plus a label with the application name, shortened if necessary.
     AnnotationAndLabel,
-    /// By the label alone.
+    /// Label only.
     Label,
 }
 
 impl TrackingMethod {
-    /// As Argo CD and the command line write it.
+    /// Returns the name used by Argo CD and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Annotation => "annotation",
@@ -44,25 +45,25 @@ impl TrackingMethod {
         }
     }
 
-    /// Whether objects get a label.
-    pub fn labels(self) -> bool {
+    /// Returns true if objects get a label.
+    pub fn uses_label(self) -> bool {
         self != Self::Annotation
     }
 
-    /// Whether objects get the annotation.
-    pub fn annotates(self) -> bool {
+    /// Returns true if objects get the annotation.
+    pub fn uses_annotation(self) -> bool {
         self != Self::Label
     }
 }
 
-/// How the objects of an application are told from all others.
+/// Tracking settings of an application.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tracking {
-    /// By a label, by an annotation, or by both.
+    /// Tracking method.
     pub method: TrackingMethod,
     /// Key of the label.
     pub label: String,
-    /// Which of several installations that share a cluster; empty where there is one.
+    /// ID of this installation if several installations share a cluster; otherwise empty.
     pub installation: String,
 }
 
@@ -76,47 +77,52 @@ impl Default for Tracking {
     }
 }
 
-/// Why an application cannot be tracked in the way that was asked for.
+/// Reason why an application cannot be tracked with these settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTracking {
-    /// Not the key of a label.
+    /// Invalid label key.
     #[error(
-        "{key:?} is not the key of a label; write a name of at most {LABEL_MAX} letters, digits, '-', '_' and '.', with or without a DNS name and '/' before it, such as {INSTANCE_LABEL}"
+        "invalid label key {key:?}: use at most {LABEL_MAX} letters, digits, '-', '_' and '.', optionally after a DNS name and '/', such as {INSTANCE_LABEL}"
     )]
     Key {
-        /// The text that should be one.
+        /// The invalid key.
         key: String,
     },
-    /// The name of the application is no value for a label.
+    /// The application name is not a valid label value.
     #[error(
-        "the application name {application:?} cannot be the value of label {key}: at most {LABEL_MAX} letters, digits, '-', '_' and '.', with a letter or digit at both ends; choose another name, or track by annotation"
+        "application name {application:?} is not a valid value of label {key}: use at most {LABEL_MAX} letters, digits, '-', '_' and '.', with a letter or digit at both ends, or track by annotation"
     )]
     Value {
-        /// Name of the application, which is too long or has other characters.
+        /// Name of the application, which is too long or contains invalid characters.
         application: String,
         /// Key of the label.
         key: String,
     },
 }
 
-/// Which objects a search of the cluster has to look at.
+/// Objects that a search for an application's objects must read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Search {
-    /// All objects: what is looked for bears no label.
-    Everything,
-    /// Those with this label.
-    Labelled {
+pub enum TrackingSelector {
+    /// All objects, because some of the application's objects may not have a label.
+    All,
+    /// Objects with this label.
+    Labeled {
         /// Key of the label.
         key: String,
-        /// Value that the label has.
+        /// Value of the label.
         value: String,
     },
 }
 
 impl Tracking {
-    /// The value of the label for an application; `None` where the method has no label.
+    /// Returns the label value for an application; `None` if the method doesn't use a label.
     ///
-    /// With the annotation beside it, the name is cut to the length of a label; alone, it has to fit.
+    /// If the method also uses the annotation, the name is truncated to the maximum length of a label.
+    /// Otherwise the name must fit.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the name is not a valid label value.
     pub fn label_value(&self, application: &str) -> Result<Option<String>, InvalidTracking> {
         let value = match self.method {
             TrackingMethod::Annotation => return Ok(None),
@@ -133,7 +139,7 @@ impl Tracking {
         Err(InvalidTracking::Value { application: application.to_owned(), key: self.label.clone() })
     }
 
-    /// Whether an application can be tracked in this way.
+    /// Checks that an application can be tracked with these settings.
     pub fn check(&self, application: &str) -> Result<(), InvalidTracking> {
         if !is_label_key(&self.label) {
             return Err(InvalidTracking::Key { key: self.label.clone() });
@@ -141,10 +147,10 @@ impl Tracking {
         self.label_value(application).map(|_| ())
     }
 
-    /// Marks a manifest as the application's. Marks that came with the manifest, from wherever it was copied, give way.
-    /// An application that [`Tracking::check`] refuses gets no label.
-    pub fn stamp(&self, manifest: &mut Object, application: &str, destination: &str) {
-        if self.method.annotates() {
+    /// Marks a manifest as part of the application. Replaces any marks that the manifest already has, for
+    /// example because it was copied. Doesn't set a label if [`Tracking::check`] rejects the application.
+    pub fn mark_manifest(&self, manifest: &mut Object, application: &str, destination: &str) {
+        if self.method.uses_annotation() {
             manifest.set_annotation(TRACKING_ID, tracking_id(application, manifest, destination));
         } else {
             manifest.remove_annotation(TRACKING_ID);
@@ -159,76 +165,83 @@ impl Tracking {
         }
     }
 
-    /// The application a live object belongs to.
+    /// Returns the application that a live object belongs to.
     ///
-    /// An annotation decides wherever there is one: it names application and object, so a copied object belongs to
-    /// nobody. Without one, the label does, if that is the method, or if it was Tidegate that wrote the label.
-    /// A definition is never anybody's by its label, since definitions are not labelled and all objects of their kind go
-    /// with them; nor is what the cluster made by itself.
+    /// The annotation takes precedence. It names the application and the object, so a copied object doesn't
+    /// belong to any application. Without an annotation, the label counts if it is the tracking method or if
+    /// Tidegate wrote it. A CustomResourceDefinition never belongs to an application by its label: Tidegate
+    /// doesn't label definitions, and deleting a definition deletes all objects of its kind. The same applies
+    /// to objects that Kubernetes controllers created.
     pub fn owner<'o>(&self, live: &'o Object) -> Option<&'o str> {
         if live.annotation(INSTALLATION_ID).unwrap_or_default() != self.installation {
             return None;
         }
         if let Some(id) = live.annotation(TRACKING_ID).and_then(TrackingId::parse) {
-            return id.names(live).then_some(id.application);
+            return id.matches_object(live).then_some(id.application);
         }
         let label = live.label(&self.label).filter(|label| !label.is_empty())?;
-        let mut writers = live.writers("labels", &self.label).peekable();
+        let mut writers = live.field_managers_of("labels", &self.label).peekable();
         let counts = match self.method {
-            TrackingMethod::Label => writers.peek().is_none() || writers.any(|writer| writer != CONTROLLERS),
+            TrackingMethod::Label => {
+                writers.peek().is_none() || writers.any(|writer| writer != CONTROLLER_MANAGER)
+            }
             TrackingMethod::Annotation | TrackingMethod::AnnotationAndLabel => self.wrote_label(live),
         };
-        (counts && !is_definition(live)).then_some(label)
+        (counts && !is_crd(live)).then_some(label)
     }
 
-    /// Whether it was Tidegate that labelled a live object.
+    /// Returns true if Tidegate wrote the label of a live object.
     pub fn wrote_label(&self, live: &Object) -> bool {
-        live.writers("labels", &self.label).any(|writer| writer == FIELD_MANAGER)
+        live.field_managers_of("labels", &self.label).any(|writer| writer == FIELD_MANAGER)
     }
 
-    /// Whether a live object belongs to an application.
+    /// Returns true if a live object belongs to an application.
     pub fn is_owner(&self, application: &str, live: &Object) -> bool {
         self.owner(live) == Some(application)
     }
 
-    /// The application that may prune a live object once nobody wants it any more: it belongs to the application, and not to
-    /// another object.
-    pub fn root_owner<'o>(&self, live: &'o Object) -> Option<&'o str> {
+    /// Returns the application that may prune a live object when no manifest contains it anymore. The object
+    /// must belong to the application and must not have an owner.
+    pub fn prune_owner<'o>(&self, live: &'o Object) -> Option<&'o str> {
         (!live.has_owner()).then(|| self.owner(live))?
     }
 
-    /// Whether an application may prune a live object.
-    pub fn is_root(&self, application: &str, live: &Object) -> bool {
-        self.root_owner(live) == Some(application)
+    /// Returns true if an application may prune a live object.
+    pub fn can_prune(&self, application: &str, live: &Object) -> bool {
+        self.prune_owner(live) == Some(application)
     }
 
-    /// What a search for the objects of an application has to look at, given those that its manifests name.
+    /// Returns the objects to read in a search for an application's objects. `named` are the live objects
+    /// that its manifests name.
     ///
-    /// Where one of them still bears only the annotation, the application comes from that method, and so may what it
-    /// left behind.
-    pub fn search(&self, application: &str, mut named: impl Iterator<Item: Borrow<Object>>) -> Search {
-        let Ok(Some(value)) = self.label_value(application) else { return Search::Everything };
+    /// If one of the live objects has only the annotation, the application previously used that method, so
+    /// its leftover objects may also have only the annotation.
+    pub fn search_selector(
+        &self,
+        application: &str,
+        mut named: impl Iterator<Item: Borrow<Object>>,
+    ) -> TrackingSelector {
+        let Ok(Some(value)) = self.label_value(application) else { return TrackingSelector::All };
         let is_labelled = |live: &Object| live.label(&self.label) == Some(value.as_str());
-        let moves =
-            |live: &Object| self.is_owner(application, live) && !is_labelled(live) && !is_definition(live);
+        let moves = |live: &Object| self.is_owner(application, live) && !is_labelled(live) && !is_crd(live);
         if named.any(|live| moves(live.borrow())) {
-            return Search::Everything;
+            return TrackingSelector::All;
         }
-        Search::Labelled { key: self.label.clone(), value }
+        TrackingSelector::Labeled { key: self.label.clone(), value }
     }
 }
 
-impl Search {
-    /// Whether the search comes across an object.
-    pub fn meets(&self, live: &Object) -> bool {
+impl TrackingSelector {
+    /// Returns true if the search finds an object.
+    pub fn matches(&self, live: &Object) -> bool {
         match self {
-            Self::Everything => true,
-            Self::Labelled { key, value } => live.label(key) == Some(value),
+            Self::All => true,
+            Self::Labeled { key, value } => live.label(key) == Some(value),
         }
     }
 }
 
-/// A tracking id, taken apart.
+/// Parsed tracking ID.
 #[derive(Debug, PartialEq, Eq)]
 struct TrackingId<'o> {
     application: &'o str,
@@ -239,7 +252,7 @@ struct TrackingId<'o> {
 }
 
 impl<'o> TrackingId<'o> {
-    /// Reads `<app>:<group>/<Kind>:<namespace>/<name>`. Names may hold `:`.
+    /// Parses `<app>:<group>/<Kind>:<namespace>/<name>`. Names may contain `:`.
     fn parse(text: &'o str) -> Option<Self> {
         let (application, rest) = text.split_once(':')?;
         let (kind, object) = rest.split_once(':')?;
@@ -249,9 +262,9 @@ impl<'o> TrackingId<'o> {
         whole.then_some(Self { application, group, kind, namespace, name })
     }
 
-    /// Whether the id was written for this very object, and not copied from another one. Objects of the cluster scope
-    /// carry the destination namespace in their id.
-    fn names(&self, object: &Object) -> bool {
+    /// Returns true if the ID was written for this object rather than copied from another object. A
+    /// cluster-scoped object's ID contains the destination namespace.
+    fn matches_object(&self, object: &Object) -> bool {
         self.group == object.group()
             && self.kind == object.kind()
             && self.name == object.name()
@@ -259,18 +272,19 @@ impl<'o> TrackingId<'o> {
     }
 }
 
-/// The application that the tracking id of a manifest names, whatever object it was written for.
-pub fn claimed_by(manifest: &Object) -> Option<&str> {
+/// Returns the application that a manifest's tracking ID names, even if the ID was written for another
+/// object.
+pub fn annotated_application(manifest: &Object) -> Option<&str> {
     manifest.annotation(TRACKING_ID).and_then(TrackingId::parse).map(|id| id.application)
 }
 
-/// `APPLICATION:GROUP/KIND:NAMESPACE/NAME`, as Argo CD writes it.
+/// Returns `APPLICATION:GROUP/KIND:NAMESPACE/NAME`, as in Argo CD.
 fn tracking_id(application: &str, object: &Object, destination: &str) -> String {
     let namespace = if object.namespace().is_empty() { destination } else { object.namespace() };
     format!("{application}:{}/{}:{namespace}/{}", object.group(), object.kind(), object.name())
 }
 
-fn is_definition(object: &Object) -> bool {
+fn is_crd(object: &Object) -> bool {
     object.group() == "apiextensions.k8s.io" && object.kind() == "CustomResourceDefinition"
 }
 

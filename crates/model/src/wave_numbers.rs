@@ -2,17 +2,17 @@ use std::collections::BTreeMap;
 
 use crate::{Phase, Plan};
 
-/// By which number people know a wave: that of the `sync-wave` annotations of its objects.
+/// Wave numbers as displayed to users. They match the `sync-wave` annotations of the objects.
 ///
-/// It is the one that the plan has, but for the objects of an application that is deleted. They go in the reverse order of
-/// their waves, the highest first, and the plan numbers waves in the order in which they come: it has the smallest number
-/// for the highest, and so on. Records keep the numbers of the plan; whatever a person reads has these.
+/// Displayed numbers equal the numbers in the plan, except in deletions. A deletion processes waves in
+/// reverse order, highest first, while the plan numbers them in execution order, so the highest wave gets the
+/// smallest number. Records use the numbers in the plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaveNumbers(BTreeMap<i64, i64>);
 
 impl WaveNumbers {
-    /// The number of a wave that has another one in the plan.
-    pub fn shown(&self, phase: Phase, wave: i64) -> i64 {
+    /// Returns the number displayed for a wave of the plan.
+    pub fn displayed(&self, phase: Phase, wave: i64) -> i64 {
         match phase {
             Phase::Sync => self.0.get(&wave).copied().unwrap_or(wave),
             _ => wave,
@@ -21,7 +21,7 @@ impl WaveNumbers {
 }
 
 impl Plan {
-    /// By which numbers people know its waves, where it is the plan of a deletion, and where it is not.
+    /// Returns the displayed wave numbers. `is_deletion` is true if the plan is a deletion.
     pub fn wave_numbers(&self, is_deletion: bool) -> WaveNumbers {
         let of_objects = self.waves.iter().filter(|wave| is_deletion && wave.phase == Phase::Sync);
         let mut planned: Vec<i64> = of_objects.map(|wave| wave.wave).collect();

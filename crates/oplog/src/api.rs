@@ -1,90 +1,114 @@
-//! What the executor needs of a log, whatever keeps it.
+//! Interface of a log, independent of how the log is stored.
 
 use std::sync::Arc;
 
 use tidegate_model::{Digest, StreamId, Timestamp};
 
 use crate::{
-    Compacted, Damage, History, Impaired, InventoryUpdate, Known, LogError, Lookup, RawAppend, RawEntry,
-    RawLoaded, Record, Retention,
+    ApplicationInventory, CompactionResult, Damage, History, ImpairedStream, InventoryUpdate, LogError,
+    Lookup, RawAppend, RawEntry, RawLoadedStream, Record, Retention,
 };
 
-/// A log of streams: facts in gapless order per stream, and now and then a snapshot of the fold over them. Whose facts
-/// they are it does not know; [`crate::TypedLog`] reads and writes them as what they are.
+/// A log of streams: events in gapless order per stream, with occasional snapshots of the folded state. The log does not know
+/// which machine an event belongs to; [`crate::TypedLog`] reads and writes typed events.
 ///
-/// All calls block; the executor makes them on a thread of their own. One process holds a log at a time.
+/// All calls block, so the executor makes them on a separate thread. Only one process can have a log open at a time.
 pub trait OperationLog: Send + Sync + 'static {
-    /// Appends records of any number of streams as one group. When it returns `Ok`, all of them are on the disk and
-    /// will be read again after a crash or power loss.
+    /// Appends records to any number of streams as one group. When it returns `Ok`, all of them are on disk and can be read after
+    /// a crash or power loss.
     ///
-    /// A group the log refuses (a gap, a record too large, an epoch that is over, a stream it does not take facts for)
-    /// leaves no trace, and the log goes on. When writing itself fails, the log refuses all further appends until it is
-    /// opened again ([`LogError::Poisoned`]); then the group is found wholly there or wholly absent, never in part.
+    /// # Errors
+    ///
+    /// Returns an error if the log rejects the group (a gap, a record that is too large, an expired epoch, an unsupported
+    /// stream). A rejected group leaves no trace, and the log stays usable. After a failed write, the log rejects all later
+    /// appends until it is opened again ([`LogError::Poisoned`]); the group is then either complete or absent, never partial.
     fn append(&self, group: Vec<RawAppend>) -> Result<(), LogError>;
 
-    /// The newest snapshot of a stream and the facts after it, checked for gaps and damage.
-    fn load(&self, stream: StreamId) -> Result<RawLoaded, LogError>;
+    /// Returns the newest snapshot of a stream and the events after it, checked for gaps and damage.
+    fn load(&self, stream: StreamId) -> Result<RawLoadedStream, LogError>;
 
-    /// All facts of a stream that are kept, for `ops log`; fails with [`LogError::Compacted`] when none are.
-    fn facts(&self, stream: StreamId) -> Result<History<Record>, LogError>;
+    /// Returns all stored events of a stream, for `ops log`. Fails with [`LogError::Compacted`] if there are none.
+    fn events(&self, stream: StreamId) -> Result<History<Record>, LogError>;
 
-    /// One stream's line; `None` when there is no such stream, or it was set aside.
+    /// Returns the entry of a stream; `None` if the stream does not exist or is quarantined.
     fn entry(&self, stream: StreamId) -> Result<Option<RawEntry>, LogError>;
 
-    /// The streams that are all that is asked for, by id, which is oldest first.
+    /// Returns the streams that match all conditions, ordered by id, oldest first.
     fn find(&self, lookup: &Lookup) -> Result<Vec<RawEntry>, LogError>;
 
-    /// The ids of all streams, oldest first.
+    /// Returns the ids of all streams, oldest first.
     fn ids(&self) -> Vec<StreamId>;
 
-    /// Makes the log smaller, by what is to be kept: finished streams beyond the history of their line are reduced to
-    /// their summaries, and in the end forgotten; the oldest facts of long open ones go, where a snapshot covers them; and
-    /// so do blobs no stream refers to. Streams of a kind that is not known here stay as they are.
-    fn compact(&self, keep: &Retention, now: Timestamp) -> Result<Compacted, LogError>;
+    /// Compacts the log according to `keep`. Finished streams that exceed the history of their line are reduced to their
+    /// summaries and later removed; the oldest events of long open streams are removed if a snapshot covers them; unreferenced
+    /// blobs are removed. Streams of an unknown kind are not changed.
+    fn compact(&self, keep: &Retention, now: Timestamp) -> Result<CompactionResult, LogError> {
+        self.schedule_compaction();
+        let mut done = CompactionResult::default();
+        while let Some(step) = self.compact_step(keep, now)? {
+            done += step;
+        }
+        Ok(done)
+    }
 
-    /// What was found damaged when the log was opened, and what became of it.
+    /// Schedules a complete compaction; [`OperationLog::compact_step`] runs it.
+    fn schedule_compaction(&self);
+
+    /// Runs one short step of a compaction and returns what it removed; `None` if none is due. The log accepts appends between
+    /// two steps.
+    ///
+    /// A compaction is due if it was scheduled, or if the log exceeds the limits of `keep` by about a tenth, in streams, events
+    /// or bytes. A compaction caused by growth keeps the newest finished stream of each line whole, because a reader may not have
+    /// read all of it yet.
+    fn compact_step(&self, keep: &Retention, now: Timestamp) -> Result<Option<CompactionResult>, LogError>;
+
+    /// Returns true if [`OperationLog::compact_step`] may have work to do. Never blocks.
+    fn is_compaction_due(&self) -> bool;
+
+    /// Returns the damage that was found when the log was opened, and how each case was handled.
     fn damage(&self) -> Vec<Damage>;
 
-    /// Looks whether the log is where it was opened, and writes nothing: [`LogError::Moved`] where it is not. A log that
-    /// cannot be moved always is.
-    fn look(&self) -> Result<(), LogError> {
+    /// Checks, without writing, that the log is still at the path where it was opened. Otherwise returns [`LogError::Moved`].
+    /// Always succeeds for a log that cannot be moved.
+    fn check_location(&self) -> Result<(), LogError> {
         Ok(())
     }
 
-    /// Streams of which not everything can be read any more, or by this program; oldest first. A log that cannot be
-    /// damaged has none.
-    fn impaired(&self) -> Vec<Impaired> {
+    /// Returns the streams that contain content which cannot be read, at all or by this program, oldest first. Empty for a log
+    /// that cannot be damaged.
+    fn impaired_streams(&self) -> Vec<ImpairedStream> {
         Vec::new()
     }
 }
 
-/// Content kept beside the streams, which mention it by its digest.
+/// Content stored alongside the streams, which refer to it by digest.
 pub trait Blobs: Send + Sync + 'static {
-    /// Keeps some content; durable when it returns. Until a stream refers to it, a compaction by this process leaves it
-    /// alone.
+    /// Stores content. The content is durable when the call returns. Until a stream refers to it, compactions by this process
+    /// keep it.
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError>;
 
-    /// Reads back what [`Blobs::put_blob`] kept, checked against its digest.
+    /// Returns content stored by [`Blobs::put_blob`], checked against its digest.
     fn blob(&self, digest: Digest) -> Result<Vec<u8>, LogError>;
 }
 
-/// Where the operations of applications put objects.
+/// Inventories: the places where operations have put objects.
 ///
-/// An inventory grows no later than the append that brings an [`InventoryUpdate`] is durable, and shrinks no earlier: a
-/// store that keeps it elsewhere may have one half of an update without the facts, and never the other.
+/// An inventory grows at the latest when the append with its [`InventoryUpdate`] becomes durable, and shrinks at the earliest
+/// then. A store that keeps inventories elsewhere may apply the first half of an update without the events, but never the second
+/// half.
 pub trait Inventories: Send + Sync + 'static {
-    /// Where the operations of an application put objects in a cluster; `None` when that is not known. It may name
-    /// more places than there are, never fewer than this log's operations wrote to.
-    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError>;
+    /// Returns the places of an application's objects in a cluster; `None` if they are unknown. The result may contain too many
+    /// places, but never omits a place that an operation in this log has written to.
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<ApplicationInventory>, LogError>;
 
-    /// Changes an inventory on its own; durable when it returns.
+    /// Changes an inventory without an append. The change is durable when the call returns.
     fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError>;
 }
 
-/// A log with all it needs beside it, in one place or in several.
+/// A log with blobs and inventories, in one place or in several.
 pub trait Store: OperationLog + Blobs + Inventories {}
 
 impl<T: OperationLog + Blobs + Inventories> Store for T {}
 
-/// A log that several share.
+/// A shared log.
 pub type Log = Arc<dyn Store>;

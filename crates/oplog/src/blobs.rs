@@ -1,16 +1,15 @@
-//! Content beside the log: compressed and sealed files, named by a keyed digest of what is in them.
+//! Content alongside the log: compressed and sealed files, named by a keyed digest of their content.
 //!
 //! ```text
 //! blobs/ab/cdef…      magic 4 | version 1 | length 8 LE | key 8 | nonce 24 | crc32 4 LE | sealed lz4 block …
 //! ```
 //!
-//! All content is sealed, not only that of Secrets: passwords also stand in ConfigMaps, environments and arguments, and
-//! a rule without exceptions cannot be got wrong. The name is keyed as well, because a plain digest of a guessed password
-//! would confirm the guess.
+//! All content is sealed, not only Secrets: ConfigMaps, environments and arguments also contain passwords, and a rule without
+//! exceptions is harder to violate. The name is also keyed, because a plain digest of a guessed password would confirm the guess.
 //!
-//! The checksum covers the file, so that opening the log can check a blob without unsealing it, and without the right
-//! key: a wrong one is not damage. Reading checks the seal, which binds the content to its name. A file is put in place
-//! whole, and durable before its name is handed out.
+//! The checksum covers the whole file, so that a blob can be checked when the log is opened, without unsealing it and without the
+//! right key: a wrong key does not count as damage. Reading also checks the seal, which binds the content to its name. A file
+//! appears only when it is complete, and is durable before its name is returned.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -21,8 +20,8 @@ use chacha20poly1305::aead::{Aead as _, Payload};
 use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305};
 use tidegate_model::Digest;
 
+use crate::append_checks::{MAX_BLOB_BYTES, check_blob_size};
 use crate::key::{Fingerprint, LogKey};
-use crate::rules::{MAX_BLOB_BYTES, check_blob};
 use crate::{LogError, files};
 
 const MAGIC: [u8; 4] = *b"TGBL";
@@ -30,15 +29,18 @@ const VERSION: u8 = 2;
 const HEADER_BYTES: usize = 49;
 const TAG_BYTES: usize = 16;
 
-/// Largest file: content that does not compress grows by a 255th and a little.
+/// Maximum file size in bytes. Incompressible content grows by 1/255 and a few bytes.
 const MAX_FILE_BYTES: usize = MAX_BLOB_BYTES + MAX_BLOB_BYTES / 128 + 1024 + TAG_BYTES;
 
-/// The blobs of a state directory.
+/// The blobs in a state directory.
 pub(crate) struct BlobStore {
     folder: PathBuf,
-    /// `None` for a reader without the key, who can tell whole blobs from damaged ones and no more.
+    /// `None` for a reader that doesn't have the key. Such a reader can tell intact blobs from damaged ones, but cannot read
+    /// them.
     sealing: Option<Sealing>,
-    written: AtomicU64,
+    files_written: AtomicU64,
+    /// Number of bytes written.
+    bytes_written: AtomicU64,
 }
 
 struct Sealing {
@@ -48,7 +50,7 @@ struct Sealing {
 
 impl Sealing {
     fn new(key: LogKey) -> Self {
-        let cipher = XChaCha20Poly1305::new(&key.seal.into());
+        let cipher = XChaCha20Poly1305::new(&key.seal_key.into());
         Self { key, cipher }
     }
 }
@@ -56,52 +58,65 @@ impl Sealing {
 impl BlobStore {
     pub(crate) fn open(folder: PathBuf, key: LogKey) -> Result<Self, LogError> {
         files::create_folder(&folder)?;
-        Ok(Self { folder, sealing: Some(Sealing::new(key)), written: AtomicU64::new(0) })
+        Ok(Self { folder, sealing: Some(Sealing::new(key)), ..Self::empty() })
     }
 
-    /// The blobs of a state directory that is only read, perhaps without its key.
-    pub(crate) fn open_to_read(folder: PathBuf, key: Option<LogKey>) -> Self {
-        Self { folder, sealing: key.map(Sealing::new), written: AtomicU64::new(0) }
+    /// Opens the blobs in a state directory for reading. The key is optional.
+    pub(crate) fn open_read_only(folder: PathBuf, key: Option<LogKey>) -> Self {
+        Self { folder, sealing: key.map(Sealing::new), ..Self::empty() }
     }
 
-    fn sealing(&self) -> Result<&Sealing, LogError> {
-        self.sealing.as_ref().ok_or_else(|| LogError::OpenedToRead { path: self.folder.clone() })
+    fn empty() -> Self {
+        let (files_written, bytes_written) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { folder: PathBuf::new(), sealing: None, files_written, bytes_written }
     }
 
-    /// The name that content gets.
+    fn require_sealing(&self) -> Result<&Sealing, LogError> {
+        self.sealing.as_ref().ok_or_else(|| LogError::OpenedReadOnly { path: self.folder.clone() })
+    }
+
+    /// Returns the digest under which content is stored.
     pub(crate) fn digest_of(&self, content: &[u8]) -> Result<Digest, LogError> {
-        Ok(self.sealing()?.key.name(content))
+        Ok(self.require_sealing()?.key.content_name(content))
     }
 
-    /// Files written so far.
-    pub(crate) fn written(&self) -> u64 {
-        self.written.load(Ordering::Relaxed)
+    /// Returns the number of files written.
+    pub(crate) fn files_written(&self) -> u64 {
+        self.files_written.load(Ordering::Relaxed)
     }
 
-    /// Keeps `content`; durable when it returns. What is already there in good order stays.
+    /// Returns the number of bytes written to files.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.bytes_written.load(Ordering::Relaxed)
+    }
+
+    /// Stores `content`, which is durable when the call returns. An existing intact file is kept.
     pub(crate) fn put(&self, content: &[u8]) -> Result<Digest, LogError> {
-        check_blob(content)?;
+        check_blob_size(content)?;
         let digest = self.digest_of(content)?;
         let path = self.path(digest);
-        let folder = files::parent(&path).to_path_buf();
+        let folder = files::parent_folder(&path).to_path_buf();
         files::create_folder(&folder)?;
         match self.check(digest) {
-            // It may have been put by a process that was killed before the folder was synced.
+            // The file may have been written by a process that was killed before it synced the folder.
             Ok(()) => files::sync_folder(&folder)?,
             Err(LogError::BlobMissing { .. } | LogError::BlobDamaged { .. }) => {
-                files::write_durably(&path, &self.pack(digest, content)?)?;
-                self.written.fetch_add(1, Ordering::Relaxed);
+                let file = self.pack(digest, content)?;
+                files::write_durably(&path, &file)?;
+                self.files_written.fetch_add(1, Ordering::Relaxed);
+                self.bytes_written
+                    .fetch_add(u64::try_from(file.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
             }
             Err(error) => return Err(error),
         }
         Ok(digest)
     }
 
-    /// Reads a blob back and checks that it is what was put under its name.
+    /// Reads a blob and checks that it is the content stored under its name.
     pub(crate) fn get(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
         let damaged = |reason: String| LogError::BlobDamaged { digest, reason };
         let file = self.read(digest)?;
-        let Framed { length, key, nonce, sealed } =
+        let FramedBlob { length, key, nonce, sealed } =
             unframe(&file).map_err(|reason| damaged(reason.to_owned()))?;
         let Some(sealing) = &self.sealing else {
             return Err(LogError::KeyUnreadable { path: self.path(digest), wanted: key.to_string() });
@@ -113,49 +128,77 @@ impl BlobStore {
         }
         let packed = sealing
             .cipher
-            .decrypt(&nonce.into(), Payload { msg: sealed, aad: &bound(digest, length) })
-            .map_err(|_| damaged("its seal is broken".to_owned()))?;
+            .decrypt(&nonce.into(), Payload { msg: sealed, aad: &associated_data(digest, length) })
+            .map_err(|_| damaged("its decryption failed".to_owned()))?;
         let mut content = vec![0; length];
         let unpacked = lz4_flex::block::decompress_into(&packed, &mut content)
             .map_err(|error| damaged(error.to_string()))?;
         if unpacked != length {
-            return Err(damaged(format!("it holds {unpacked} bytes, not {length}")));
+            return Err(damaged(format!("it has {unpacked} bytes, not {length}")));
         }
         Ok(content)
     }
 
-    /// Checks that a blob is there and that its file is whole.
+    /// Checks that a blob exists and that its file is intact.
     pub(crate) fn check(&self, digest: Digest) -> Result<(), LogError> {
         let file = self.read(digest)?;
         unframe(&file).map_err(|reason| LogError::BlobDamaged { digest, reason: reason.to_owned() })?;
         Ok(())
     }
 
-    /// Whether a blob is there, without reading it.
+    /// Returns true if a blob exists, without reading it.
     pub(crate) fn contains(&self, digest: Digest) -> Result<bool, LogError> {
         files::exists(&self.path(digest))
     }
 
-    /// Removes all blobs but those in `keep`, and what killed processes left half written; returns how many blobs.
+    /// Returns the folders that contain blobs.
+    pub(crate) fn folders(&self) -> Result<Vec<PathBuf>, LogError> {
+        files::list_folder(&self.folder)
+    }
+
+    /// Removes all blobs that `keep` rejects from one of the [folders](Self::folders), along with partial files from killed
+    /// processes. Returns the number of removed blobs and the remaining bytes.
+    pub(crate) fn sweep(
+        &self,
+        folder: &Path,
+        keep: impl Fn(&Digest) -> bool,
+    ) -> Result<(usize, u64), LogError> {
+        let (mut removed, mut left) = (0, 0_u64);
+        let start = files::file_name(folder).to_owned();
+        for path in files::list_folder(folder)? {
+            let name = format!("{start}{}", files::file_name(&path));
+            let digest = name.parse::<Digest>().ok();
+            // Other files do not belong to the store.
+            if digest.map_or(name.ends_with(".tmp"), |digest| !keep(&digest)) {
+                std::fs::remove_file(&path).map_err(|error| LogError::from_io(&path, "remove", error))?;
+                removed += usize::from(digest.is_some());
+            } else {
+                left = left.saturating_add(std::fs::metadata(&path).map_or(0, |found| found.len()));
+            }
+        }
+        Ok((removed, left))
+    }
+
+    /// Removes all blobs that are not in `keep`, along with partial files from killed processes.
     pub(crate) fn retain(&self, keep: &BTreeSet<Digest>) -> Result<usize, LogError> {
         let mut removed = 0;
-        for folder in files::list(&self.folder)? {
-            let start = files::name(&folder).to_owned();
-            for path in files::list(&folder)? {
-                let name = format!("{start}{}", files::name(&path));
-                let digest = name.parse::<Digest>().ok();
-                // Whatever else lies there is not ours.
-                let unwanted = digest.map_or(name.ends_with(".tmp"), |digest| !keep.contains(&digest));
-                if unwanted {
-                    std::fs::remove_file(&path).map_err(|error| LogError::io(&path, "remove", error))?;
-                    removed += usize::from(digest.is_some());
-                }
-            }
+        for folder in self.folders()? {
+            removed += self.sweep(&folder, |digest| keep.contains(digest))?.0;
         }
         Ok(removed)
     }
 
-    /// Where a blob is kept.
+    /// Removes a blob if it exists.
+    pub(crate) fn remove(&self, digest: Digest) -> Result<bool, LogError> {
+        let path = self.path(digest);
+        match std::fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(LogError::from_io(&path, "remove", error)),
+        }
+    }
+
+    /// Returns the path of a blob.
     pub(crate) fn path(&self, digest: Digest) -> PathBuf {
         let name = digest.to_string();
         let (start, rest) = name.split_at_checked(2).unwrap_or(("", &name));
@@ -163,16 +206,17 @@ impl BlobStore {
     }
 
     fn pack(&self, digest: Digest, content: &[u8]) -> Result<Vec<u8>, LogError> {
-        let failed =
-            |what: &str| LogError::io(&self.path(digest), "seal", std::io::Error::other(what.to_owned()));
-        // Drawn, not counted: with 24 bytes no two are ever the same.
+        let failed = |what: &str| {
+            LogError::from_io(&self.path(digest), "encrypt", std::io::Error::other(what.to_owned()))
+        };
+        // The name is random rather than counted: 24 random bytes do not collide.
         let mut nonce = [0; 24];
         getrandom::fill(&mut nonce).map_err(|error| failed(&error.to_string()))?;
         let packed = lz4_flex::block::compress(content);
-        let payload = Payload { msg: &packed, aad: &bound(digest, content.len()) };
-        let sealing = self.sealing()?;
+        let payload = Payload { msg: &packed, aad: &associated_data(digest, content.len()) };
+        let sealing = self.require_sealing()?;
         let sealed =
-            sealing.cipher.encrypt(&nonce.into(), payload).map_err(|_| failed("too large to seal"))?;
+            sealing.cipher.encrypt(&nonce.into(), payload).map_err(|_| failed("too large to encrypt"))?;
         let mut file = Vec::with_capacity(HEADER_BYTES + sealed.len());
         file.extend_from_slice(&MAGIC);
         file.push(VERSION);
@@ -185,7 +229,7 @@ impl BlobStore {
     }
 
     fn read(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
-        match files::read(&self.path(digest), MAX_FILE_BYTES) {
+        match files::read_limited(&self.path(digest), MAX_FILE_BYTES) {
             Ok(Some(file)) => Ok(file),
             Ok(None) => Err(LogError::BlobMissing { digest }),
             Err(LogError::TooLarge { bytes, .. }) => {
@@ -196,46 +240,46 @@ impl BlobStore {
     }
 }
 
-/// What the seal vouches for besides the content: its name and its length.
-fn bound(digest: Digest, length: usize) -> [u8; 40] {
+/// Returns the data that the seal authenticates in addition to the content: its name and length.
+fn associated_data(digest: Digest, length: usize) -> [u8; 40] {
     let mut bound = [0; 40];
     let length = u64::try_from(length).unwrap_or(u64::MAX).to_le_bytes();
     bound.iter_mut().zip(digest.0.into_iter().chain(length)).for_each(|(to, from)| *to = from);
     bound
 }
 
-/// The parts of a blob's file.
-struct Framed<'a> {
-    /// Of the content; within the limit.
+/// Parts of a blob's file.
+struct FramedBlob<'a> {
+    /// Length of the content; within the limit.
     length: usize,
     key: Fingerprint,
     nonce: [u8; 24],
     sealed: &'a [u8],
 }
 
-fn unframe(file: &[u8]) -> Result<Framed<'_>, &'static str> {
-    const SHORT: &str = "its file is too short";
-    let (magic, rest) = file.split_first_chunk::<4>().ok_or(SHORT)?;
-    let (&[version], rest) = rest.split_first_chunk::<1>().ok_or(SHORT)?;
-    let (length, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
-    let (key, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
-    let (nonce, rest) = rest.split_first_chunk::<24>().ok_or(SHORT)?;
-    let (stored, sealed) = rest.split_first_chunk::<4>().ok_or(SHORT)?;
+fn unframe(file: &[u8]) -> Result<FramedBlob<'_>, &'static str> {
+    const TOO_SHORT: &str = "its file is too short";
+    let (magic, rest) = file.split_first_chunk::<4>().ok_or(TOO_SHORT)?;
+    let (&[version], rest) = rest.split_first_chunk::<1>().ok_or(TOO_SHORT)?;
+    let (length, rest) = rest.split_first_chunk::<8>().ok_or(TOO_SHORT)?;
+    let (key, rest) = rest.split_first_chunk::<8>().ok_or(TOO_SHORT)?;
+    let (nonce, rest) = rest.split_first_chunk::<24>().ok_or(TOO_SHORT)?;
+    let (stored, sealed) = rest.split_first_chunk::<4>().ok_or(TOO_SHORT)?;
     if *magic != MAGIC {
-        return Err("its file does not begin like a blob");
+        return Err("its file has no blob header");
     }
     if version != VERSION {
-        return Err("its format is not the one this program writes");
+        return Err("its format version is not supported");
     }
-    let header = file.get(..HEADER_BYTES - 4).ok_or(SHORT)?;
+    let header = file.get(..HEADER_BYTES - 4).ok_or(TOO_SHORT)?;
     if checksum(header, sealed) != u32::from_le_bytes(*stored) {
         return Err("its checksum does not match");
     }
     match usize::try_from(u64::from_le_bytes(*length)) {
         Ok(length) if length <= MAX_BLOB_BYTES => {
-            Ok(Framed { length, key: Fingerprint(*key), nonce: *nonce, sealed })
+            Ok(FramedBlob { length, key: Fingerprint(*key), nonce: *nonce, sealed })
         }
-        _ => Err("it says it is larger than any blob may be"),
+        _ => Err("its stated size exceeds the maximum"),
     }
 }
 
@@ -246,13 +290,13 @@ fn checksum(header: &[u8], sealed: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Copies a blob's file as it is, for the quarantine; a missing one is left out.
+/// Copies a blob's file unchanged for the quarantine. Does nothing if the file is missing.
 pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<(), LogError> {
     if files::check_regular(from).is_err() {
         return Ok(());
     }
     match std::fs::copy(from, to) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(LogError::io(from, "copy", error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(LogError::from_io(from, "copy", error)),
         _ => Ok(()),
     }
 }
@@ -261,26 +305,26 @@ pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<(), LogError> {
 mod tests {
     use super::*;
 
-    fn store() -> (tempfile::TempDir, BlobStore) {
+    fn temp_store() -> (tempfile::TempDir, BlobStore) {
         let folder = tempfile::tempdir().unwrap();
         let store = BlobStore::open(folder.path().join("blobs"), LogKey::new(&[7; 32])).unwrap();
         (folder, store)
     }
 
     #[test]
-    fn keeps_and_gives_back() {
-        let (_folder, store) = store();
+    fn content_is_stored_and_returned() {
+        let (_folder, store) = temp_store();
         for content in [&b""[..], b"a", &[7; 100_000], &(0..=255).collect::<Vec<u8>>()] {
             let digest = store.put(content).unwrap();
             assert_eq!(store.get(digest).unwrap(), content);
             assert_eq!(store.put(content).unwrap(), digest);
         }
-        assert_eq!(store.written(), 4, "what is there already is not written again");
+        assert_eq!(store.files_written(), 4, "what is there already is not written again");
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed_and_mended_by_putting_again() {
-        let (_folder, store) = store();
+    fn every_flipped_bit_is_detected_and_repaired_by_a_new_put() {
+        let (_folder, store) = temp_store();
         let content = b"kind: ConfigMap, kind: ConfigMap, kind: ConfigMap";
         let digest = store.put(content).unwrap();
         let path = store.path(digest);
@@ -299,8 +343,8 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_refused() {
-        let (_folder, store) = store();
+    fn a_decompression_bomb_is_refused() {
+        let (_folder, store) = temp_store();
         let digest = store.put(b"small").unwrap();
         let mut file = MAGIC.to_vec();
         file.push(VERSION);
@@ -312,8 +356,8 @@ mod tests {
     }
 
     #[test]
-    fn the_file_tells_nothing_of_its_content() {
-        let (_folder, store) = store();
+    fn the_file_reveals_nothing_of_its_content() {
+        let (_folder, store) = temp_store();
         let secret = b"password: hunter2, password: hunter2, password: hunter2";
         let digest = store.put(secret).unwrap();
         let file = std::fs::read(store.path(digest)).unwrap();
@@ -323,8 +367,8 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_key_is_named_and_is_no_damage() {
-        let (folder, store) = store();
+    fn a_wrong_key_is_named_and_is_not_reported_as_damage() {
+        let (folder, store) = temp_store();
         let digest = store.put(b"content").unwrap();
         let other = BlobStore::open(folder.path().join("blobs"), LogKey::new(&[8; 32])).unwrap();
         other.check(digest).unwrap();
@@ -334,16 +378,16 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_under_another_name_is_noticed() {
-        let (_folder, store) = store();
+    fn a_blob_under_another_name_is_detected() {
+        let (_folder, store) = temp_store();
         let (one, other) = (store.put(b"one").unwrap(), store.put(b"two").unwrap());
         std::fs::copy(store.path(one), store.path(other)).unwrap();
         assert!(matches!(store.get(other), Err(LogError::BlobDamaged { .. })));
     }
 
     #[test]
-    fn what_nobody_keeps_goes_and_so_do_leftovers() {
-        let (_folder, store) = store();
+    fn unreferenced_blobs_and_partial_files_are_removed() {
+        let (_folder, store) = temp_store();
         let (kept, gone) = (store.put(b"kept").unwrap(), store.put(b"gone").unwrap());
         let leftover = store.path(kept).with_extension("tmp");
         std::fs::write(&leftover, b"half").unwrap();

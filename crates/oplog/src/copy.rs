@@ -1,4 +1,4 @@
-//! A copy of files that another process may be writing.
+//! A consistent copy of files that another process may be writing.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,17 +13,17 @@ use tempfile::TempDir;
 
 use crate::{LogError, files};
 
-/// How often a copy is tried, and how long to wait in between: a process at work writes in bursts.
-const ATTEMPTS: u32 = 40;
-const WAIT: Duration = Duration::from_millis(25);
+/// Maximum number of attempts to copy. A running process writes in bursts, so there is a delay between attempts.
+const ATTEMPTS_MAX: u32 = 40;
+const RETRY_DELAY: Duration = Duration::from_millis(25);
 
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// What each file of a folder holds, by its path in it.
+/// Digest of each file in a folder, by relative path.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Contents(BTreeMap<PathBuf, [u8; 32]>);
+pub(crate) struct FileDigests(BTreeMap<PathBuf, [u8; 32]>);
 
-/// A copy of a folder in a temporary one that only this user can look into; removed when it is dropped.
+/// A copy of a folder in a temporary folder that only this user can read. Dropping it removes the copy.
 #[derive(Debug)]
 pub struct PrivateCopy {
     path: PathBuf,
@@ -31,62 +31,61 @@ pub struct PrivateCopy {
 }
 
 impl PrivateCopy {
-    /// Copies a folder as it is at one moment, even if another process writes to it.
-    pub fn of(folder: &Path) -> Result<Self, LogError> {
-        let root = temporary()?;
-        let path = root.path().join(files::name(folder));
-        copy(folder, &path)?;
+    /// Copies a folder as it is at one moment, even if another process is writing to it.
+    pub fn create(folder: &Path) -> Result<Self, LogError> {
+        let root = create_temp_folder()?;
+        let path = root.path().join(files::file_name(folder));
+        copy_consistently(folder, &path)?;
         Ok(Self { path, _root: root })
     }
 
-    /// The folder that the copy is in. It goes with the value.
+    /// Returns the folder of the copy, which is removed when the value is dropped.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// A temporary folder that only this user can look into.
-pub(crate) fn temporary() -> Result<TempDir, LogError> {
+/// Creates a temporary folder that only this user can read.
+pub(crate) fn create_temp_folder() -> Result<TempDir, LogError> {
     tempfile::Builder::new()
         .prefix("tidegate-")
         .permissions(fs::Permissions::from_mode(0o700))
         .tempdir()
-        .map_err(|error| LogError::io(&std::env::temp_dir(), "make a folder in", error))
+        .map_err(|error| LogError::from_io(&std::env::temp_dir(), "create a folder in", error))
 }
 
-/// Copies a folder, with its folders, as it was at one moment: everything is read a second time, and only when the same
-/// is there again was it there at once in between. Fails with [`LogError::Restless`] when that never happens. Returns
-/// what was there.
-pub(crate) fn copy(from: &Path, to: &Path) -> Result<Contents, LogError> {
-    for attempt in 1..=ATTEMPTS {
+/// Copies a folder recursively as it was at one moment. Reads all files a second time; if both reads agree, all of that content
+/// existed at the same time. Fails with [`LogError::NoConsistentCopy`] if the reads never agree. Returns the copied contents.
+pub(crate) fn copy_consistently(from: &Path, to: &Path) -> Result<FileDigests, LogError> {
+    for attempt in 1..=ATTEMPTS_MAX {
         if files::exists(to)? {
-            fs::remove_dir_all(to).map_err(|error| LogError::io(to, "remove", error))?;
+            fs::remove_dir_all(to).map_err(|error| LogError::from_io(to, "remove", error))?;
         }
-        let copied = read(from, Some(to))?;
-        if copied == read(from, None)? {
+        let copied = read_folder(from, Some(to))?;
+        if copied == read_folder(from, None)? {
             return Ok(copied);
         }
-        if attempt < ATTEMPTS {
-            park_timeout(WAIT);
+        if attempt < ATTEMPTS_MAX {
+            park_timeout(RETRY_DELAY);
         }
     }
-    Err(LogError::Restless { path: from.to_path_buf() })
+    Err(LogError::NoConsistentCopy { path: from.to_path_buf() })
 }
 
-/// What a folder holds now; nothing when it is not there.
-pub(crate) fn contents(folder: &Path) -> Result<Contents, LogError> {
-    read(folder, None)
+/// Returns the contents of a folder; empty if the folder does not exist.
+pub(crate) fn read_contents(folder: &Path) -> Result<FileDigests, LogError> {
+    read_folder(folder, None)
 }
 
-fn read(from: &Path, to: Option<&Path>) -> Result<Contents, LogError> {
+fn read_folder(from: &Path, to: Option<&Path>) -> Result<FileDigests, LogError> {
     let mut contents = BTreeMap::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
         if let Some(to) = to {
             files::create_folder(&to.join(&folder))?;
         }
-        for path in files::list(&from.join(&folder))? {
-            let name = folder.join(files::name(&path));
+        for path in files::list_folder(&from.join(&folder))? {
+            let name = folder.join(files::file_name(&path));
             if path.is_dir() {
                 folders.push(name);
             } else if let Some(digest) = read_file(&path, to.map(|to| to.join(&name)).as_deref())? {
@@ -94,32 +93,32 @@ fn read(from: &Path, to: Option<&Path>) -> Result<Contents, LogError> {
             }
         }
     }
-    Ok(Contents(contents))
+    Ok(FileDigests(contents))
 }
 
-/// The digest of a file, which may be copied on the way; `None` when it is gone or is no file.
+/// Returns the digest of a file and optionally copies the file; `None` if it is gone or is not a regular file.
 fn read_file(from: &Path, to: Option<&Path>) -> Result<Option<[u8; 32]>, LogError> {
     files::check_regular(from)?;
     let mut file = match File::open(from) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(LogError::io(from, "read", error)),
+        Err(error) => return Err(LogError::from_io(from, "read", error)),
     };
     let mut copy = match to {
-        Some(to) => Some((to, File::create(to).map_err(|error| LogError::io(to, "write", error))?)),
+        Some(to) => Some((to, File::create(to).map_err(|error| LogError::from_io(to, "write", error))?)),
         None => None,
     };
     let mut hasher = Sha256::new();
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
-        let length = file.read(&mut chunk).map_err(|error| LogError::io(from, "read", error))?;
+        let length = file.read(&mut chunk).map_err(|error| LogError::from_io(from, "read", error))?;
         let read = chunk.get(..length).unwrap_or_default();
         if read.is_empty() {
             return Ok(Some(hasher.finalize().into()));
         }
         hasher.update(read);
         if let Some((to, copy)) = &mut copy {
-            copy.write_all(read).map_err(|error| LogError::io(to, "write", error))?;
+            copy.write_all(read).map_err(|error| LogError::from_io(to, "write", error))?;
         }
     }
 }
@@ -137,24 +136,24 @@ mod tests {
         fs::write(from.join("inner/b"), b"b").unwrap();
         fs::create_dir(&to).unwrap();
         fs::write(to.join("old"), b"of an earlier attempt").unwrap();
-        let copied = copy(&from, &to).unwrap();
-        assert_eq!(copied, contents(&to).unwrap());
+        let copied = copy_consistently(&from, &to).unwrap();
+        assert_eq!(copied, read_contents(&to).unwrap());
         assert_eq!(copied.0.len(), 2);
         fs::write(from.join("inner/b"), b"c").unwrap();
-        assert_ne!(copied, contents(&from).unwrap());
+        assert_ne!(copied, read_contents(&from).unwrap());
     }
 
     #[test]
-    fn what_never_rests_is_not_copied() {
+    fn a_folder_that_keeps_changing_is_not_copied() {
         let root = tempfile::tempdir().unwrap();
         let (from, to) = (root.path().join("from"), root.path().join("to"));
         fs::create_dir(&from).unwrap();
-        // A file that holds something else each time it is read.
+        // A file whose content differs on each read.
         let busy = from.join("busy");
         std::os::unix::fs::symlink("/proc/sys/kernel/random/uuid", &busy).unwrap();
-        let copied = copy(&from, &to);
-        assert!(matches!(&copied, Err(LogError::Restless { path }) if *path == from), "{copied:?}");
+        let copied = copy_consistently(&from, &to);
+        assert!(matches!(&copied, Err(LogError::NoConsistentCopy { path }) if *path == from), "{copied:?}");
         fs::remove_file(busy).unwrap();
-        copy(&from, &to).unwrap();
+        copy_consistently(&from, &to).unwrap();
     }
 }

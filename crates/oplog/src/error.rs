@@ -1,4 +1,4 @@
-//! Why the log could not do what was asked: every variant names the object, what is wrong, and the next step.
+//! Errors of the log: every variant names the object, the problem and the next step.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,64 +7,66 @@ use tidegate_model::{Digest, StreamId, StreamKind};
 
 use crate::{Epoch, StreamName};
 
-/// Too many open files, in this process or in all: the system's numbers, which have no kind.
-const NO_HANDLES: [i32; 2] = [23, 24];
+/// System error numbers for too many open files, in this process or in the whole system. `ErrorKind` has no variant for them.
+const TOO_MANY_FILES_ERRNOS: [i32; 2] = [23, 24];
 
-/// Why the log could not do what was asked.
+/// Error of a log operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// An earlier write failed, so what is on the disk is not known until the log is opened again.
+    /// An earlier write failed, so the content on disk is unknown until the log is opened again.
     #[error("the log is poisoned by an earlier failed write; restart to recover")]
     Poisoned,
 
-    /// Another process holds the state directory.
+    /// Another process has locked the state directory.
     #[error("state directory {} is in use by {holder}; stop that process or choose another directory", path.display())]
     Locked {
-        /// The state directory that was to be opened.
+        /// State directory that could not be opened.
         path: PathBuf,
-        /// Who holds it, as written in its `holder` file.
+        /// Process that has the lock, as recorded in the `holder` file.
         holder: String,
     },
 
-    /// The state directory is not the one that was opened any more.
+    /// The state directory is no longer the one that was opened.
     #[error(
-        "state directory {} was moved, removed or replaced while this process worked in it, so nothing more is written there; put it back, or name where it is now, and resume", path.display()
+        "state directory {} was moved, removed or replaced while this process used it, so nothing more is written there; put it back, or specify \
+         its new path, and resume", path.display()
     )]
     Moved {
-        /// The state directory, as it was named when it was opened.
+        /// State directory, as named when it was opened.
         path: PathBuf,
     },
 
     /// The state directory, or a part of its path, is a file.
     #[error("{} is not a directory; choose another state directory or move the file away", path.display())]
     NotADirectory {
-        /// What should have been a directory.
+        /// Path that must be a directory.
         path: PathBuf,
     },
 
-    /// A pipe, a device, a socket or a folder in the place of a file.
-    #[error("{} is not a regular file, and is in the place of one; move it away, or choose another state directory", path.display())]
+    /// The path is a pipe, a device, a socket or a folder instead of a file.
+    #[error("{} is not a regular file; move it away, or choose another state directory", path.display())]
     NotAFile {
-        /// What should have been a file.
+        /// Path that must be a file.
         path: PathBuf,
     },
 
-    /// A file is larger than it can be.
-    #[error("{} has {bytes} bytes, and at most {limit} can be; put back a copy, move it away, or choose another state directory", path.display())]
+    /// A file exceeds its maximum size.
+    #[error("{} has {bytes} bytes, more than the maximum of {limit}; restore a copy, move it away, or choose another \
+         state directory", path.display())]
     Oversized {
         /// A file of the log's database.
         path: PathBuf,
-        /// How large it is.
+        /// Size in bytes.
         bytes: u64,
-        /// How large it may be.
+        /// Maximum size in bytes.
         limit: u64,
     },
 
-    /// This process, or the system, has as many files open as it may.
-    #[error("cannot {action} {}: too many files are open ({source}); allow more (`ulimit -n`) or end other programs, nothing is damaged", path.display())]
-    TooManyOpen {
-        /// The file or folder.
+    /// This process, or the system, has reached its limit of open files.
+    #[error("cannot {action} {}: too many files are open ({source}); raise the limit (`ulimit -n`) or stop other programs; nothing is damaged", path.display())]
+    TooManyOpenFiles {
+        /// File or folder.
         path: PathBuf,
         /// A verb: `open`, `read`, `write`, `sync` …
         action: &'static str,
@@ -72,10 +74,11 @@ pub enum LogError {
         source: io::Error,
     },
 
-    /// Files of this process may not grow beyond a limit.
-    #[error("cannot {action} {}: the limit of this process for the size of a file is reached ({source}); raise it (`ulimit -f`) and start again, nothing acknowledged is lost", path.display())]
-    SizeLimit {
-        /// The file or folder.
+    /// A limit on the size of files of this process was reached.
+    #[error("cannot {action} {}: the file size limit of this process is reached ({source}); raise it (`ulimit -f`) and start again; \
+         no acknowledged data is lost", path.display())]
+    FileSizeLimit {
+        /// File or folder.
         path: PathBuf,
         /// A verb: `write`, `sync` …
         action: &'static str,
@@ -83,10 +86,10 @@ pub enum LogError {
         source: io::Error,
     },
 
-    /// This user may not read or write there.
+    /// The user is not allowed to read or write the path.
     #[error("no permission to {action} {}; change its owner or mode, or run as the user who owns it", path.display())]
     PermissionDenied {
-        /// The file or folder.
+        /// File or folder.
         path: PathBuf,
         /// A verb: `open`, `read`, `write` …
         action: &'static str,
@@ -95,16 +98,16 @@ pub enum LogError {
     /// The file system is mounted read-only.
     #[error("cannot {action} {}: its file system is read-only; remount it writable or choose another state directory", path.display())]
     ReadOnly {
-        /// The file or folder.
+        /// File or folder.
         path: PathBuf,
         /// A verb: `create`, `write`, `remove` …
         action: &'static str,
     },
 
-    /// No space is left, or a quota is reached.
-    #[error("cannot {action} {}: the disk is full ({source}); free some space and start again, nothing acknowledged is lost", path.display())]
+    /// The disk is full, or a quota is reached.
+    #[error("cannot {action} {}: the disk is full ({source}); free some space and start again; no acknowledged data is lost", path.display())]
     DiskFull {
-        /// The file or folder.
+        /// File or folder.
         path: PathBuf,
         /// A verb: `write`, `sync`, `rename` …
         action: &'static str,
@@ -112,10 +115,10 @@ pub enum LogError {
         source: io::Error,
     },
 
-    /// Any other refusal of the operating system.
+    /// Any other error of the operating system.
     #[error("cannot {action} {}: {source}; check the disk and the system's log", path.display())]
     Io {
-        /// The file or folder.
+        /// File or folder.
         path: PathBuf,
         /// A verb: `open`, `read`, `write`, `sync` …
         action: &'static str,
@@ -123,227 +126,245 @@ pub enum LogError {
         source: io::Error,
     },
 
-    /// The embedded database refused.
+    /// The embedded database failed.
     #[error(
-        "the log's database cannot {action}: {reason}; restart to recover, damage is then set aside and reported"
+        "the log's database cannot {action}: {reason}; restart to recover: the restart quarantines and reports damaged data"
     )]
     Sled {
         /// A verb: `flush`, `read` …
         action: &'static str,
-        /// The database's words, with the error of the system in them, if there was one.
+        /// Message of the database, including the system's error if there was one.
         reason: String,
     },
 
-    /// A stream's records are damaged and it was set aside.
+    /// The records of a stream are damaged, and the stream was quarantined.
     #[error(
-        "{stream} is damaged: {reason}; what could be kept of it is in the state directory's quarantine folder"
+        "{stream} is damaged: {reason}; its recoverable data is in the state directory's quarantine folder"
     )]
     Damaged {
-        /// The stream that was set aside; others are not concerned.
+        /// Quarantined stream; other streams are not affected.
         stream: StreamName,
-        /// What is wrong with it.
+        /// Description of the damage.
         reason: String,
     },
 
-    /// No such stream was ever logged here.
-    #[error("{stream} is not in this log; `ops list` shows those that are")]
+    /// The log has never contained this stream.
+    #[error("{stream} is not in this log; `tidegate ops list` shows the existing operations")]
     UnknownStream {
-        /// The id that was asked for.
+        /// Requested id.
         stream: StreamName,
     },
 
-    /// The key is not the one that was used here.
+    /// The key differs from the key in use.
     #[error(
-        "what is kept in {} was sealed with the key {wanted}, and the key given is {found}; give the right one (TIDEGATE_LOG_KEY, or the file `key` in the state directory), nothing is lost", path.display()
+        "the data in {} is encrypted with the key {wanted}, but the configured key is {found}; provide the right one \
+         (TIDEGATE_LOG_KEY, or the file `key` in the state directory); nothing is lost", path.display()
     )]
     WrongKey {
-        /// The state directory, or the file that was sealed.
+        /// State directory, or the sealed file.
         path: PathBuf,
         /// Fingerprint of the key in use.
         wanted: String,
-        /// Fingerprint of the key that was given.
+        /// Fingerprint of the supplied key.
         found: String,
     },
 
-    /// There is no key, and there was one.
+    /// The key is missing, although the data is encrypted with a key.
     #[error(
-        "{} is gone, and what is kept beside it was sealed with that key, {wanted}; put it back or give it as TIDEGATE_LOG_KEY, or choose another state directory", path.display()
+        "{} is missing, and the data next to it is encrypted with that key, {wanted}; restore it, set TIDEGATE_LOG_KEY, or choose another state \
+         directory", path.display()
     )]
     KeyMissing {
-        /// Where it should be: the file `key` in the state directory.
+        /// Path where the key should be: the file `key` in the state directory.
         path: PathBuf,
         /// Fingerprint of the key in use.
         wanted: String,
     },
 
-    /// Somebody who only reads has no key.
+    /// The log was opened for reading, without access to the key.
     #[error(
-        "{} is sealed with the key {wanted}, which only the owner of the state directory may read; ask them for it and give it as TIDEGATE_LOG_KEY", path.display()
+        "{} is encrypted with the key {wanted}, which only the owner of the state directory can read; ask the owner for it and set \
+         TIDEGATE_LOG_KEY", path.display()
     )]
     KeyUnreadable {
-        /// The file that was sealed.
+        /// Sealed file.
         path: PathBuf,
-        /// Fingerprint of the key it was sealed with.
+        /// Fingerprint of the key that sealed it.
         wanted: String,
     },
 
-    /// The log was opened to read.
-    #[error("{} was opened to be read only; nothing is written to it", path.display())]
-    OpenedToRead {
-        /// The state directory, or what is in it.
+    /// The log was opened read-only.
+    #[error("{} was opened read-only, so it cannot be changed; open it for writing", path.display())]
+    OpenedReadOnly {
+        /// State directory, or a path in it.
         path: PathBuf,
     },
 
-    /// No copy could be taken.
+    /// No consistent copy could be taken.
     #[error(
-        "{} is being written faster than it can be read; try again in a moment, or ask as the user whose process is at work there", path.display()
+        "{} is being written faster than it can be read; try again in a moment, or run as the user whose process is running there", path.display()
     )]
-    Restless {
-        /// What was to be copied.
+    NoConsistentCopy {
+        /// Folder that could not be copied.
         path: PathBuf,
     },
 
-    /// Others may read the key.
-    #[error("others than its owner may use the key in {} (its mode is {mode:o}); allow its owner only: chmod 600", path.display())]
+    /// Other users can read the key.
+    #[error("other users can access the key in {} (its mode is {mode:o}); restrict it to its owner: chmod 600", path.display())]
     KeyExposed {
         /// The file `key` in the state directory.
         path: PathBuf,
-        /// Its permission bits, as `chmod` takes them.
+        /// Permission bits, in the format of `chmod`.
         mode: u32,
     },
 
-    /// The key file holds no key.
-    #[error("{} holds no key: {reason}; put the right one back or give it as TIDEGATE_LOG_KEY", path.display())]
-    KeyUnusable {
+    /// The key file does not contain a key.
+    #[error("{} does not contain a valid key: {reason}; restore the right one or set TIDEGATE_LOG_KEY", path.display())]
+    KeyInvalid {
         /// The file `key` in the state directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
 
-    /// The log is of a later layout.
+    /// The log has a newer layout than this program supports.
     #[error(
-        "the log in {} was written by a newer program (its layout is {found}, and this one knows up to {known}); use that program or a later one, or choose another state directory; nothing was changed", path.display()
+        "the log in {} was written by a newer version (its layout is {found}, and this one supports up to {known}); use that version or a later \
+         one, or choose another state directory; nothing was changed", path.display()
     )]
     NewerLayout {
-        /// The state directory, as it was named.
+        /// State directory, as named by the caller.
         path: PathBuf,
-        /// Number that is written down in the state directory.
+        /// Layout number that is recorded in the state directory.
         found: u32,
-        /// The highest layout this program knows.
+        /// Highest layout that this program knows.
         known: u32,
     },
 
-    /// A record of a kind that this program does not know.
+    /// The log does not state its layout. Previews of the first version wrote such logs.
     #[error(
-        "record kind {kind} was written by a newer program (this one knows up to {highest}); use that program's version or later"
+        "the log in {} was written by another version of tidegate, and this one cannot read it; finish its operations with that version or delete the directory, or choose another state directory; nothing was changed", path.display()
+    )]
+    UnknownLayout {
+        /// State directory, as named by the caller.
+        path: PathBuf,
+    },
+
+    /// A record has a kind that this program does not know.
+    #[error(
+        "record kind {kind} was written by a newer version (this one supports up to {highest}); use that version or a later one"
     )]
     NewerRecord {
-        /// Number of the kind, as it stands in the record.
+        /// Number of the kind in the record.
         kind: u16,
-        /// The highest kind this program knows.
+        /// Highest kind that this program knows.
         highest: u16,
     },
 
-    /// Something is larger than the log takes.
-    #[error("{what} of {bytes} bytes is over the limit of {limit}; split it or keep it elsewhere")]
+    /// Data exceeds a maximum size of the log.
+    #[error("{what} of {bytes} bytes exceeds the limit of {limit}; split it or store it elsewhere")]
     TooLarge {
-        /// `blob`, `summary` or what else was to be written.
+        /// Kind of data, such as `blob` or `summary`.
         what: &'static str,
-        /// How large it is.
+        /// Size in bytes.
         bytes: usize,
-        /// How large it may be.
+        /// Maximum size in bytes.
         limit: usize,
     },
 
-    /// A record could not be written as bytes, or would not be read back as what it was.
-    #[error("{what} cannot be encoded: {reason}; this is a bug in the type that is logged")]
+    /// A record could not be encoded, or would not decode to the same value.
+    #[error("{what} cannot be encoded: {reason}; this is a bug; please report it")]
     Encoding {
-        /// What sort of record it was to be: `fact`, `snapshot` …
+        /// Type of the record, such as `snapshot`.
         what: &'static str,
-        /// What the codec says of it.
+        /// Error of the codec.
         reason: String,
     },
 
-    /// Facts were offered out of order; nothing was written.
-    #[error("{stream}: the next fact is number {expected}, but number {found} was offered; load it again")]
+    /// Events were appended out of order; nothing was written.
+    #[error(
+        "{stream}: the next event is number {expected}, but number {found} was written; load the stream again"
+    )]
     Gap {
-        /// The stream that they were offered for.
+        /// Stream of the append.
         stream: StreamName,
-        /// The sequence number the log expects next.
+        /// Sequence number that the log expects next.
         expected: u64,
-        /// The one it was given.
+        /// Sequence number of the append.
         found: u64,
     },
 
-    /// Facts were offered by a process whose time with the stream is over; nothing was written.
+    /// A process whose epoch has expired tried to append events. Nothing was written.
     #[error(
-        "{stream} was taken over by {by} with epoch {epoch}, and this process, with epoch {offered}, may not write to it any more; leave it to that process"
+        "{stream} was taken over by {by} with epoch {epoch}, so this process, with epoch {offered}, can no longer write to it; leave it to that \
+         process"
     )]
     Fenced {
-        /// The stream that was taken over.
+        /// Stream that was taken over.
         stream: StreamName,
-        /// The epoch of whoever writes to it now.
+        /// Epoch of the current writer.
         epoch: Epoch,
-        /// The process that took it over, as it named itself.
+        /// Process that took over the stream, by the name that it gave itself.
         by: String,
-        /// The epoch of this process, which is the lower one.
+        /// Epoch of this process, which is lower than the current epoch.
         offered: Epoch,
     },
 
-    /// A stream is not what it was asked, or offered, as; nothing was written.
-    #[error("{stream} is {found}, and not {wanted}; name one that is")]
-    OtherKind {
-        /// Id of the stream that was asked for, or offered.
+    /// A stream has a different kind than the request. Nothing was written.
+    #[error("{stream} is of kind {found}, not {wanted}; specify a stream of that kind")]
+    KindMismatch {
+        /// Id of the stream in the request.
         stream: StreamId,
-        /// What it was taken for.
+        /// Kind in the request.
         wanted: StreamKind,
-        /// The kind it was begun with, which never changes.
+        /// Kind that the stream began with, which never changes.
         found: StreamKind,
     },
 
-    /// This program cannot write records of a kind of stream.
+    /// This program cannot write records of this kind of stream.
     #[error(
-        "this program does not know what a {kind} is (kind {} of stream {stream}), and writes nothing to it; use the program that began it, or a later one", kind.number()
+        "this version does not know kind {kind} (number {}) of stream {stream}, so it cannot write to the stream; use \
+         the version that started the stream, or a later one", kind.number()
     )]
     UnknownKind {
-        /// Id of the stream that was offered something.
+        /// Id of the stream in the append.
         stream: StreamId,
-        /// The kind it was begun with, under the name that the log keeps beside its number.
+        /// Kind that the stream began with, by the name that the log stores alongside its number.
         kind: StreamKind,
     },
 
-    /// The facts asked for are gone: what they are about is over, and was compacted.
+    /// The requested events were compacted after their stream had ended.
     #[error(
-        "the facts of {stream} were compacted, and only its summary is kept; as many of the newest finished operations of an application keep everything as --history says, ten if it is not said: give a larger one where more are to be kept"
+        "the events of {stream} were compacted, and only its summary is left; `tidegate sync` and `tidegate serve` keep the events of the newest \
+         --history finished operations of an application (default 10): set a larger one to keep more"
     )]
     Compacted {
-        /// The stream whose facts were asked for.
+        /// Stream whose events were requested.
         stream: StreamName,
     },
 
-    /// Content that should be beside the log is not there.
+    /// A blob that must be stored alongside the log is missing.
     #[error(
-        "blob {digest} is missing from the state directory; restore it from a backup or start the operation anew"
+        "blob {digest} is missing from the state directory; restore it from a backup or start a new operation"
     )]
     BlobMissing {
-        /// Its name: a keyed digest of the content.
+        /// Name of the blob: a keyed digest of its content.
         digest: Digest,
     },
 
-    /// Content beside the log is not what was put there.
-    #[error("blob {digest} is damaged: {reason}; restore it from a backup or start the operation anew")]
+    /// A blob alongside the log differs from the content that was stored.
+    #[error("blob {digest} is damaged: {reason}; restore it from a backup or start a new operation")]
     BlobDamaged {
-        /// Its name: a keyed digest of the content.
+        /// Name of the blob: a keyed digest of its content.
         digest: Digest,
-        /// Why its bytes cannot be what was put there.
+        /// Description of the damage.
         reason: String,
     },
 }
 
 impl LogError {
-    /// The same, saying what the stream is that it is about.
-    pub(crate) fn about(mut self, name: &StreamName) -> Self {
+    /// Adds the kind of the stream to the error.
+    pub(crate) fn with_stream_name(mut self, name: &StreamName) -> Self {
         if let Self::Damaged { stream, .. }
         | Self::UnknownStream { stream }
         | Self::Gap { stream, .. }
@@ -356,17 +377,17 @@ impl LogError {
         self
     }
 
-    /// Sorts an error of the operating system into the variant that tells a person what to do.
-    pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
+    /// Maps an operating system error to the variant that gives the matching advice.
+    pub(crate) fn from_io(path: &Path, action: &'static str, source: io::Error) -> Self {
         let path = path.to_path_buf();
-        if source.raw_os_error().is_some_and(|code| NO_HANDLES.contains(&code)) {
-            return Self::TooManyOpen { path, action, source };
+        if source.raw_os_error().is_some_and(|code| TOO_MANY_FILES_ERRNOS.contains(&code)) {
+            return Self::TooManyOpenFiles { path, action, source };
         }
         match source.kind() {
             io::ErrorKind::NotADirectory => Self::NotADirectory { path },
             io::ErrorKind::PermissionDenied => Self::PermissionDenied { path, action },
             io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path, action },
-            io::ErrorKind::FileTooLarge => Self::SizeLimit { path, action, source },
+            io::ErrorKind::FileTooLarge => Self::FileSizeLimit { path, action, source },
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::DiskFull { path, action, source }
             }
@@ -380,13 +401,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn system_errors_are_sorted_by_what_a_person_can_do() {
-        let sort = |kind: io::ErrorKind| LogError::io(Path::new("/state"), "write", kind.into());
+    fn system_errors_are_mapped_to_the_variant_with_the_right_advice() {
+        let sort = |kind: io::ErrorKind| LogError::from_io(Path::new("/state"), "write", kind.into());
         assert!(matches!(sort(io::ErrorKind::StorageFull), LogError::DiskFull { .. }));
         assert!(matches!(sort(io::ErrorKind::QuotaExceeded), LogError::DiskFull { .. }));
-        assert!(matches!(sort(io::ErrorKind::FileTooLarge), LogError::SizeLimit { .. }));
-        let no_handles = LogError::io(Path::new("/state"), "open", io::Error::from_raw_os_error(24));
-        assert!(matches!(no_handles, LogError::TooManyOpen { .. }));
+        assert!(matches!(sort(io::ErrorKind::FileTooLarge), LogError::FileSizeLimit { .. }));
+        let no_handles = LogError::from_io(Path::new("/state"), "open", io::Error::from_raw_os_error(24));
+        assert!(matches!(no_handles, LogError::TooManyOpenFiles { .. }));
         assert!(matches!(sort(io::ErrorKind::ReadOnlyFilesystem), LogError::ReadOnly { .. }));
         assert!(matches!(sort(io::ErrorKind::PermissionDenied), LogError::PermissionDenied { .. }));
         assert!(matches!(sort(io::ErrorKind::NotADirectory), LogError::NotADirectory { .. }));

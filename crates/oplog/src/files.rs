@@ -1,4 +1,4 @@
-//! Files and folders: every call names the file and the attempt in its error, and says what is durable when it returns.
+//! Files and folders. Every function names the path and the action in its errors, and documents what is durable when it returns.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -8,40 +8,55 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::LogError;
 
-/// Makes a folder and its parents, durable up to the first that was there before.
+/// Creates a folder and its parents. The new folders are durable when the call returns.
 pub(crate) fn create_folder(path: &Path) -> Result<(), LogError> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => return Ok(()),
         Ok(_) => return Err(LogError::NotADirectory { path: path.to_path_buf() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(LogError::io(path, "look at", error)),
+        Err(error) => return Err(LogError::from_io(path, "access", error)),
     }
-    let parent = parent(path);
+    let parent = parent_folder(path);
     create_folder(parent)?;
     match fs::create_dir(path) {
         Ok(()) => sync_folder(parent),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(LogError::io(path, "create", error)),
+        Err(error) => Err(LogError::from_io(path, "create", error)),
     }
 }
 
-/// The folder a path is in; the current one for a bare name.
-pub(crate) fn parent(path: &Path) -> &Path {
+/// Creates a folder in an existing folder. Returns true if it was missing. The new folder is durable once its parent is synced.
+pub(crate) fn create_one_folder(path: &Path) -> Result<bool, LogError> {
+    match fs::create_dir(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => create_folder(path).map(|()| false),
+        Err(error) => Err(LogError::from_io(path, "create", error)),
+    }
+}
+
+/// Returns the folder that contains a path; for a bare name, the current folder.
+pub(crate) fn parent_folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
 }
 
-/// Makes the names in a folder durable.
+/// Makes the entries of a folder durable.
 pub(crate) fn sync_folder(path: &Path) -> Result<(), LogError> {
-    let folder = File::open(path).map_err(|error| LogError::io(path, "open", error))?;
-    folder.sync_all().map_err(|error| LogError::io(path, "sync", error))
+    let folder = File::open(path).map_err(|error| LogError::from_io(path, "open", error))?;
+    folder.sync_all().map_err(|error| LogError::from_io(path, "sync", error))
 }
 
-/// Puts a file in place whole or not at all, and durably: temporary file, sync, rename, sync of the folder.
+/// Writes a file atomically and durably: temporary file, sync, rename, sync of the folder.
 pub(crate) fn write_durably(path: &Path, content: &[u8]) -> Result<(), LogError> {
-    // Two threads may put the same file at once; each needs a temporary file of its own.
+    write_atomically(path, content)?;
+    sync_folder(parent_folder(path))
+}
+
+/// Writes a file atomically. The file is durable once its folder is synced.
+pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), LogError> {
+    // Two threads may write the same file at the same time, so each needs its own temporary file.
     static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.tmp", ATTEMPTS.fetch_add(1, Ordering::Relaxed)));
@@ -51,50 +66,51 @@ pub(crate) fn write_durably(path: &Path, content: &[u8]) -> Result<(), LogError>
         file.sync_all()
     });
     if let Err(error) = written {
-        // Best effort: a leftover temporary file is never read, and the next attempt writes over it.
+        // Best effort: a leftover temporary file is never read, and the next attempt overwrites it.
         let _ = fs::remove_file(&temporary);
-        return Err(LogError::io(path, "write", error));
+        return Err(LogError::from_io(path, "write", error));
     }
-    fs::rename(&temporary, path).map_err(|error| LogError::io(path, "rename", error))?;
-    sync_folder(parent(path))
+    fs::rename(&temporary, path).map_err(|error| LogError::from_io(path, "rename", error))
 }
 
-/// Refuses what is there and is no regular file: opening a pipe, or reading a device, may last for ever.
+/// Rejects anything that is not a regular file, because opening a pipe or reading a device can block forever.
 pub(crate) fn check_regular(path: &Path) -> Result<(), LogError> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => Err(LogError::NotAFile { path: path.to_path_buf() }),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LogError::io(path, "look at", error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(LogError::from_io(path, "access", error))
+        }
         _ => Ok(()),
     }
 }
 
-/// Reads a file of at most `limit` bytes; `None` when it does not exist.
-pub(crate) fn read(path: &Path, limit: usize) -> Result<Option<Vec<u8>>, LogError> {
+/// Reads a file of at most `limit` bytes; `None` if it does not exist.
+pub(crate) fn read_limited(path: &Path, limit: usize) -> Result<Option<Vec<u8>>, LogError> {
     check_regular(path)?;
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(LogError::io(path, "open", error)),
+        Err(error) => return Err(LogError::from_io(path, "open", error)),
     };
     let mut content = Vec::new();
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-    file.take(most).read_to_end(&mut content).map_err(|error| LogError::io(path, "read", error))?;
+    file.take(most).read_to_end(&mut content).map_err(|error| LogError::from_io(path, "read", error))?;
     if content.len() > limit {
         return Err(LogError::TooLarge { what: "file in the state directory", bytes: content.len(), limit });
     }
     Ok(Some(content))
 }
 
-/// The entries of a folder, sorted by name; none when it does not exist.
-pub(crate) fn list(path: &Path) -> Result<Vec<PathBuf>, LogError> {
+/// Returns the entries of a folder, sorted by name; empty if the folder does not exist.
+pub(crate) fn list_folder(path: &Path) -> Result<Vec<PathBuf>, LogError> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(LogError::io(path, "list", error)),
+        Err(error) => return Err(LogError::from_io(path, "list", error)),
     };
     let mut paths = Vec::new();
     for entry in entries {
-        paths.push(entry.map_err(|error| LogError::io(path, "list", error))?.path());
+        paths.push(entry.map_err(|error| LogError::from_io(path, "list", error))?.path());
     }
     paths.sort();
     Ok(paths)
@@ -102,18 +118,18 @@ pub(crate) fn list(path: &Path) -> Result<Vec<PathBuf>, LogError> {
 
 /// Moves a file or folder within the state directory, durably.
 pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), LogError> {
-    fs::rename(from, to).map_err(|error| LogError::io(from, "move", error))?;
-    sync_folder(parent(to))?;
-    sync_folder(parent(from))
+    fs::rename(from, to).map_err(|error| LogError::from_io(from, "move", error))?;
+    sync_folder(parent_folder(to))?;
+    if parent_folder(from) == parent_folder(to) { Ok(()) } else { sync_folder(parent_folder(from)) }
 }
 
-/// Whether a file or folder is there.
+/// Returns true if a file or folder exists.
 pub(crate) fn exists(path: &Path) -> Result<bool, LogError> {
-    path.try_exists().map_err(|error| LogError::io(path, "look at", error))
+    path.try_exists().map_err(|error| LogError::from_io(path, "access", error))
 }
 
-/// Opens a file to read and write, made if need be.
-pub(crate) fn open_to_write(path: &Path) -> Result<File, LogError> {
+/// Opens a file for reading and writing; creates it if it is missing.
+pub(crate) fn open_read_write(path: &Path) -> Result<File, LogError> {
     check_regular(path)?;
     OpenOptions::new()
         .read(true)
@@ -121,12 +137,12 @@ pub(crate) fn open_to_write(path: &Path) -> Result<File, LogError> {
         .create(true)
         .truncate(false)
         .open(path)
-        .map_err(|error| LogError::io(path, "write", error))
+        .map_err(|error| LogError::from_io(path, "write", error))
 }
 
-/// Whether a path still leads to the file that was opened there.
+/// Returns true if a path still leads to the file that was opened at that path.
 pub(crate) fn is_in_place(file: &File, path: &Path) -> Result<bool, LogError> {
-    let failed = |error| LogError::io(path, "look at", error);
+    let failed = |error| LogError::from_io(path, "access", error);
     let opened = file.metadata().map_err(failed)?;
     match fs::metadata(path) {
         Ok(found) => Ok((found.dev(), found.ino()) == (opened.dev(), opened.ino())),
@@ -137,7 +153,7 @@ pub(crate) fn is_in_place(file: &File, path: &Path) -> Result<bool, LogError> {
     }
 }
 
-/// The last part of a path as text, when it is text.
-pub(crate) fn name(path: &Path) -> &str {
+/// Returns the last part of a path if it is valid UTF-8.
+pub(crate) fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Who holds the state directory: one process at a time, by a lock on the `holder` file that the system gives back
-//! when the process ends, however it ends.
+//! Exclusive access to the state directory for one process at a time, by a lock on the `holder` file. The system releases the
+//! lock when the process ends for any reason.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -10,83 +10,82 @@ use tidegate_model::Timestamp;
 
 use crate::{LogError, files};
 
-/// The file that is locked.
-const HOLDER: &str = "holder";
+/// File to lock.
+const HOLDER_FILE: &str = "holder";
 
-/// What a holder says about itself; longer is cut when it is read.
+/// Maximum number of bytes read from a holder's description; a longer one is cut.
 const MAX_HOLDER_BYTES: usize = 16 << 10;
 
-/// A process that opens the log, as it wants to be named to others that find it locked.
+/// A process that opens the log, as described to other processes that find the log locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id, in its own namespace: in containers several may have the same.
+    /// Process ID in its own PID namespace; processes in several containers may have the same ID.
     pub pid: u32,
-    /// Its program and arguments: `tidegate sync shop`.
+    /// Program and arguments: `tidegate sync shop`.
     pub command: String,
-    /// When it opened the log.
+    /// Time at which the process opened the log.
     pub since: Timestamp,
 }
 
-/// For people: `pid 41 (tidegate sync shop) since 2026-11-21T09:30:00.000Z`.
+/// Formats the holder for messages: `pid 41 (tidegate sync shop) since 2026-11-21T09:30:00.000Z`.
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The command line may hold anything; control characters must not reach a terminal from here.
+        // The command line may contain control characters, which must not reach a terminal.
         let command = self.command.escape_debug();
         write!(f, "pid {} ({command}) since {}", self.pid, self.since)
     }
 }
 
-/// The lock; given back when dropped.
+/// The lock on the state directory, which is released when dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
 }
 
 impl Lock {
-    /// Whether the state directory is still the one that was locked.
+    /// Returns true if the state directory is still the one that was locked.
     pub(crate) fn is_in_place(&self, directory: &Path) -> Result<bool, LogError> {
-        files::is_in_place(&self.file, &directory.join(HOLDER))
+        files::is_in_place(&self.file, &directory.join(HOLDER_FILE))
     }
 }
 
-/// Said aloud rather than left to the closing of the file: a program that this process is just starting holds a copy of
-/// the open file for a moment, and with it the lock.
+/// Unlocks explicitly rather than by closing the file. A child process that is just starting briefly holds a copy of the file
+/// descriptor, and would keep the lock.
 impl Drop for Lock {
     fn drop(&mut self) {
         if let Err(error) = self.file.unlock() {
-            tracing::warn!(%error, "giving back the state directory's lock failed");
+            tracing::warn!(%error, "failed to release the lock of the state directory");
         }
     }
 }
 
-/// Takes the lock and writes down who has it.
-pub(crate) fn take(directory: &Path, holder: &Holder) -> Result<Lock, LogError> {
-    let path = directory.join(HOLDER);
-    let mut file = files::open_to_write(&path)?;
+/// Takes the lock and records the holder.
+pub(crate) fn take_lock(directory: &Path, holder: &Holder) -> Result<Lock, LogError> {
+    let path = directory.join(HOLDER_FILE);
+    let mut file = files::open_read_write(&path)?;
     match file.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(locked(directory)),
-        Err(TryLockError::Error(error)) => return Err(LogError::io(&path, "lock", error)),
+        Err(TryLockError::WouldBlock) => return Err(locked_error(directory)),
+        Err(TryLockError::Error(error)) => return Err(LogError::from_io(&path, "lock", error)),
     }
-    // Not synced: it is of interest only while this process lives.
+    // Not synced, because the file only matters while this process is running.
     let written = file
         .set_len(0)
         .and_then(|()| file.rewind())
         .and_then(|()| writeln!(file, "{holder}"))
         .and_then(|()| file.flush());
-    written.map_err(|error| LogError::io(&path, "write", error))?;
+    written.map_err(|error| LogError::from_io(&path, "write", error))?;
     Ok(Lock { file })
 }
 
-/// Whether a process has the lock now; `None` where that cannot be told. Who may not take the lock can ask as well:
-/// reading the file is enough.
+/// Returns true if a process has the lock; `None` if that is unknown. Only requires permission to read the file.
 pub fn is_held(directory: &Path) -> Option<bool> {
-    let path = directory.join(HOLDER);
+    let path = directory.join(HOLDER_FILE);
     files::check_regular(&path).ok()?;
     let file = File::open(path).ok()?;
     match file.try_lock_shared() {
         Ok(()) => {
-            // Not left to the closing of the file, for the same reason as above.
+            // Unlocks explicitly, for the same reason as above.
             let _ = file.unlock();
             Some(false)
         }
@@ -95,9 +94,12 @@ pub fn is_held(directory: &Path) -> Option<bool> {
     }
 }
 
-/// The error that names who has the lock.
-pub(crate) fn locked(directory: &Path) -> LogError {
-    let text = files::read(&directory.join(HOLDER), MAX_HOLDER_BYTES).ok().flatten().unwrap_or_default();
+/// Returns the error that names the process which has the lock.
+pub(crate) fn locked_error(directory: &Path) -> LogError {
+    let text = files::read_limited(&directory.join(HOLDER_FILE), MAX_HOLDER_BYTES)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let holder = match text.trim() {
         "" => "a process that has just started".to_owned(),

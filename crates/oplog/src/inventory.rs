@@ -1,10 +1,10 @@
-//! Where an application's operations put objects, per cluster: so that what may be pruned is found without
-//! searching the cluster.
+//! Inventories: the places where an application's operations have put objects, for each cluster. They allow prune candidates to
+//! be found without searching the cluster.
 //!
-//! An inventory may name places where nothing is; it must never leave out one that an operation of its log wrote to, and
-//! it holds no place that is not the application's beyond doubt. So it is written together with the plan, before anything
-//! is done, it outlives the operations it comes from, and when in doubt it is dropped as a whole: the cluster is then
-//! searched when that matters.
+//! An inventory may contain places that don't have an object. It must never omit a place that an operation in its log has written
+//! to, and never contains a place whose owner is in doubt. Therefore it is written together with the plan, before any action, and
+//! outlives the operations that it comes from. If in doubt, the whole inventory is dropped, and the cluster is searched when the
+//! places are needed.
 
 use std::collections::BTreeSet;
 
@@ -13,81 +13,85 @@ use sha2::{Digest as _, Sha256};
 use tidegate_model::{Gvk, StreamId};
 use uuid::Uuid;
 
-/// Places of objects: kind, namespace (empty for cluster-scoped ones) and name.
+/// Places of objects: kind, namespace (empty for cluster-scoped objects) and name.
 pub type Inventory = BTreeSet<(Gvk, String, String)>;
 
-/// An inventory, and what it can be relied on for.
+/// An inventory, and how complete it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
-    /// Where the application has or may get objects.
+pub struct ApplicationInventory {
+    /// Places where the application has objects or may get them.
     pub places: Inventory,
-    /// The whole cluster was searched: besides these places the application had nothing.
+    /// True if the whole cluster was searched and the application did not have objects in other places.
     pub searched: bool,
 }
 
-/// What changes in the inventory of an application.
+/// Change to an application's inventory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InventoryUpdate {
     /// Name of the application.
     pub application: String,
-    /// The cluster, by a name that means this one always.
+    /// Stable name of the cluster.
     pub cluster: String,
     /// The changes, in order.
     pub changes: Vec<InventoryChange>,
 }
 
-/// What becomes of the places that are known of an application.
+/// Change to the known places of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InventoryChange {
-    /// All places the application has or may get objects in, as a search of the whole cluster and a plan say: begins an
-    /// inventory, or adds to the one there is.
+    /// All places where the application has objects or may get them, from a search of the whole cluster and a plan. Creates the
+    /// inventory or extends it.
     Begin(Inventory),
-    /// Places the application has or may get objects in, among others that nobody searched for: begins an inventory, or
-    /// adds to the one there is.
+    /// Places where the application has objects or may get them. There may be other places, because the cluster was not searched.
+    /// Creates the inventory or extends it.
     Extend(Inventory),
-    /// Places that were emptied, whatever version of their kind they were noted with.
+    /// Places whose objects are gone, in any version of their kind.
     Forget(Inventory),
 }
 
 impl InventoryChange {
-    /// The inventory after this change; `None` when it stays as it is.
-    pub(crate) fn apply(&self, before: Option<&Known>) -> Option<Known> {
+    /// Returns the inventory after this change; `None` if it remains the same.
+    pub(crate) fn apply(&self, before: Option<&ApplicationInventory>) -> Option<ApplicationInventory> {
         let is_search = matches!(self, Self::Begin(_));
         match (self, before) {
             (Self::Begin(places) | Self::Extend(places), None) => {
-                Some(Known { places: places.clone(), searched: is_search })
+                Some(ApplicationInventory { places: places.clone(), searched: is_search })
             }
             (Self::Begin(places) | Self::Extend(places), Some(before)) => {
                 let searched = before.searched || is_search;
                 let changes = searched != before.searched || !places.is_subset(&before.places);
-                changes.then(|| Known { places: &before.places | places, searched })
+                changes.then(|| ApplicationInventory { places: &before.places | places, searched })
             }
-            (Self::Forget(places), Some(Known { places: before, searched })) => {
-                let gone: BTreeSet<_> = places.iter().map(whatever_version).collect();
-                let left: Inventory =
-                    before.iter().filter(|place| !gone.contains(&whatever_version(place))).cloned().collect();
-                (left.len() < before.len()).then_some(Known { places: left, searched: *searched })
+            (Self::Forget(places), Some(ApplicationInventory { places: before, searched })) => {
+                let gone: BTreeSet<_> = places.iter().map(versionless_place).collect();
+                let left: Inventory = before
+                    .iter()
+                    .filter(|place| !gone.contains(&versionless_place(place)))
+                    .cloned()
+                    .collect();
+                (left.len() < before.len())
+                    .then_some(ApplicationInventory { places: left, searched: *searched })
             }
             (Self::Forget(_), None) => None,
         }
     }
 }
 
-/// One object is served in several versions.
-fn whatever_version((gvk, namespace, name): &(Gvk, String, String)) -> (&str, &str, &str, &str) {
+/// Returns a place without the version, because the same object is available in several versions.
+fn versionless_place((gvk, namespace, name): &(Gvk, String, String)) -> (&str, &str, &str, &str) {
     (&gvk.group, &gvk.kind, namespace, name)
 }
 
-/// What is kept of an inventory.
+/// Stored form of an inventory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct InventoryRow {
     pub(crate) cluster: String,
     pub(crate) application: String,
-    pub(crate) known: Known,
+    pub(crate) known: ApplicationInventory,
 }
 
-/// What an inventory is filed under.
-pub(crate) fn id(cluster: &str, application: &str) -> StreamId {
+/// Returns the id under which an inventory is stored.
+pub(crate) fn inventory_id(cluster: &str, application: &str) -> StreamId {
     let mut hasher = Sha256::new();
     hasher.update(cluster.len().to_le_bytes());
     hasher.update(cluster);
@@ -105,9 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn changes_never_leave_a_place_out() {
+    fn changes_never_omit_a_place() {
         let (a, b, ab) = (places(&["a"]), places(&["b"]), places(&["a", "b"]));
-        let known = |places: &Inventory, searched| Known { places: places.clone(), searched };
+        let known = |places: &Inventory, searched| ApplicationInventory { places: places.clone(), searched };
         let (part, whole) =
             (|places: &Inventory| known(places, false), |places: &Inventory| known(places, true));
         for (change, before, after) in [
@@ -129,9 +133,9 @@ mod tests {
     }
 
     #[test]
-    fn ids_keep_clusters_and_applications_apart() {
-        assert_ne!(id("a", "bc"), id("ab", "c"));
-        assert_ne!(id("a", "b"), id("b", "a"));
-        assert_eq!(id("a", "b"), id("a", "b"));
+    fn ids_distinguish_clusters_and_applications() {
+        assert_ne!(inventory_id("a", "bc"), inventory_id("ab", "c"));
+        assert_ne!(inventory_id("a", "b"), inventory_id("b", "a"));
+        assert_eq!(inventory_id("a", "b"), inventory_id("a", "b"));
     }
 }

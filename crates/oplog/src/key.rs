@@ -1,12 +1,12 @@
-//! The key that content beside the log is sealed with, and where it comes from.
+//! The key that seals content alongside the log, and where it comes from.
 //!
 //! ```text
-//! <dir>/key       the key, 64 hexadecimal digits; readable by its owner only; made when it is needed first
-//! <dir>/key-id    the fingerprint of the key in use, so that another one is noticed before anything is read or written
+//! <dir>/key       the key, 64 hexadecimal digits; readable by its owner only; created on first use
+//! <dir>/key-id    the fingerprint of the key in use, so that a different one is noticed before any read or write
 //! ```
 //!
-//! From the one key three are derived: one to seal, one to name content, one for the fingerprint. None of them tells
-//! anything about the others.
+//! Three keys are derived from it: for sealing, for naming content, and for the fingerprint. None of them reveals anything about
+//! the others.
 
 use std::fmt;
 use std::fs::{self, OpenOptions, Permissions};
@@ -23,24 +23,24 @@ use tidegate_model::Digest;
 
 use crate::{LogError, files};
 
-/// The key file of a state directory.
-const KEY: &str = "key";
-/// The file with the fingerprint.
-const KEY_ID: &str = "key-id";
-/// Nobody but the owner may read a key.
-const OWNER_ONLY: u32 = 0o600;
-/// A key is 64 characters; more is not looked at.
+/// Name of the key file in a state directory.
+const KEY_FILE: &str = "key";
+/// Name of the file that contains the fingerprint.
+const FINGERPRINT_FILE: &str = "key-id";
+/// File mode of a key file: only its owner can read it.
+const OWNER_ONLY_MODE: u32 = 0o600;
+/// Maximum number of bytes read from a key file; a key has 64 characters.
 const MAX_KEY_FILE_BYTES: usize = 4096;
 
-/// The key that content beside the log is sealed with: 32 bytes nobody else knows.
+/// The key that seals content alongside the log: 32 secret bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LogKey {
-    pub(crate) seal: [u8; 32],
-    name: [u8; 32],
+    pub(crate) seal_key: [u8; 32],
+    name_key: [u8; 32],
     fingerprint: Fingerprint,
 }
 
-/// Tells keys apart without telling what they are.
+/// Fingerprint of a key, which tells keys apart without revealing them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(pub(crate) [u8; 8]);
 
@@ -57,19 +57,18 @@ impl fmt::Debug for LogKey {
 }
 
 impl LogKey {
-    /// A key from its 32 bytes.
+    /// Creates a key from its 32 bytes.
     pub fn new(bytes: &[u8; 32]) -> Self {
-        let derive = |purpose: &str| keyed(bytes, purpose.as_bytes());
+        let derive = |purpose: &str| keyed_digest(bytes, purpose.as_bytes());
         let [a, b, c, d, e, f, g, h, ..] = derive("tidegate log: fingerprint");
         Self {
-            seal: derive("tidegate log: seal"),
-            name: derive("tidegate log: name"),
+            seal_key: derive("tidegate log: seal"),
+            name_key: derive("tidegate log: name"),
             fingerprint: Fingerprint([a, b, c, d, e, f, g, h]),
         }
     }
 
-    /// A key as people write it: 64 hexadecimal digits, or the base64 of 32 bytes. The error says what is wrong with
-    /// the text, and never what is in it.
+    /// Parses a key: 64 hexadecimal digits, or the base64 of 32 bytes. Errors describe the problem but never quote the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if let Ok(Digest(bytes)) = text.parse::<Digest>() {
@@ -79,27 +78,27 @@ impl LogKey {
         let decoded = [STANDARD, URL_SAFE]
             .iter()
             .find_map(|alphabet| GeneralPurpose::new(alphabet, lenient).decode(text).ok());
-        let wanted = "64 hexadecimal digits or the base64 of 32 bytes are wanted";
+        let wanted = "use 64 hexadecimal digits or the base64 of 32 bytes";
         match decoded.map(<[u8; 32]>::try_from) {
             Some(Ok(bytes)) => Ok(Self::new(&bytes)),
             Some(Err(bytes)) => Err(format!("it is the base64 of {} bytes; {wanted}", bytes.len())),
-            None => Err(format!("its {} characters are neither; {wanted}", text.chars().count())),
+            None => Err(format!("its {} characters are not a valid key; {wanted}", text.chars().count())),
         }
     }
 
-    /// What tells it apart from others.
+    /// Returns the fingerprint.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// The name of some content: the same for the same content, and not to be guessed from it without the key.
-    pub(crate) fn name(&self, content: &[u8]) -> Digest {
-        Digest(keyed(&self.name, content))
+    /// Returns the name of content. The name is deterministic, but cannot be predicted without the key.
+    pub(crate) fn content_name(&self, content: &[u8]) -> Digest {
+        Digest(keyed_digest(&self.name_key, content))
     }
 }
 
-fn keyed(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
-    // A key shorter than a block is filled up with zeros: that is how the function is defined.
+fn keyed_digest(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
+    // HMAC pads a key that is shorter than a block with zeros.
     let mut block = [0; 64];
     block.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
     let mut mac = Hmac::<Sha256>::new(&block.into());
@@ -107,19 +106,24 @@ fn keyed(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// The key of a state directory: the given one, else the one in its file, which is made if nothing was ever sealed
-/// here. Any other than the one in use is refused, so that nothing is taken for damaged that is only locked.
-pub(crate) fn settle(directory: &Path, given: Option<LogKey>) -> Result<LogKey, LogError> {
-    let id = directory.join(KEY_ID);
-    let known = known(&id)?;
-    let path = directory.join(KEY);
+/// Returns the key for a state directory: the given key, otherwise the key in its file, which is created if nothing was ever
+/// sealed in the directory. Rejects a key that differs from the key in use, so that content sealed with another key is not
+/// mistaken for damage. Also returns true if the fingerprint was written, which is durable once the directory is synced. A new
+/// key is durable when the call returns.
+pub(crate) fn load_or_create_key(
+    directory: &Path,
+    given: Option<LogKey>,
+) -> Result<(LogKey, bool), LogError> {
+    let id = directory.join(FINGERPRINT_FILE);
+    let known = read_fingerprint(&id)?;
+    let path = directory.join(KEY_FILE);
     let key = match given {
         Some(key) => key,
-        None => match read(&path)? {
+        None => match read_key_file(&path)? {
             Some(key) => key,
             None => match &known {
                 Some(wanted) => return Err(LogError::KeyMissing { path, wanted: wanted.clone() }),
-                None => make(&path)?,
+                None => create_key_file(&path)?,
             },
         },
     };
@@ -128,21 +132,24 @@ pub(crate) fn settle(directory: &Path, given: Option<LogKey>) -> Result<LogKey, 
         Some(wanted) if wanted != found => {
             Err(LogError::WrongKey { path: directory.to_path_buf(), wanted, found })
         }
-        Some(_) => Ok(key),
+        Some(_) => Ok((key, false)),
         None => {
-            files::write_durably(&id, format!("{found}\n").as_bytes())?;
-            Ok(key)
+            files::write_atomically(&id, format!("{found}\n").as_bytes())?;
+            Ok((key, true))
         }
     }
 }
 
-/// The key of a state directory for somebody who only reads it: `None` where the key may not be read, or must not be used
-/// because others may read it too.
-pub(crate) fn look(directory: &Path, given: Option<LogKey>) -> Result<Option<LogKey>, LogError> {
-    let known = known(&directory.join(KEY_ID))?;
+/// Returns the key of a state directory for a reader; `None` if the key cannot be read, or must not be used because other users
+/// can read it too.
+pub(crate) fn load_key_for_reading(
+    directory: &Path,
+    given: Option<LogKey>,
+) -> Result<Option<LogKey>, LogError> {
+    let known = read_fingerprint(&directory.join(FINGERPRINT_FILE))?;
     let key = match given {
         Some(key) => Some(key),
-        None => match read(&directory.join(KEY)) {
+        None => match read_key_file(&directory.join(KEY_FILE)) {
             Err(LogError::PermissionDenied { .. } | LogError::KeyExposed { .. }) => None,
             key => key?,
         },
@@ -156,10 +163,9 @@ pub(crate) fn look(directory: &Path, given: Option<LogKey>) -> Result<Option<Log
     }
 }
 
-/// The fingerprint of the key in use. A file that is no fingerprint is as good as none: what was sealed says itself
-/// with which key.
-fn known(path: &Path) -> Result<Option<String>, LogError> {
-    let text = match files::read(path, MAX_KEY_FILE_BYTES) {
+/// Returns the fingerprint of the key in use. Ignores invalid content, because sealed data records which key it was sealed with.
+fn read_fingerprint(path: &Path) -> Result<Option<String>, LogError> {
+    let text = match files::read_limited(path, MAX_KEY_FILE_BYTES) {
         Ok(text) => text.unwrap_or_default(),
         Err(LogError::TooLarge { .. }) => return Ok(None),
         Err(error) => return Err(error),
@@ -168,37 +174,37 @@ fn known(path: &Path) -> Result<Option<String>, LogError> {
     Ok((text.len() == 16 && text.chars().all(|digit| digit.is_ascii_hexdigit())).then_some(text))
 }
 
-fn read(path: &Path) -> Result<Option<LogKey>, LogError> {
-    let Some(text) = files::read(path, MAX_KEY_FILE_BYTES)? else { return Ok(None) };
-    let mode = fs::metadata(path).map_err(|error| LogError::io(path, "look at", error))?.mode() & 0o7777;
+fn read_key_file(path: &Path) -> Result<Option<LogKey>, LogError> {
+    let Some(text) = files::read_limited(path, MAX_KEY_FILE_BYTES)? else { return Ok(None) };
+    let mode = fs::metadata(path).map_err(|error| LogError::from_io(path, "access", error))?.mode() & 0o7777;
     if mode & 0o077 != 0 {
         return Err(LogError::KeyExposed { path: path.to_path_buf(), mode });
     }
-    let unusable = |reason: String| LogError::KeyUnusable { path: path.to_path_buf(), reason };
-    let text = String::from_utf8(text).map_err(|_| unusable("it is not text".to_owned()))?;
+    let unusable = |reason: String| LogError::KeyInvalid { path: path.to_path_buf(), reason };
+    let text = String::from_utf8(text).map_err(|_| unusable("it is not UTF-8 text".to_owned()))?;
     LogKey::parse(&text).map(Some).map_err(unusable)
 }
 
-/// Makes a key. It is in place whole or not at all, and never readable by others. Two processes do not come here at
-/// once: the state directory is locked.
-fn make(path: &Path) -> Result<LogKey, LogError> {
+/// Creates a key file atomically; other users can never read it. The lock on the state directory prevents concurrent calls.
+fn create_key_file(path: &Path) -> Result<LogKey, LogError> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| LogError::io(path, "draw a key for", std::io::Error::other(error.to_string())))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        LogError::from_io(path, "generate a key for", std::io::Error::other(error.to_string()))
+    })?;
     let temporary: PathBuf = path.with_extension("tmp");
     let written = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
-        .mode(OWNER_ONLY)
+        .mode(OWNER_ONLY_MODE)
         .open(&temporary)
         .and_then(|mut file| {
-            // One that an interrupted attempt left keeps the mode it has.
-            file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
+            // A file that was left by an interrupted attempt would keep its mode.
+            file.set_permissions(Permissions::from_mode(OWNER_ONLY_MODE))?;
             writeln!(file, "{}", Digest(bytes))?;
             file.sync_all()
         });
-    written.map_err(|error| LogError::io(path, "write", error))?;
+    written.map_err(|error| LogError::from_io(path, "write", error))?;
     files::rename(&temporary, path)?;
     Ok(LogKey::new(&bytes))
 }
@@ -208,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_as_people_write_it() {
+    fn keys_are_accepted_as_hexadecimal_and_base64() {
         let bytes = [0xfb; 32];
         let wanted = LogKey::new(&bytes);
         let hex = Digest(bytes).to_string();
@@ -221,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_described_and_not_shown() {
+    fn an_invalid_key_is_described_and_never_displayed() {
         for text in ["", "hunter2hunter2!", &"a".repeat(65), "c2hvcnQ="] {
             let reason = LogKey::parse(text).unwrap_err();
             assert!(reason.contains("32 bytes") && !reason.contains("hunter"), "{reason}");
@@ -231,33 +237,36 @@ mod tests {
     }
 
     #[test]
-    fn derived_keys_have_nothing_in_common() {
+    fn derived_keys_are_independent() {
         let key = LogKey::new(&[7; 32]);
-        assert_ne!(key.seal, key.name);
-        assert_ne!(key.seal, [7; 32]);
-        assert_ne!(key.name(b"hunter2").0, LogKey::new(&[8; 32]).name(b"hunter2").0);
+        assert_ne!(key.seal_key, key.name_key);
+        assert_ne!(key.seal_key, [7; 32]);
+        assert_ne!(key.content_name(b"hunter2").0, LogKey::new(&[8; 32]).content_name(b"hunter2").0);
     }
 
     #[test]
     fn a_directory_keeps_its_key() {
         let folder = tempfile::tempdir().unwrap();
-        let made = settle(folder.path(), None).unwrap();
-        assert_eq!(settle(folder.path(), None).unwrap(), made);
-        let path = folder.path().join(KEY);
+        let (made, _) = load_or_create_key(folder.path(), None).unwrap();
+        assert_eq!(load_or_create_key(folder.path(), None).unwrap(), (made.clone(), false));
+        let path = folder.path().join(KEY_FILE);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
 
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
-        let error = settle(folder.path(), None).unwrap_err().to_string();
+        let error = load_or_create_key(folder.path(), None).unwrap_err().to_string();
         assert!(error.contains("640") && error.contains("chmod 600"), "{error}");
 
         let other = LogKey::new(&[1; 32]);
-        let error = settle(folder.path(), Some(other.clone())).unwrap_err().to_string();
+        let error = load_or_create_key(folder.path(), Some(other.clone())).unwrap_err().to_string();
         let (wanted, found) = (made.fingerprint().to_string(), other.fingerprint().to_string());
         assert!(error.contains(&wanted) && error.contains(&found), "{error}");
-        assert_eq!(settle(folder.path(), Some(made)).unwrap().fingerprint().to_string(), wanted);
+        assert_eq!(
+            load_or_create_key(folder.path(), Some(made)).unwrap().0.fingerprint().to_string(),
+            wanted
+        );
 
         fs::remove_file(&path).unwrap();
-        let error = settle(folder.path(), None).unwrap_err();
+        let error = load_or_create_key(folder.path(), None).unwrap_err();
         assert!(matches!(&error, LogError::KeyMissing { wanted: named, .. } if *named == wanted), "{error}");
         assert!(!path.exists(), "a second key would lock out what was sealed with the first");
     }

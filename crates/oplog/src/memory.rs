@@ -1,11 +1,11 @@
 //! The log in memory, for tests and the simulator.
 //!
-//! Records are kept as bytes, as on disk, so a type that does not survive its codec fails here too. The storage outlives
-//! its handles: a test drops a "process" with everything it held and opens the storage again.
+//! Records are stored as bytes, as on disk, so a type that does not survive its codec also fails here. The storage outlives its
+//! handles: a test can drop a "process" with all its values and then open the storage again.
 //!
 //! ```text
 //! let log = MemoryLog::new();        // a process …
-//! log.fail_append(3, Fault::Before); // … that dies when it appends for the fourth time
+//! log.fail_append(3, Fault::Before); // … that dies at its fourth append
 //! let log = log.reopen();            // the next process on the same storage; the old handle is dead
 //! ```
 
@@ -17,29 +17,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sha2::{Digest as _, Sha256};
 use tidegate_model::{Digest, StreamId, Timestamp};
 
-use crate::retention::{self, Fate, Line, Retention};
-use crate::rules::{self, Standing};
+use crate::append_checks::{self, AppendState};
+use crate::retention::{self, Growth, HistoryLine, Retention, RetentionDecision};
 use crate::{
-    Blobs, Codecs, Compacted, Damage, History, Inventories, InventoryUpdate, Known, Loaded, LogError,
-    LogStats, Lookup, OperationLog, RawAppend, RawEntry, RawLoaded, Record, StreamName, Summary,
+    ApplicationInventory, Blobs, Codecs, CompactionResult, Damage, History, Inventories, InventoryUpdate,
+    LoadedStream, LogError, LogStats, Lookup, OperationLog, RawAppend, RawEntry, RawLoadedStream, Record,
+    StreamName, Summary,
 };
 
-/// Where in an append a fault strikes.
+/// Point during an append at which a fault occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Before anything is written: the group is absent afterwards.
+    /// Before anything is written, so the group is absent.
     Before,
-    /// After everything is durable but before the append returns: the group is there, but nobody was told.
+    /// After everything is durable but before the append returns, so the group is present but the caller does not know it.
     After,
 }
 
-/// A log in memory. Clones are handles of the same process; [`MemoryLog::reopen`] begins the next process.
+/// A log in memory. Clones are handles of the same process. [`MemoryLog::reopen`] starts the next process.
 #[derive(Clone)]
 pub struct MemoryLog {
-    shared: Arc<Mutex<Shared>>,
-    /// Which process this handle belongs to.
+    shared: Arc<Mutex<Storage>>,
+    /// Process that this handle belongs to.
     process: u64,
-    /// The kinds it knows; all, if this is `None`.
+    /// Stream kinds that the process knows; `None` for all.
     codecs: Option<Codecs>,
 }
 
@@ -50,74 +51,80 @@ impl std::fmt::Debug for MemoryLog {
 }
 
 #[derive(Default)]
-struct Shared {
-    streams: BTreeMap<StreamId, Kept>,
+struct Storage {
+    streams: BTreeMap<StreamId, StoredStream>,
     blobs: BTreeMap<Digest, Blob>,
-    /// By cluster and application.
-    inventories: BTreeMap<(String, String), Known>,
-    set_aside: BTreeMap<StreamId, String>,
+    /// Inventories by cluster and application.
+    inventories: BTreeMap<(String, String), ApplicationInventory>,
+    quarantined: BTreeMap<StreamId, String>,
     damage: Vec<Damage>,
-    /// The process that holds the storage now.
+    /// Process that currently has the storage open.
     process: u64,
-    poisoned: bool,
-    /// Appends that still succeed before the fault strikes, and the fault.
+    is_poisoned: bool,
+    /// Number of appends that succeed before the fault, and the fault.
     fault: Option<(u64, Fault)>,
-    /// So many blobs more find room; all, if this is `None`.
-    room: Option<u64>,
+    /// Number of additional blobs that fit; `None` for no limit.
+    free_blobs: Option<u64>,
     stats: LogStats,
+    /// True if a complete compaction is scheduled.
+    is_scheduled: bool,
+    /// Growth since the last compaction, and the growth at which the next compaction is due.
+    growth: Growth,
+    limit: Growth,
 }
 
-struct Kept {
-    standing: Standing,
-    /// Facts up to this one are gone.
+struct StoredStream {
+    append_state: AppendState,
+    /// Sequence number of the last removed event.
     base: u64,
-    facts: Vec<Record>,
+    events: Vec<Record>,
     snapshot: Option<(u64, Record)>,
     summary: Summary<Record>,
     blobs: BTreeSet<Digest>,
-    reduced: bool,
+    is_reduced: bool,
 }
 
 struct Blob {
     content: Vec<u8>,
-    /// The process that put it last and has not referred to it yet; a compaction of that process leaves it alone.
-    unclaimed_by: Option<u64>,
+    /// Process that stored the blob last and has not referred to it yet. Compactions by that process keep the blob.
+    protected_by: Option<u64>,
 }
 
-impl Kept {
-    fn line(&self) -> Line<'_> {
+impl StoredStream {
+    fn history_line(&self) -> HistoryLine<'_> {
         let Summary { application, set, .. } = &self.summary;
-        Line::new(&self.standing.kind, application.as_deref(), set.as_deref())
+        HistoryLine::new(&self.append_state.kind, application.as_deref(), set.as_deref())
     }
 
-    /// Lets the oldest facts go that a snapshot covers; returns how many.
-    fn cut(&mut self, keep: &Retention) -> usize {
+    /// Removes the oldest events that a snapshot covers. Returns their number.
+    fn cut_events(&mut self, keep: &Retention) -> usize {
         let snapshot = self.snapshot.as_ref().map(|(sequence, _)| *sequence);
-        let Some(cut) = keep.cut(self.standing.last, self.base, snapshot) else { return 0 };
+        let Some(cut) = keep.cut_point(self.append_state.last, self.base, snapshot) else { return 0 };
         let gone = usize::try_from(cut - self.base).unwrap_or(usize::MAX);
-        self.facts.drain(..gone);
+        self.events.drain(..gone);
         self.base = cut;
         gone
     }
 
-    fn entry(&self, stream: StreamId) -> RawEntry {
-        let Standing { kind, last, epoch, .. } = &self.standing;
+    fn to_entry(&self, stream: StreamId) -> RawEntry {
+        let AppendState { kind, last, epoch, .. } = &self.append_state;
         RawEntry { stream, kind: kind.clone(), epoch: *epoch, sequence: *last, summary: self.summary.clone() }
     }
 
-    fn is_wanted(&self, lookup: &Lookup, codecs: Option<&Codecs>) -> bool {
-        let Lookup { application, set, open, kind, known } = lookup;
+    fn matches(&self, lookup: &Lookup, codecs: Option<&Codecs>) -> bool {
+        let Lookup { application, appset, open, kind, has_known_kind } = lookup;
         let summary = &self.summary;
         application.as_ref().is_none_or(|wanted| summary.application.as_ref() == Some(wanted))
-            && set.as_ref().is_none_or(|wanted| summary.set.as_ref() == Some(wanted))
+            && appset.as_ref().is_none_or(|wanted| summary.set.as_ref() == Some(wanted))
             && open.is_none_or(|wanted| summary.is_open() == wanted)
-            && kind.as_ref().is_none_or(|wanted| self.standing.kind == *wanted)
-            && known
-                .is_none_or(|wanted| codecs.is_none_or(|codecs| codecs.know(&self.standing.kind)) == wanted)
+            && kind.as_ref().is_none_or(|wanted| self.append_state.kind == *wanted)
+            && has_known_kind.is_none_or(|wanted| {
+                codecs.is_none_or(|codecs| codecs.has_kind(&self.append_state.kind)) == wanted
+            })
     }
 }
 
-fn count(length: usize) -> u64 {
+fn to_u64(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
@@ -128,140 +135,151 @@ impl Default for MemoryLog {
 }
 
 impl MemoryLog {
-    /// An empty log, for streams of any kind.
+    /// Creates an empty log for streams of any kind.
     pub fn new() -> Self {
         Self { shared: Arc::default(), process: 0, codecs: None }
     }
 
-    /// Opens the same storage as the next process. Handles of earlier processes can no longer write, as if killed;
-    /// a fault that was set and has not struck is forgotten.
+    /// Opens the same storage as the next process. Handles of earlier processes can no longer write, as if they had been killed.
+    /// A pending fault is removed.
     pub fn reopen(&self) -> Self {
         let mut shared = self.lock();
         shared.process += 1;
-        shared.poisoned = false;
-        (shared.fault, shared.room) = (None, None);
+        shared.is_poisoned = false;
+        (shared.fault, shared.free_blobs) = (None, None);
         Self { shared: Arc::clone(&self.shared), process: shared.process, codecs: self.codecs.clone() }
     }
 
-    /// The same process, as one that knows these kinds of streams and no others.
+    /// Restricts the process to these kinds of streams.
     #[must_use]
-    pub fn knowing(self, codecs: Codecs) -> Self {
+    pub fn with_codecs(self, codecs: Codecs) -> Self {
         Self { codecs: Some(codecs), ..self }
     }
 
-    /// Lets `successes` more appends through, then fails one with `fault` and poisons the log.
+    /// Lets `successes` more appends succeed, then makes one fail with `fault` and poisons the log.
     pub fn fail_append(&self, successes: u64, fault: Fault) {
         self.lock().fault = Some((successes, fault));
     }
 
-    /// Has room for so many blobs more, and then the disk is full for them; `None` makes room again.
-    pub fn leave_room(&self, blobs: Option<u64>) {
-        self.lock().room = blobs;
+    /// Sets the number of additional blobs that fit before the disk is full; `None` removes the limit.
+    pub fn set_free_blobs(&self, blobs: Option<u64>) {
+        self.lock().free_blobs = blobs;
     }
 
-    /// Sets a stream aside, as opening does with one it finds damaged.
+    /// Quarantines a stream, as if it had been found damaged when the log was opened.
     pub fn damage_stream(&self, stream: impl Into<StreamId>, reason: &str) {
         let (stream, mut shared) = (stream.into(), self.lock());
         shared.streams.remove(&stream);
-        shared.set_aside.insert(stream, reason.to_owned());
-        let reason = format!("set aside: {reason}");
+        shared.quarantined.insert(stream, reason.to_owned());
+        let reason = format!("quarantined: {reason}");
         shared.damage.push(Damage { stream: Some(stream), reason, quarantine: None, is_new: true });
     }
 
-    /// How much was written since the log was made.
+    /// Returns the amount of data written since the log was created.
     pub fn stats(&self) -> LogStats {
         self.lock().stats
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        // A panic of a test while it held the lock leaves whole groups only: groups are swapped in, not edited.
+    fn lock(&self) -> MutexGuard<'_, Storage> {
+        // If a test panics while it has the lock, only whole groups remain, because groups are swapped in rather than edited.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_to_write(&self) -> Result<MutexGuard<'_, Shared>, LogError> {
+    fn lock_to_write(&self) -> Result<MutexGuard<'_, Storage>, LogError> {
         let shared = self.lock();
-        if shared.poisoned || shared.process != self.process { Err(LogError::Poisoned) } else { Ok(shared) }
+        if shared.is_poisoned || shared.process != self.process {
+            Err(LogError::Poisoned)
+        } else {
+            Ok(shared)
+        }
     }
 
-    fn knows(&self, kept: &Kept) -> bool {
-        self.codecs.as_ref().is_none_or(|codecs| codecs.know(&kept.standing.kind))
+    fn can_read(&self, stored: &StoredStream) -> bool {
+        self.codecs.as_ref().is_none_or(|codecs| codecs.has_kind(&stored.append_state.kind))
     }
 
-    /// Checks one append of a group, given how its stream stands after those before it in the group.
-    fn check(
+    /// Checks one append in a group, based on the state of its stream after the earlier appends in the group.
+    fn check_append(
         &self,
-        shared: &Shared,
-        standings: &mut BTreeMap<StreamId, Standing>,
+        shared: &Storage,
+        append_states: &mut BTreeMap<StreamId, AppendState>,
         append: &RawAppend,
     ) -> Result<(), LogError> {
         let stream = append.stream;
-        if let Some(codecs) = self.codecs.as_ref().filter(|codecs| !codecs.know(&append.kind)) {
+        if let Some(codecs) = self.codecs.as_ref().filter(|codecs| !codecs.has_kind(&append.kind)) {
             let _ = codecs;
             return Err(LogError::UnknownKind { stream, kind: append.kind.clone() });
         }
-        let name = || StreamName::of(append.kind.clone(), stream);
-        if let Some(reason) = shared.set_aside.get(&stream) {
+        let name = || StreamName::with_kind(append.kind.clone(), stream);
+        if let Some(reason) = shared.quarantined.get(&stream) {
             return Err(LogError::Damaged { stream: name(), reason: reason.clone() });
         }
         let before = shared.streams.get(&stream);
-        if before.is_some_and(|kept| kept.reduced) {
+        if before.is_some_and(|stored| stored.is_reduced) {
             return Err(LogError::Compacted { stream: name() });
         }
-        let standing = standings.entry(stream).or_insert_with(|| {
-            before.map_or_else(|| Standing::new(append.kind.clone()), |kept| kept.standing.clone())
+        let append_state = append_states.entry(stream).or_insert_with(|| {
+            before.map_or_else(|| AppendState::new(append.kind.clone()), |stored| stored.append_state.clone())
         });
-        standing.check(append)?;
-        rules::check_size(append)?;
+        append_state.check_append(append)?;
+        append_checks::check_append_size(append)?;
         if let Some(&digest) = append.blobs.iter().find(|digest| !shared.blobs.contains_key(digest)) {
             return Err(LogError::BlobMissing { digest });
         }
-        standing.after(append, &self.writer());
+        append_state.advance(append, &self.writer_name());
         Ok(())
     }
 
-    /// Who writes through this handle, as others are told.
-    fn writer(&self) -> String {
+    /// Returns the name of this writer for messages to other processes.
+    fn writer_name(&self) -> String {
         format!("process {}", self.process)
     }
 }
 
-impl Shared {
-    fn find(&self, stream: StreamId) -> Result<&Kept, LogError> {
-        if let Some(reason) = self.set_aside.get(&stream) {
+impl Storage {
+    fn is_compaction_due(&self) -> bool {
+        self.is_scheduled || self.growth.has_reached(&self.limit)
+    }
+
+    fn find_stream(&self, stream: StreamId) -> Result<&StoredStream, LogError> {
+        if let Some(reason) = self.quarantined.get(&stream) {
             return Err(LogError::Damaged { stream: stream.into(), reason: reason.clone() });
         }
         self.streams.get(&stream).ok_or(LogError::UnknownStream { stream: stream.into() })
     }
 
     fn commit(&mut self, append: RawAppend, writer: &str) {
-        self.stats.facts += count(append.facts.len());
+        self.stats.events += to_u64(append.events.len());
         for digest in &append.blobs {
             if let Some(blob) = self.blobs.get_mut(digest) {
-                blob.unclaimed_by = None;
+                blob.protected_by = None;
             }
         }
         if let Some(update) = &append.inventory {
-            self.change(update);
+            self.change_inventory(update);
         }
-        let kept = self.streams.entry(append.stream).or_insert_with(|| Kept {
-            standing: Standing::new(append.kind.clone()),
+        let was_open = self.streams.get(&append.stream).is_none_or(|stored| stored.summary.is_open());
+        self.growth.streams += usize::from(was_open && !append.summary.is_open());
+        let stored = self.streams.entry(append.stream).or_insert_with(|| StoredStream {
+            append_state: AppendState::new(append.kind.clone()),
             base: 0,
-            facts: Vec::new(),
+            events: Vec::new(),
             snapshot: None,
             summary: append.summary.clone(),
             blobs: BTreeSet::new(),
-            reduced: false,
+            is_reduced: false,
         });
-        kept.standing.after(&append, writer);
-        kept.facts.extend(append.facts);
+        self.growth.events += to_u64(append.events.len());
+        stored.append_state.advance(&append, writer);
+        stored.events.extend(append.events);
         if let Some(snapshot) = append.snapshot {
-            kept.snapshot = Some((kept.standing.last, snapshot));
+            stored.snapshot = Some((stored.append_state.last, snapshot));
         }
-        kept.summary = append.summary;
-        kept.blobs.extend(append.blobs);
+        stored.summary = append.summary;
+        stored.blobs.extend(append.blobs);
     }
 
-    fn change(&mut self, InventoryUpdate { application, cluster, changes }: &InventoryUpdate) {
+    fn change_inventory(&mut self, InventoryUpdate { application, cluster, changes }: &InventoryUpdate) {
         let of = (cluster.clone(), application.clone());
         for change in changes {
             if let Some(places) = change.apply(self.inventories.get(&of)) {
@@ -270,12 +288,12 @@ impl Shared {
         }
     }
 
-    /// Whether the fault strikes now.
-    fn strike(&mut self) -> Option<Fault> {
+    /// Returns true if the fault occurs now.
+    fn next_fault(&mut self) -> Option<Fault> {
         match self.fault {
             Some((0, fault)) => {
                 self.fault = None;
-                self.poisoned = true;
+                self.is_poisoned = true;
                 Some(fault)
             }
             Some((successes, fault)) => {
@@ -287,100 +305,120 @@ impl Shared {
     }
 }
 
-fn injected() -> LogError {
-    LogError::io(Path::new("memory"), "append to", io::Error::other("injected fault"))
+fn injected_error() -> LogError {
+    LogError::from_io(Path::new("memory"), "append to", io::Error::other("injected fault"))
 }
 
 impl OperationLog for MemoryLog {
     fn append(&self, group: Vec<RawAppend>) -> Result<(), LogError> {
         let mut shared = self.lock_to_write()?;
-        let mut standings = BTreeMap::new();
-        group.iter().try_for_each(|append| self.check(&shared, &mut standings, append))?;
-        let fault = shared.strike();
+        let mut append_states = BTreeMap::new();
+        group.iter().try_for_each(|append| self.check_append(&shared, &mut append_states, append))?;
+        let fault = shared.next_fault();
         if fault == Some(Fault::Before) {
-            return Err(injected());
+            return Err(injected_error());
         }
         for append in group {
-            shared.commit(append, &self.writer());
+            shared.commit(append, &self.writer_name());
         }
         shared.stats.groups += 1;
         shared.stats.flushes += 1;
-        if fault == Some(Fault::After) { Err(injected()) } else { Ok(()) }
+        if fault == Some(Fault::After) { Err(injected_error()) } else { Ok(()) }
     }
 
-    fn load(&self, stream: StreamId) -> Result<RawLoaded, LogError> {
+    fn load(&self, stream: StreamId) -> Result<RawLoadedStream, LogError> {
         let shared = self.lock();
-        let kept = shared.find(stream)?;
-        if kept.reduced {
+        let stored = shared.find_stream(stream)?;
+        if stored.is_reduced {
             return Err(LogError::Compacted { stream: stream.into() });
         }
-        let covered = kept.snapshot.as_ref().map_or(0, |(sequence, _)| *sequence).saturating_sub(kept.base);
+        let covered =
+            stored.snapshot.as_ref().map_or(0, |(sequence, _)| *sequence).saturating_sub(stored.base);
         let skipped = usize::try_from(covered).unwrap_or(usize::MAX);
-        Ok(Loaded {
-            kind: kept.standing.kind.clone(),
-            epoch: kept.standing.epoch,
-            snapshot: kept.snapshot.clone(),
-            facts: kept.facts.iter().skip(skipped).cloned().collect(),
-            last_sequence: kept.standing.last,
+        Ok(LoadedStream {
+            kind: stored.append_state.kind.clone(),
+            epoch: stored.append_state.epoch,
+            snapshot: stored.snapshot.clone(),
+            events: stored.events.iter().skip(skipped).cloned().collect(),
+            last_sequence: stored.append_state.last,
         })
     }
 
-    fn facts(&self, stream: StreamId) -> Result<History<Record>, LogError> {
+    fn events(&self, stream: StreamId) -> Result<History<Record>, LogError> {
         let shared = self.lock();
-        let kept = shared.find(stream)?;
-        if kept.reduced {
+        let stored = shared.find_stream(stream)?;
+        if stored.is_reduced {
             return Err(LogError::Compacted { stream: stream.into() });
         }
-        let (kind, first_sequence) = (kept.standing.kind.clone(), kept.base.saturating_add(1));
-        Ok(History { kind, first_sequence, facts: kept.facts.clone() })
+        let (kind, first_sequence) = (stored.append_state.kind.clone(), stored.base.saturating_add(1));
+        Ok(History { kind, first_sequence, events: stored.events.clone() })
     }
 
     fn entry(&self, stream: StreamId) -> Result<Option<RawEntry>, LogError> {
-        Ok(self.lock().streams.get(&stream).map(|kept| kept.entry(stream)))
+        Ok(self.lock().streams.get(&stream).map(|stored| stored.to_entry(stream)))
     }
 
     fn find(&self, lookup: &Lookup) -> Result<Vec<RawEntry>, LogError> {
         let shared = self.lock();
-        let wanted = shared.streams.iter().filter(|(_, kept)| kept.is_wanted(lookup, self.codecs.as_ref()));
-        Ok(wanted.map(|(stream, kept)| kept.entry(*stream)).collect())
+        let wanted = shared.streams.iter().filter(|(_, stored)| stored.matches(lookup, self.codecs.as_ref()));
+        Ok(wanted.map(|(stream, stored)| stored.to_entry(*stream)).collect())
     }
 
     fn ids(&self) -> Vec<StreamId> {
         self.lock().streams.keys().copied().collect()
     }
 
-    fn compact(&self, keep: &Retention, now: Timestamp) -> Result<Compacted, LogError> {
+    fn schedule_compaction(&self) {
+        self.lock().is_scheduled = true;
+    }
+
+    fn is_compaction_due(&self) -> bool {
+        self.lock().is_compaction_due()
+    }
+
+    /// Runs the whole compaction in one step, because it is short.
+    fn compact_step(&self, keep: &Retention, now: Timestamp) -> Result<Option<CompactionResult>, LogError> {
         let mut shared = self.lock_to_write()?;
         let shared = &mut *shared;
-        let mut done = Compacted::default();
-        let finished = shared.streams.iter().filter(|(_, kept)| self.knows(kept));
-        let finished =
-            finished.filter_map(|(stream, kept)| Some((*stream, kept.line(), kept.summary.finished_at?)));
-        let Fate { reduced, forgotten } = retention::fate(finished, keep, now);
+        if !shared.is_compaction_due() {
+            return Ok(None);
+        }
+        let keep = if std::mem::take(&mut shared.is_scheduled) { *keep } else { keep.for_growth() };
+        let mut done = CompactionResult::default();
+        let finished = shared.streams.iter().filter(|(_, stored)| self.can_read(stored));
+        let finished = finished.filter_map(|(stream, stored)| {
+            Some((*stream, stored.history_line(), stored.summary.finished_at?))
+        });
+        let RetentionDecision { reduced, forgotten } = retention::decide_retention(finished, &keep, now);
         for stream in reduced {
-            let Some(kept) = shared.streams.get_mut(&stream).filter(|kept| !kept.reduced) else {
+            let Some(stored) = shared.streams.get_mut(&stream).filter(|stored| !stored.is_reduced) else {
                 continue;
             };
             done.streams += 1;
-            done.facts += kept.facts.len();
-            kept.base = kept.standing.last;
-            kept.facts.clear();
-            kept.snapshot = None;
-            kept.blobs.clear();
-            kept.reduced = true;
+            done.events += stored.events.len();
+            stored.base = stored.append_state.last;
+            stored.events.clear();
+            stored.snapshot = None;
+            stored.blobs.clear();
+            stored.is_reduced = true;
         }
         done.forgotten = forgotten.len();
         forgotten.iter().for_each(|stream| drop(shared.streams.remove(stream)));
-        for kept in shared.streams.values_mut().filter(|kept| kept.summary.is_open() && self.knows(kept)) {
-            done.facts += kept.cut(keep);
+        for stored in
+            shared.streams.values_mut().filter(|stored| stored.summary.is_open() && self.can_read(stored))
+        {
+            done.events += stored.cut_events(&keep);
         }
         let referred: BTreeSet<Digest> =
-            shared.streams.values().flat_map(|kept| kept.blobs.iter().copied()).collect();
+            shared.streams.values().flat_map(|stored| stored.blobs.iter().copied()).collect();
         let before = shared.blobs.len();
         let process = shared.process;
-        shared.blobs.retain(|digest, blob| referred.contains(digest) || blob.unclaimed_by == Some(process));
+        shared.blobs.retain(|digest, blob| referred.contains(digest) || blob.protected_by == Some(process));
         done.blobs = before - shared.blobs.len();
-        Ok(done)
+        let is_whole = |stored: &&StoredStream| !stored.is_reduced && !stored.summary.is_open();
+        let whole = shared.streams.values().filter(is_whole).count();
+        (shared.growth, shared.limit) = (Growth::default(), Growth::limit_for(&keep, whole, 0));
+        Ok(Some(done))
     }
 
     fn damage(&self) -> Vec<Damage> {
@@ -388,21 +426,21 @@ impl OperationLog for MemoryLog {
     }
 }
 
-fn full() -> LogError {
-    LogError::io(Path::new("memory"), "write", io::Error::from(io::ErrorKind::StorageFull))
+fn disk_full_error() -> LogError {
+    LogError::from_io(Path::new("memory"), "write", io::Error::from(io::ErrorKind::StorageFull))
 }
 
 impl Blobs for MemoryLog {
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
-        rules::check_blob(content)?;
+        append_checks::check_blob_size(content)?;
         let digest = Digest(Sha256::digest(content).into());
         let mut shared = self.lock_to_write()?;
-        shared.room = match shared.room {
-            Some(room) => Some(room.checked_sub(1).ok_or_else(full)?),
+        shared.free_blobs = match shared.free_blobs {
+            Some(room) => Some(room.checked_sub(1).ok_or_else(disk_full_error)?),
             None => None,
         };
-        let unclaimed_by = Some(shared.process);
-        shared.blobs.insert(digest, Blob { content: content.to_vec(), unclaimed_by });
+        let protected_by = Some(shared.process);
+        shared.blobs.insert(digest, Blob { content: content.to_vec(), protected_by });
         Ok(digest)
     }
 
@@ -413,13 +451,13 @@ impl Blobs for MemoryLog {
 }
 
 impl Inventories for MemoryLog {
-    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<ApplicationInventory>, LogError> {
         let of = (cluster.to_owned(), application.to_owned());
         Ok(self.lock().inventories.get(&of).cloned())
     }
 
     fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError> {
-        self.lock_to_write()?.change(update);
+        self.lock_to_write()?.change_inventory(update);
         Ok(())
     }
 }

@@ -1,22 +1,23 @@
-//! What a compaction keeps: pure, and the same for every store.
+//! Retention rules for compactions. They are pure, and the same for every store.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_model::{StreamId, StreamKind, Timestamp};
 
-/// How much of what is over, or long, is kept.
+/// Limits on the stored data of finished or long streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// So many of the newest finished streams of a line keep every fact. A line is all streams of a kind that are about
-    /// one application, or else one set.
+    /// Number of newest finished streams per line that keep all events. A line consists of all streams of one kind that concern
+    /// the same application, or the same ApplicationSet if they don't concern an application.
     pub history: usize,
-    /// So many of them keep at least their summary, and no fewer than keep their facts. Older ones are forgotten.
+    /// Number of newest finished streams per line that keep at least their summary; this includes the `history`. Older streams
+    /// are removed.
     pub summaries: usize,
-    /// Those that are left with their summary are forgotten so long after they ended.
+    /// Time after the end of a stream at which its summary is removed, if only the summary remains.
     pub age: Duration,
-    /// An open stream keeps so many of its newest facts. Older ones go when a snapshot covers them.
-    pub open_facts: u64,
+    /// Number of newest events that an open stream keeps. Older events are removed if a snapshot covers them.
+    pub open_events: u64,
 }
 
 impl Default for Retention {
@@ -25,72 +26,142 @@ impl Default for Retention {
             history: 10,
             summaries: 100,
             age: Duration::from_secs(90 * 24 * 60 * 60),
-            // A sync of thousands of objects records less, so `ops log` tells it all.
-            open_facts: 100_000,
+            // Even a sync of thousands of objects records fewer events, so `ops log` shows all of them.
+            open_events: 100_000,
         }
     }
 }
 
 impl Retention {
-    /// The usual, but for the number of finished streams that keep every fact.
-    pub fn of_history(history: usize) -> Self {
+    /// Returns the default limits with a different `history`.
+    pub fn with_history(history: usize) -> Self {
         Self { history, ..Self::default() }
     }
 
-    /// The fact up to which those of an open stream go, if any do.
-    pub(crate) fn cut(&self, last: u64, base: u64, snapshot: Option<u64>) -> Option<u64> {
-        let cut = snapshot?.min(last.saturating_sub(self.open_facts));
+    /// Returns the limits for a compaction caused by growth. The newest finished stream of each line stays whole.
+    pub(crate) fn for_growth(&self) -> Self {
+        Self { history: self.history.max(1), ..*self }
+    }
+
+    /// Returns true if an open stream exceeds its limit of events by a tenth.
+    pub(crate) fn is_exceeded(&self, last: u64, base: u64) -> bool {
+        last.saturating_sub(base) >= self.open_events.saturating_add((self.open_events / 10).max(1))
+    }
+
+    /// Returns the number of the last event to remove from an open stream; `None` if all events are kept.
+    pub(crate) fn cut_point(&self, last: u64, base: u64, snapshot: Option<u64>) -> Option<u64> {
+        let cut = snapshot?.min(last.saturating_sub(self.open_events));
         (cut > base).then_some(cut)
     }
 }
 
-/// What the history of a stream is counted by: what it is, and the application it is about, or else the set.
+/// Line of a stream, for which history is kept: the stream's kind, and its application or, if it doesn't have one, its
+/// ApplicationSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Line<'a> {
+pub(crate) struct HistoryLine<'a> {
     kind: &'a StreamKind,
     application: Option<&'a str>,
-    set: Option<&'a str>,
+    appset: Option<&'a str>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> HistoryLine<'a> {
     pub(crate) fn new(kind: &'a StreamKind, application: Option<&'a str>, set: Option<&'a str>) -> Self {
-        Self { kind, application, set: set.filter(|_| application.is_none()) }
+        Self { kind, application, appset: set.filter(|_| application.is_none()) }
+    }
+
+    /// Returns an owned copy of the line.
+    pub(crate) fn to_key(self) -> HistoryLineKey {
+        HistoryLineKey {
+            kind: self.kind.clone(),
+            application: self.application.map(str::to_owned),
+            appset: self.appset.map(str::to_owned),
+        }
     }
 }
 
-/// What is to become of finished streams. Of what is in neither, everything is kept.
+/// A [`HistoryLine`] with owned names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HistoryLineKey {
+    pub(crate) kind: StreamKind,
+    application: Option<String>,
+    appset: Option<String>,
+}
+
+/// Growth of a log, or a limit on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Growth {
+    /// Number of finished streams.
+    pub(crate) streams: usize,
+    /// Number of appended events.
+    pub(crate) events: u64,
+    /// Number of written bytes, including blobs.
+    pub(crate) bytes: u64,
+}
+
+/// Minimum growth in bytes at which a compaction is due: two database segments.
+const GROWTH_MIN_BYTES: u64 = 1 << 20;
+
+impl Growth {
+    /// Returns the growth that is allowed for a log with `whole` complete finished streams and `bytes` bytes: a tenth.
+    pub(crate) fn limit_for(keep: &Retention, whole: usize, bytes: u64) -> Self {
+        Self {
+            streams: (whole / 10).max(1),
+            events: (keep.open_events / 10).max(1),
+            bytes: (bytes / 10).max(GROWTH_MIN_BYTES),
+        }
+    }
+
+    /// Returns true if the growth reaches any of the limits.
+    pub(crate) fn has_reached(&self, limit: &Self) -> bool {
+        self.streams >= limit.streams || self.events >= limit.events || self.bytes >= limit.bytes
+    }
+}
+
+/// Decision about finished streams. Streams in neither list are kept whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fate {
-    /// Left with their summaries.
+pub(crate) struct RetentionDecision {
+    /// Streams to reduce to their summaries.
     pub(crate) reduced: Vec<StreamId>,
-    /// Left with nothing; among those above.
+    /// Streams to remove; a subset of `reduced`.
     pub(crate) forgotten: Vec<StreamId>,
 }
 
-/// Decides about finished streams, each with the moment it ended. Newer means a greater id: the times in summaries are
-/// those of clocks, which may have been wrong.
-pub(crate) fn fate<'a>(
-    finished: impl IntoIterator<Item = (StreamId, Line<'a>, Timestamp)>,
+/// Decides about finished streams, given their end times. A stream with a greater ID is newer; the times in summaries are not
+/// used for that, because they come from clocks that may have been wrong.
+pub(crate) fn decide_retention<'a>(
+    finished: impl IntoIterator<Item = (StreamId, HistoryLine<'a>, Timestamp)>,
     keep: &Retention,
     now: Timestamp,
-) -> Fate {
-    let mut lines: BTreeMap<Line<'_>, Vec<(StreamId, Timestamp)>> = BTreeMap::new();
+) -> RetentionDecision {
+    let mut lines: BTreeMap<HistoryLine<'_>, Vec<(StreamId, Timestamp)>> = BTreeMap::new();
     for (stream, line, ended_at) in finished {
         lines.entry(line).or_default().push((stream, ended_at));
     }
-    let mut fate = Fate::default();
+    let mut fate = RetentionDecision::default();
     for mut streams in lines.into_values() {
         streams.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
-        for (older, (stream, ended_at)) in streams.into_iter().enumerate().skip(keep.history) {
-            fate.reduced.push(stream);
-            if older >= keep.summaries || now.since(ended_at) > keep.age {
-                fate.forgotten.push(stream);
-            }
-        }
+        fate.add_line(streams, keep, now);
     }
     fate.reduced.sort_unstable();
     fate.forgotten.sort_unstable();
     fate
+}
+
+impl RetentionDecision {
+    /// Decides about the finished streams of one line, newest first.
+    pub(crate) fn add_line(
+        &mut self,
+        newest_first: impl IntoIterator<Item = (StreamId, Timestamp)>,
+        keep: &Retention,
+        now: Timestamp,
+    ) {
+        for (older, (stream, ended_at)) in newest_first.into_iter().enumerate().skip(keep.history) {
+            self.reduced.push(stream);
+            if older >= keep.summaries || now.since(ended_at) > keep.age {
+                self.forgotten.push(stream);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -101,25 +172,27 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-    fn id(number: u128) -> StreamId {
+    fn stream_id(number: u128) -> StreamId {
         StreamId(Uuid::from_u128(number))
     }
 
-    /// Streams 1 to 6 of one application, which ended on days 1 to 6, and number 7 of another, on day 1.
-    fn fate_of(history: usize, summaries: usize, days: u32, now: u32) -> (Vec<u128>, Vec<u128>) {
+    /// Decides about streams 1 to 6 of one application, which ended on days 1 to 6, and stream 7 of another application, which
+    /// ended on day 1.
+    fn decide_for_days(history: usize, summaries: usize, days: u32, now: u32) -> (Vec<u128>, Vec<u128>) {
         let kind = StreamKind::OPERATION;
-        let shop = Line::new(&kind, Some("shop"), Some("ignored beside an application"));
-        let bank = Line::new(&kind, Some("bank"), None);
+        let shop = HistoryLine::new(&kind, Some("shop"), Some("ignored beside an application"));
+        let bank = HistoryLine::new(&kind, Some("bank"), None);
         let on = |day: u32| Timestamp::from_millis(0) + DAY * day;
-        let finished = (1..=6).map(|day| (id(day.into()), shop, on(day))).chain([(id(7), bank, on(1))]);
+        let finished =
+            (1..=6).map(|day| (stream_id(day.into()), shop, on(day))).chain([(stream_id(7), bank, on(1))]);
         let keep = Retention { history, summaries, age: DAY * days, ..Retention::default() };
-        let Fate { reduced, forgotten } = fate(finished, &keep, on(now));
+        let RetentionDecision { reduced, forgotten } = decide_retention(finished, &keep, on(now));
         let numbers = |ids: Vec<StreamId>| ids.into_iter().map(|id| id.0.as_u128()).collect();
         (numbers(reduced), numbers(forgotten))
     }
 
     #[test]
-    fn the_newest_keep_all_older_ones_a_line_and_the_oldest_nothing() {
+    fn newest_streams_keep_all_older_ones_a_summary_and_the_oldest_nothing() {
         for (history, summaries, days, now, reduced, forgotten) in [
             (10, 100, 90, 7, vec![], vec![]),
             (2, 100, 90, 7, vec![1, 2, 3, 4], vec![]),
@@ -128,13 +201,13 @@ mod tests {
             (4, 2, 90, 7, vec![1, 2], vec![1, 2]),
             (2, 100, 4, 7, vec![1, 2, 3, 4], vec![1, 2]),
             (2, 3, 4, 7, vec![1, 2, 3, 4], vec![1, 2, 3]),
-            // Age alone does not touch the history.
+            // Age alone does not affect the history.
             (10, 100, 1, 1_000, vec![], vec![]),
             (0, 100, 1, 0, vec![1, 2, 3, 4, 5, 6, 7], vec![]),
             (0, 0, 1, 0, vec![1, 2, 3, 4, 5, 6, 7], vec![1, 2, 3, 4, 5, 6, 7]),
         ] {
             assert_eq!(
-                fate_of(history, summaries, days, now),
+                decide_for_days(history, summaries, days, now),
                 (reduced, forgotten),
                 "history {history}, summaries {summaries}, {days} days, on day {now}"
             );
@@ -142,8 +215,8 @@ mod tests {
     }
 
     #[test]
-    fn facts_of_an_open_stream_go_only_when_a_snapshot_covers_them() {
-        let keep = Retention { open_facts: 100, ..Retention::default() };
+    fn events_of_an_open_stream_are_removed_only_if_a_snapshot_covers_them() {
+        let keep = Retention { open_events: 100, ..Retention::default() };
         for (last, base, snapshot, cut) in [
             (50, 0, Some(50), None),
             (100, 0, Some(100), None),
@@ -155,7 +228,7 @@ mod tests {
             (1_000, 899, Some(950), Some(900)),
         ] {
             assert_eq!(
-                keep.cut(last, base, snapshot),
+                keep.cut_point(last, base, snapshot),
                 cut,
                 "last {last}, base {base}, snapshot {snapshot:?}"
             );

@@ -1,4 +1,4 @@
-//! Other folders of a state directory whose content is sealed with the key of its log.
+//! Additional sealed folders in a state directory, encrypted with the log's key.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,8 +8,8 @@ use tidegate_model::Digest;
 use crate::blobs::BlobStore;
 use crate::{LogError, LogKey, key};
 
-/// A folder of sealed content, for whoever keeps something beside the log that must not be on the disk in clear. Content is
-/// found by a keyed digest, and is durable when it is kept.
+/// A folder of sealed content, for data that must not be stored on disk as clear text. Content is looked up by a keyed digest,
+/// and is durable once stored.
 pub struct SealedFolder(BlobStore);
 
 impl std::fmt::Debug for SealedFolder {
@@ -19,24 +19,25 @@ impl std::fmt::Debug for SealedFolder {
 }
 
 impl SealedFolder {
-    /// The folder of this name in a state directory, made where it is not there. `given`: the key, instead of the one in the
-    /// directory. `None` where nothing was ever sealed in that directory: opening its log makes a key.
+    /// Opens the folder with this name in a state directory; creates it if it is missing. `given` replaces the key in the
+    /// directory. Returns `None` if nothing was ever sealed in the directory, because a key is created only when the log is
+    /// opened.
     pub fn open(directory: &Path, name: &str, given: Option<LogKey>) -> Result<Option<Self>, LogError> {
-        let Some(key) = key::look(directory, given)? else { return Ok(None) };
+        let Some(key) = key::load_key_for_reading(directory, given)? else { return Ok(None) };
         Ok(Some(Self(BlobStore::open(directory.join(name), key)?)))
     }
 
-    /// Keeps content, and gives its name.
+    /// Stores content and returns its name.
     pub fn put(&self, content: &[u8]) -> Result<Digest, LogError> {
         self.0.put(content)
     }
 
-    /// Reads content back; damage and another key are errors that name the file.
+    /// Reads content. Damage or a wrong key is an error that names the file.
     pub fn get(&self, name: Digest) -> Result<Vec<u8>, LogError> {
         self.0.get(name)
     }
 
-    /// Removes all but this.
+    /// Removes all content that is not in `keep`.
     pub fn retain(&self, keep: &BTreeSet<Digest>) -> Result<(), LogError> {
         self.0.retain(keep).map(drop)
     }

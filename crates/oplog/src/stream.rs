@@ -1,30 +1,30 @@
-//! What a log is made of: streams of records, and what is said about each.
+//! Streams of records and their metadata.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Digest, Records, StreamId, StreamKind, Timestamp};
+use tidegate_model::{Digest, StreamId, StreamKind, StreamRecords, Timestamp};
 
 use crate::InventoryUpdate;
 
-/// Which of the processes that may write to a stream writes. Whoever takes a stream over writes with a higher epoch than
-/// all before; what an earlier one still offers is refused ([`crate::LogError::Fenced`]).
+/// Epoch of a stream's writer. A process that takes over a stream writes with a higher epoch than all earlier writers. Later
+/// appends by an earlier writer are rejected ([`crate::LogError::Fenced`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(NonZeroU64);
 
 impl Epoch {
-    /// That of a process which has its log for itself.
+    /// Epoch of a process that doesn't share its log with other processes.
     pub const FIRST: Self = Self(NonZeroU64::MIN);
 
-    /// The epoch with a number, from 1.
+    /// Creates an epoch from its number, which starts at 1.
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self)
     }
 
-    /// The number that the log records, from 1.
+    /// Returns the number stored in the log, which starts at 1.
     pub fn number(self) -> u64 {
         self.0.get()
     }
@@ -36,18 +36,18 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// A stream as errors name it: by what it is, where that is known, and its id.
+/// Name of a stream in errors: its kind, if known, and its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamName {
-    /// Its id, which every stream has.
+    /// Id of the stream.
     pub id: StreamId,
-    /// The machine it belongs to; `None` where that was not known when the error arose.
+    /// Machine of the stream; `None` if it was not known when the error occurred.
     pub kind: Option<StreamKind>,
 }
 
 impl StreamName {
-    /// A stream of a known kind.
-    pub fn of(kind: StreamKind, id: impl Into<StreamId>) -> Self {
+    /// Creates the name of a stream of a known kind.
+    pub fn with_kind(kind: StreamKind, id: impl Into<StreamId>) -> Self {
         Self { id: id.into(), kind: Some(kind) }
     }
 }
@@ -67,50 +67,50 @@ impl fmt::Display for StreamName {
     }
 }
 
-/// A record as the log keeps it: its kind among those of its machine, and its content as bytes.
+/// A stored record: its kind within its machine, and its encoded content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Which kind of record this is, from 1.
+    /// Kind of the record, starting at 1.
     pub kind: u16,
-    /// As its machine's codec wrote it; the log does not look into it.
+    /// Content encoded by the machine's codec. The log does not interpret it.
     pub content: Vec<u8>,
 }
 
-/// Records of one stream to append.
+/// Records to append to one stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Append<F, S, D> {
-    /// Id of the stream, which begins with its first fact.
+    /// Id of the stream, which begins with its first event.
     pub stream: StreamId,
-    /// What it is. A stream never changes its kind.
+    /// Kind of the stream, which never changes.
     pub kind: StreamKind,
-    /// Which of its writers writes.
+    /// Epoch of the writer.
     pub epoch: Epoch,
-    /// Sequence number of the first fact: one more than the last one kept; the first fact of all has 1.
+    /// Sequence number of the first event: one more than the last stored event; 1 for the first event of the stream.
     pub first_sequence: u64,
-    /// In order, and without gaps after those that are there.
-    pub facts: Vec<F>,
-    /// The state after the last of these facts, when a snapshot is due.
+    /// Events in order. They follow the stored events without a gap.
+    pub events: Vec<F>,
+    /// State after the last of these events, if a snapshot is due.
     pub snapshot: Option<S>,
-    /// The stream's new summary.
+    /// New summary of the stream.
     pub summary: Summary<D>,
-    /// Blobs the stream refers to from now on, for [`crate::OperationLog::compact`].
+    /// Blobs that the stream refers to from now on. [`crate::OperationLog::compact`] keeps them.
     pub blobs: Vec<Digest>,
-    /// What changes in an inventory; with the facts or not at all.
+    /// Change to an inventory, made atomically with the events.
     pub inventory: Option<InventoryUpdate>,
 }
 
 /// Records to append, as bytes.
 pub type RawAppend = Append<Record, Record, Record>;
 
-/// Facts of one machine to append.
-pub type AppendOf<F> = Append<F, <F as Records>::Snapshot, <F as Records>::Details>;
+/// Events of one machine to append.
+pub type AppendOf<F> = Append<F, <F as StreamRecords>::Snapshot, <F as StreamRecords>::Details>;
 
-impl<F: Records> AppendOf<F> {
-    /// Facts without a snapshot, written by a process that has its log for itself.
+impl<F: StreamRecords> AppendOf<F> {
+    /// Creates an append without a snapshot, for a process that doesn't share its log with other processes.
     pub fn new(
         stream: impl Into<StreamId>,
         first_sequence: u64,
-        facts: Vec<F>,
+        events: Vec<F>,
         summary: Summary<F::Details>,
     ) -> Self {
         Self {
@@ -118,7 +118,7 @@ impl<F: Records> AppendOf<F> {
             kind: F::KIND,
             epoch: Epoch::FIRST,
             first_sequence,
-            facts,
+            events,
             snapshot: None,
             summary,
             blobs: Vec::new(),
@@ -127,184 +127,205 @@ impl<F: Records> AppendOf<F> {
     }
 }
 
-/// What a stream's writer says about it: one line, kept longer than its facts. All but the details also is the index.
+/// Description of a stream by its writer, which fits in one line and is kept longer than the events. All of it except the details
+/// also serves as the index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary<D> {
-    /// The application it is about, if it is about one.
+    /// Application of the stream, if any.
     pub application: Option<String>,
-    /// The ApplicationSet it is about, or comes from.
+    /// ApplicationSet of the stream, or the ApplicationSet from which the stream originates.
     pub set: Option<String>,
-    /// By the clock of the engine that began it.
+    /// Start time, according to the clock of the engine that started the stream.
     pub started_at: Timestamp,
-    /// When it ended; `None` while it is open.
+    /// End time; `None` while the stream is open.
     pub finished_at: Option<Timestamp>,
-    /// What only its machine understands.
+    /// Data that only the stream's machine can interpret.
     pub details: D,
 }
 
 impl<D> Summary<D> {
-    /// Whether it is not over.
+    /// Returns true if the stream has not ended.
     pub fn is_open(&self) -> bool {
         self.finished_at.is_none()
     }
 }
 
-/// A stream as the log lists it.
+/// Listing entry of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<D> {
-    /// Its id.
+    /// Id of the stream.
     pub stream: StreamId,
-    /// The machine it belongs to, as it was recorded; perhaps one that this program does not know.
+    /// Machine of the stream, as recorded; this program may not know it.
     pub kind: StreamKind,
-    /// Who wrote to it last.
+    /// Epoch of the last writer.
     pub epoch: Epoch,
-    /// Sequence number of its last fact.
+    /// Sequence number of the last event.
     pub sequence: u64,
-    /// What its writer says about it.
+    /// Summary provided by the stream's writer.
     pub summary: Summary<D>,
 }
 
-/// A stream as the log lists it, with details as bytes.
+/// Listing entry of a stream, with encoded details.
 pub type RawEntry = Entry<Record>;
 
-/// A stream of one machine, as the log lists it.
-pub type EntryOf<F> = Entry<<F as Records>::Details>;
+/// Listing entry of a stream of one machine.
+pub type EntryOf<F> = Entry<<F as StreamRecords>::Details>;
 
-/// A stream as read from the log.
+/// A stream that was read from the log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Loaded<F, S> {
-    /// The machine it belongs to.
+pub struct LoadedStream<F, S> {
+    /// Machine of the stream.
     pub kind: StreamKind,
-    /// Who wrote to it last.
+    /// Epoch of the last writer.
     pub epoch: Epoch,
-    /// The newest snapshot and the sequence number of the last fact it covers.
+    /// The newest snapshot, and the sequence number of the last event that it covers.
     pub snapshot: Option<(u64, S)>,
-    /// The facts after the snapshot, in order.
-    pub facts: Vec<F>,
-    /// Sequence number of the last fact.
+    /// Events after the snapshot, in order.
+    pub events: Vec<F>,
+    /// Sequence number of the last event.
     pub last_sequence: u64,
 }
 
-/// A stream as read from the log, as bytes.
-pub type RawLoaded = Loaded<Record, Record>;
+/// A stream that was read from the log, as bytes.
+pub type RawLoadedStream = LoadedStream<Record, Record>;
 
-/// A stream of one machine, as read from the log.
-pub type LoadedOf<F> = Loaded<F, <F as Records>::Snapshot>;
+/// A stream of one machine that was read from the log.
+pub type LoadedStreamOf<F> = LoadedStream<F, <F as StreamRecords>::Snapshot>;
 
-/// All facts of a stream that are kept.
+/// All stored events of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History<F> {
-    /// The machine it belongs to.
+    /// Machine of the stream.
     pub kind: StreamKind,
-    /// Sequence number of the first of them; more than 1 where older ones were compacted.
+    /// Sequence number of the first of these events; greater than 1 if older events were compacted.
     pub first_sequence: u64,
-    /// The facts, in order.
-    pub facts: Vec<F>,
+    /// Events in order.
+    pub events: Vec<F>,
 }
 
-/// Which streams are wanted: those that are all that is said here. Every store answers from indexes: what it reads grows
-/// with what it finds, and not with what the log holds.
+/// Conditions for streams. A stream must meet all of them. Every store uses indexes for lookups, so the cost depends on the
+/// number of results rather than on the size of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookup {
-    /// Those that are about this application; `None`: about whatever it is.
+    /// Application of the streams; `None` for any.
     pub application: Option<String>,
-    /// Those that are about this ApplicationSet, or come from it; `None`: from wherever they come.
-    pub set: Option<String>,
-    /// `true`: those that are not over; `false`: those that are; `None`: both.
+    /// ApplicationSet of the streams, or the ApplicationSet from which they originate; `None` for any.
+    pub appset: Option<String>,
+    /// `true` for open streams, `false` for finished ones, `None` for both.
     pub open: Option<bool>,
-    /// Those of one machine; `None`: of all.
+    /// Machine of the streams; `None` for any.
     pub kind: Option<StreamKind>,
-    /// `true`: those of a kind that this program knows; `false`: of one that it does not know; `None`: both.
-    pub known: Option<bool>,
+    /// `true` for kinds that this program knows, `false` for unknown ones, `None` for both.
+    pub has_known_kind: Option<bool>,
 }
 
 impl Lookup {
-    /// Those of all kinds, open and over.
+    /// Matches streams of all kinds, open and finished.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Those that are not over.
+    /// Matches open streams.
     pub fn open() -> Self {
         Self { open: Some(true), ..Self::default() }
     }
 
-    /// Those of an application.
+    /// Matches the streams of an application.
     pub fn of_application(application: impl Into<String>) -> Self {
         Self { application: Some(application.into()), ..Self::default() }
     }
 
-    /// Those of an ApplicationSet.
-    pub fn of_set(set: impl Into<String>) -> Self {
-        Self { set: Some(set.into()), ..Self::default() }
+    /// Matches the streams of an ApplicationSet.
+    pub fn of_appset(set: impl Into<String>) -> Self {
+        Self { appset: Some(set.into()), ..Self::default() }
     }
 
-    /// Those whose kind this program does not know.
-    pub fn unknown() -> Self {
-        Self { known: Some(false), ..Self::default() }
+    /// Matches streams of unknown kinds.
+    pub fn of_unknown_kinds() -> Self {
+        Self { has_known_kind: Some(false), ..Self::default() }
     }
 
-    /// Only those of them that are not over.
+    /// Restricts the lookup to open streams.
     #[must_use]
     pub fn and_open(self) -> Self {
         Self { open: Some(true), ..self }
     }
 
-    /// Only those of them that are of a kind.
+    /// Restricts the lookup to streams of one kind.
     #[must_use]
     pub fn and_kind(self, kind: StreamKind) -> Self {
         Self { kind: Some(kind), ..self }
     }
 }
 
-/// Bytes of the log that are not what was written, and what was done about it.
+/// Damage to the log, and how it was handled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Which stream it concerns, when it is known.
+    /// Affected stream, if known.
     pub stream: Option<StreamId>,
-    /// What is wrong, and what was done: `quarantined`, `tail cut` …
+    /// Description of the damage and of the action taken: `quarantined`, `tail cut` …
     pub reason: String,
-    /// Where the damaged bytes were copied.
+    /// Location of the copy of the damaged bytes.
     pub quarantine: Option<PathBuf>,
-    /// It was found when the log was opened this time, and not by an earlier process.
+    /// True if the damage was found this time the log was opened, rather than by an earlier process.
     pub is_new: bool,
 }
 
-/// A stream of which not everything can be read, and what is still known of it.
+/// A stream that can be read only in part, and its remaining data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Impaired {
-    /// Its id.
+pub struct ImpairedStream {
+    /// Id of the stream.
     pub stream: StreamId,
-    /// Its line, also where it was set aside and no lookup finds it; `None` when even that is lost.
+    /// Listing entry, even if the stream is quarantined and lookups don't find it; `None` if the entry is also lost.
     pub entry: Option<RawEntry>,
-    /// What cannot be read, and why.
+    /// The part that cannot be read, and the cause.
     pub reason: String,
 }
 
-/// What a compaction did.
+/// Result of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Compacted {
-    /// Streams reduced to a summary.
+pub struct CompactionResult {
+    /// Number of streams reduced to a summary.
     pub streams: usize,
-    /// Streams of which nothing is left.
+    /// Number of streams removed completely.
     pub forgotten: usize,
-    /// Facts removed, those of streams of which a summary or nothing is left, and those that a snapshot covers.
-    pub facts: usize,
-    /// Blobs removed, which no stream refers to any more.
+    /// Number of removed events: events of reduced or removed streams, and events covered by a snapshot.
+    pub events: usize,
+    /// Number of removed unreferenced blobs.
     pub blobs: usize,
 }
 
-/// How much a log has read and written since it was opened.
+impl std::ops::AddAssign for CompactionResult {
+    fn add_assign(&mut self, more: Self) {
+        self.streams += more.streams;
+        self.forgotten += more.forgotten;
+        self.events += more.events;
+        self.blobs += more.blobs;
+    }
+}
+
+/// Counters of reads and writes since the log was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
-    /// Groups appended: what was offered together is on the disk together, or not at all.
+    /// Number of appended groups. A group is on disk either completely or not at all.
     pub groups: u64,
-    /// Facts in those groups.
-    pub facts: u64,
-    /// Flushes of the log to the disk: one per group, and those of compactions.
+    /// Number of events in those groups.
+    pub events: u64,
+    /// Number of times that the log was flushed to disk: once per group, and by compactions.
     pub flushes: u64,
-    /// Blob files written, each with a sync of its own.
+    /// Number of blob files written, each with its own sync.
     pub blobs: u64,
-    /// Rows looked up in the log's database, or looked through.
+    /// Number of rows of the log's database that were looked up or scanned.
     pub reads: u64,
+}
+
+/// Number of entries that a log holds in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogEntries {
+    /// Number of streams in the index.
+    pub streams: usize,
+    /// Number of streams and history lines in the bookkeeping for compactions.
+    pub bookkeeping: usize,
+    /// Number of blobs with references, of blobs waiting for a reference, and of inventories.
+    pub blobs: usize,
 }

@@ -1,18 +1,18 @@
-//! The witness: a note, independent of the database, of how far each stream got.
+//! The witness: a record of each stream's progress that is independent of the database.
 //!
-//! The database keeps facts and head of a stream together, so a database file that loses its end loses both and
-//! looks whole. The witness is written after each group is durable and before it is acknowledged; it is not synced, so
-//! after power loss it may know less than the database, but never more. What it knows and the database does not is
-//! lost, and is reported by stream and number of facts. It also names the streams when the database can no
-//! longer be listed.
+//! The database stores the events and the head of a stream together, so a database file that loses its end loses both and still
+//! looks intact. The witness is written after each group is durable and before the group is acknowledged. It is not synced, so
+//! after a power failure it may know less than the database, but never more. Events that the witness knows but the database lacks
+//! are lost; they are reported by stream and number. The witness also names the streams when the database can no longer be
+//! listed.
 //!
 //! ```text
 //! witness     magic 4 | version 1 | 3 zero bytes | note | note | …
 //! note        stream 16 | last sequence 8 LE | ended 1 | crc32 4 LE
 //! ```
 //!
-//! A note whose third field is 2 is about no stream: up to its id, what the witness does not name was forgotten on
-//! purpose, and must not come back from the ruins of a database.
+//! A note whose third field is 2 does not belong to a stream. It means that streams up to its ID which the witness does not name
+//! were removed on purpose, and must not be salvaged from a broken database.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -24,16 +24,16 @@ use uuid::Uuid;
 
 use crate::{LogError, files};
 
-/// The name of the file.
-pub(crate) const WITNESS: &str = "witness";
+/// Name of the file.
+pub(crate) const WITNESS_FILE: &str = "witness";
 
 const HEADER: [u8; 8] = *b"TGWT\x01\0\0\0";
 const NOTE_BYTES: usize = 29;
 
-/// The file is written anew when it has grown by this much: about 75,000 notes.
+/// Number of bytes by which the file may grow before it is rewritten: about 75,000 notes.
 const GROWTH_MAX_BYTES: usize = 2 << 20;
 
-/// A million streams and the growth fit into it.
+/// Maximum size of the file in bytes. Fits a million streams plus the growth.
 pub(crate) const FILE_MAX_BYTES: usize = 32 << 20;
 
 /// The open witness file.
@@ -41,59 +41,59 @@ pub(crate) const FILE_MAX_BYTES: usize = 32 << 20;
 pub(crate) struct Witness {
     path: PathBuf,
     file: File,
-    grown: usize,
+    growth: usize,
 }
 
-/// How far a stream got.
+/// Progress of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// Sequence number of the last fact it is known to have had.
+pub(crate) struct Progress {
+    /// Sequence number of the last known event.
     pub(crate) last: u64,
-    /// Whether its summary said that it is over. It must then not be resumed from fewer facts.
-    pub(crate) ended: bool,
+    /// True if the summary marked the stream as finished. The stream must then not be resumed from fewer events.
+    pub(crate) has_ended: bool,
 }
 
-/// What the witness of an earlier process says.
+/// Content of the witness file that an earlier process wrote.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Testimony {
-    /// What it saw of each stream last.
-    pub(crate) seen: BTreeMap<StreamId, Seen>,
-    /// Up to this id, a stream that was not seen was forgotten on purpose.
+pub(crate) struct WitnessContent {
+    /// Last noted progress of each stream.
+    pub(crate) progress: BTreeMap<StreamId, Progress>,
+    /// Every stream up to this ID that doesn't have a note was removed on purpose.
     pub(crate) forgotten: Option<StreamId>,
-    /// There is no file. Nothing was ever written here, or somebody has removed it.
-    pub(crate) missing: bool,
-    /// The file is there but does not begin like a witness: whether facts were lost cannot be told.
-    pub(crate) unreadable: bool,
-    /// Notes that are not what was written. A last one that is cut short, or was never filled, is what a crash leaves.
-    pub(crate) damaged: usize,
-    /// The length of the file, when it is notes to its end.
-    whole: Option<usize>,
+    /// True if the file does not exist, either because nothing was ever written here or because the file was removed.
+    pub(crate) is_missing: bool,
+    /// True if the file exists but does not have a valid header, so lost events cannot be detected.
+    pub(crate) is_unreadable: bool,
+    /// Number of damaged notes. A truncated or empty last note is normal after a crash.
+    pub(crate) damaged_notes: usize,
+    /// Length of the file if it consists of whole notes.
+    whole_length: Option<usize>,
 }
 
-/// Reads what an earlier process noted. Its last note may be torn.
-pub(crate) fn read(path: &Path) -> Result<Testimony, LogError> {
-    let mut testimony = Testimony::default();
-    let content = match files::read(path, FILE_MAX_BYTES) {
+/// Reads the notes that an earlier process wrote. The last note may be torn.
+pub(crate) fn read_witness(path: &Path) -> Result<WitnessContent, LogError> {
+    let mut testimony = WitnessContent::default();
+    let content = match files::read_limited(path, FILE_MAX_BYTES) {
         Ok(Some(content)) => content,
         Ok(None) => {
-            testimony.missing = true;
+            testimony.is_missing = true;
             return Ok(testimony);
         }
         Err(LogError::TooLarge { .. }) => {
-            testimony.unreadable = true;
+            testimony.is_unreadable = true;
             return Ok(testimony);
         }
         Err(error) => return Err(error),
     };
     let Some(notes) = content.strip_prefix(&HEADER) else {
-        testimony.unreadable = true;
+        testimony.is_unreadable = true;
         return Ok(testimony);
     };
     let mut read = 0_usize;
     for note in notes.chunks(NOTE_BYTES) {
-        match parse(note) {
-            Some(Note::Seen(stream, seen)) => {
-                testimony.seen.insert(stream, seen);
+        match parse_note(note) {
+            Some(Note::Progress(stream, seen)) => {
+                testimony.progress.insert(stream, seen);
                 read = read.saturating_add(NOTE_BYTES);
             }
             Some(Note::Forgotten(up_to)) => {
@@ -101,25 +101,25 @@ pub(crate) fn read(path: &Path) -> Result<Testimony, LogError> {
                 read = read.saturating_add(NOTE_BYTES);
             }
             None if note.len() < NOTE_BYTES || note.iter().all(|byte| *byte == 0) => {}
-            None => testimony.damaged = testimony.damaged.saturating_add(1),
+            None => testimony.damaged_notes = testimony.damaged_notes.saturating_add(1),
         }
     }
-    testimony.whole = (read == notes.len()).then_some(content.len());
+    testimony.whole_length = (read == notes.len()).then_some(content.len());
     Ok(testimony)
 }
 
 impl Witness {
-    /// Goes on with the file that gave `testimony` if that says what is so, and else begins a new one.
+    /// Continues the file that `testimony` was read from if the file is accurate; otherwise begins a new file.
     pub(crate) fn resume(
         path: PathBuf,
-        testimony: &Testimony,
-        seen: BTreeMap<StreamId, Seen>,
+        testimony: &WitnessContent,
+        seen: BTreeMap<StreamId, Progress>,
     ) -> Result<Self, LogError> {
         let needed = seen.len().saturating_mul(NOTE_BYTES);
-        match testimony.whole {
-            Some(length) if testimony.seen == seen => {
+        match testimony.whole_length {
+            Some(length) if testimony.progress == seen => {
                 let file = open_to_append(&path)?;
-                let witness = Self { path, file, grown: length.saturating_sub(needed) };
+                let witness = Self { path, file, growth: length.saturating_sub(needed) };
                 if witness.is_full() {
                     Self::begin(witness.path, testimony.forgotten, seen.into_iter())
                 } else {
@@ -130,68 +130,68 @@ impl Witness {
         }
     }
 
-    /// Begins a new file that knows `seen`, in place of the old one.
+    /// Replaces the file with a new one that contains `seen`.
     pub(crate) fn begin(
         path: PathBuf,
         forgotten: Option<StreamId>,
-        seen: impl Iterator<Item = (StreamId, Seen)>,
+        seen: impl Iterator<Item = (StreamId, Progress)>,
     ) -> Result<Self, LogError> {
         let mut content = HEADER.to_vec();
         if let Some(up_to) = forgotten {
-            content.extend_from_slice(&bytes(up_to, 0, FORGOTTEN));
+            content.extend_from_slice(&encode_fields(up_to, 0, FORGOTTEN));
         }
         for (stream, seen) in seen {
-            content.extend_from_slice(&note(stream, seen));
+            content.extend_from_slice(&encode_note(stream, seen));
         }
         files::write_durably(&path, &content)?;
         let file = open_to_append(&path)?;
-        Ok(Self { path, file, grown: 0 })
+        Ok(Self { path, file, growth: 0 })
     }
 
-    /// Notes how far streams got.
-    pub(crate) fn add(&mut self, seen: impl Iterator<Item = (StreamId, Seen)>) -> Result<(), LogError> {
-        let notes: Vec<u8> = seen.flat_map(|(stream, seen)| note(stream, seen)).collect();
-        self.file.write_all(&notes).map_err(|error| LogError::io(&self.path, "write", error))?;
-        self.grown = self.grown.saturating_add(notes.len());
+    /// Notes the progress of streams.
+    pub(crate) fn add(&mut self, seen: impl Iterator<Item = (StreamId, Progress)>) -> Result<(), LogError> {
+        let notes: Vec<u8> = seen.flat_map(|(stream, seen)| encode_note(stream, seen)).collect();
+        self.file.write_all(&notes).map_err(|error| LogError::from_io(&self.path, "write", error))?;
+        self.growth = self.growth.saturating_add(notes.len());
         Ok(())
     }
 
-    /// Whether the file is where the next process looks for it.
+    /// Returns true if the file is at the path where the next process looks for it.
     pub(crate) fn is_in_place(&self) -> Result<bool, LogError> {
         files::is_in_place(&self.file, &self.path)
     }
 
-    /// Whether it is time to begin a new file.
+    /// Returns true if the file must be rewritten.
     pub(crate) fn is_full(&self) -> bool {
-        self.grown > GROWTH_MAX_BYTES
+        self.growth > GROWTH_MAX_BYTES
     }
 }
 
 fn open_to_append(path: &Path) -> Result<File, LogError> {
-    OpenOptions::new().append(true).open(path).map_err(|error| LogError::io(path, "write", error))
+    OpenOptions::new().append(true).open(path).map_err(|error| LogError::from_io(path, "write", error))
 }
 
-fn note(stream: StreamId, seen: Seen) -> [u8; NOTE_BYTES] {
-    bytes(stream, seen.last, u8::from(seen.ended))
+fn encode_note(stream: StreamId, seen: Progress) -> [u8; NOTE_BYTES] {
+    encode_fields(stream, seen.last, u8::from(seen.has_ended))
 }
 
-fn bytes(stream: StreamId, last: u64, what: u8) -> [u8; NOTE_BYTES] {
+fn encode_fields(stream: StreamId, last: u64, what: u8) -> [u8; NOTE_BYTES] {
     let (id, last) = (stream.0.into_bytes(), last.to_le_bytes());
     let checksum = checksum(&id, &last, what).to_le_bytes();
     let mut bytes = id.into_iter().chain(last).chain([what]).chain(checksum);
     std::array::from_fn(|_| bytes.next().unwrap_or_default())
 }
 
-/// The third field of a note that is about no stream.
+/// Value of the third field in a note that doesn't belong to a stream.
 const FORGOTTEN: u8 = 2;
 
-/// A note that is whole.
+/// A complete note.
 enum Note {
-    Seen(StreamId, Seen),
+    Progress(StreamId, Progress),
     Forgotten(StreamId),
 }
 
-fn parse(note: &[u8]) -> Option<Note> {
+fn parse_note(note: &[u8]) -> Option<Note> {
     let (id, rest) = note.split_first_chunk::<16>()?;
     let (last, rest) = rest.split_first_chunk::<8>()?;
     let (&[what], rest) = rest.split_first_chunk::<1>()?;
@@ -202,7 +202,7 @@ fn parse(note: &[u8]) -> Option<Note> {
     let stream = StreamId(Uuid::from_bytes(*id));
     Some(match what {
         FORGOTTEN => Note::Forgotten(stream),
-        ended => Note::Seen(stream, Seen { last: u64::from_le_bytes(*last), ended: ended != 0 }),
+        ended => Note::Progress(stream, Progress { last: u64::from_le_bytes(*last), has_ended: ended != 0 }),
     })
 }
 
@@ -218,34 +218,40 @@ fn checksum(id: &[u8; 16], last: &[u8; 8], ended: u8) -> u32 {
 mod tests {
     use super::*;
 
-    fn stream(number: u128) -> StreamId {
+    fn stream_id(number: u128) -> StreamId {
         StreamId(Uuid::from_u128(number))
     }
 
     #[test]
-    fn remembers_the_last_of_each_and_stops_at_a_torn_note() {
+    fn the_last_note_of_each_stream_counts_and_a_torn_note_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("witness");
-        assert_eq!(read(&path).unwrap(), Testimony { missing: true, ..Testimony::default() });
-        let (five, six, over) =
-            (Seen { last: 5, ended: false }, Seen { last: 6, ended: false }, Seen { last: 1, ended: true });
+        assert_eq!(
+            read_witness(&path).unwrap(),
+            WitnessContent { is_missing: true, ..WitnessContent::default() }
+        );
+        let (five, six, over) = (
+            Progress { last: 5, has_ended: false },
+            Progress { last: 6, has_ended: false },
+            Progress { last: 1, has_ended: true },
+        );
         let mut witness =
-            Witness::begin(path.clone(), Some(stream(9)), [(stream(1), five)].into_iter()).unwrap();
-        witness.add([(stream(1), six), (stream(2), over)].into_iter()).unwrap();
-        let whole = BTreeMap::from([(stream(1), six), (stream(2), over)]);
-        assert_eq!(read(&path).unwrap().seen, whole);
-        assert_eq!(read(&path).unwrap().forgotten, Some(stream(9)));
+            Witness::begin(path.clone(), Some(stream_id(9)), [(stream_id(1), five)].into_iter()).unwrap();
+        witness.add([(stream_id(1), six), (stream_id(2), over)].into_iter()).unwrap();
+        let whole = BTreeMap::from([(stream_id(1), six), (stream_id(2), over)]);
+        assert_eq!(read_witness(&path).unwrap().progress, whole);
+        assert_eq!(read_witness(&path).unwrap().forgotten, Some(stream_id(9)));
 
-        let testimony = read(&path).unwrap();
+        let testimony = read_witness(&path).unwrap();
         drop(Witness::resume(path.clone(), &testimony, whole.clone()).unwrap());
         let content = std::fs::read(&path).unwrap();
-        assert_eq!(content.len(), 8 + 4 * NOTE_BYTES, "the same file goes on");
+        assert_eq!(content.len(), 8 + 4 * NOTE_BYTES, "the same file continues");
         for cut in 1..NOTE_BYTES {
             std::fs::write(&path, &content[..content.len() - cut]).unwrap();
-            assert_eq!(read(&path).unwrap().seen, BTreeMap::from([(stream(1), six)]));
+            assert_eq!(read_witness(&path).unwrap().progress, BTreeMap::from([(stream_id(1), six)]));
         }
-        let testimony = read(&path).unwrap();
-        drop(Witness::resume(path.clone(), &testimony, testimony.seen.clone()).unwrap());
+        let testimony = read_witness(&path).unwrap();
+        drop(Witness::resume(path.clone(), &testimony, testimony.progress.clone()).unwrap());
         assert_eq!(
             std::fs::read(&path).unwrap().len(),
             8 + 2 * NOTE_BYTES,
@@ -254,13 +260,13 @@ mod tests {
         let mut garbled = content.clone();
         garbled[8 + NOTE_BYTES + 20] ^= 1;
         std::fs::write(&path, &garbled).unwrap();
-        let testimony = read(&path).unwrap();
+        let testimony = read_witness(&path).unwrap();
         assert_eq!(
-            (testimony.damaged, testimony.seen),
+            (testimony.damaged_notes, testimony.progress),
             (1, whole),
             "what stands behind a damaged note counts"
         );
         std::fs::write(&path, b"something else").unwrap();
-        assert!(read(&path).unwrap().unreadable);
+        assert!(read_witness(&path).unwrap().is_unreadable);
     }
 }

@@ -1,54 +1,60 @@
-//! What happens to the objects of an application that is deleted, and in which wave?
+//! Deletion of an application: actions and waves for its objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate_model::argo::CONTROL_NAMESPACE;
+use tidegate_model::argo::control_namespace;
 use tidegate_model::{Action, Cascade, Object, ObjectKey, Phase, SyncRequest, annotations};
 
-use crate::domain::{Decision, Domain, draft_of};
-use crate::draft::Draft;
+use crate::draft::TaskDraft;
 use crate::findings::Findings;
-use crate::hooks::{Role, role_in_deletion};
-use crate::kinds::{is_application, is_crd};
+use crate::hooks::{SyncRole, deletion_role};
+use crate::known_kinds::{is_application, is_crd};
 use crate::manifests::Target;
-use crate::options::{self, DeleteOption};
-use crate::requests::requests;
+use crate::object_settings::object_settings;
+use crate::ownership::{Decision, OwnershipScope, draft_owned};
+use crate::sync_options::{self, DeleteOption};
 
-/// How many of the manifests are hooks of the application's deletion.
-pub fn hooks_among(targets: &[Target]) -> usize {
-    targets.iter().filter(|target| role_in_deletion(&target.object).runs()).count()
+/// Returns the number of deletion hooks among the manifests.
+pub fn count_deletion_hooks(targets: &[Target]) -> usize {
+    targets.iter().filter(|target| deletion_role(&target.object).runs_as_hook()).count()
 }
 
-/// The phases of the application's deletion for which there are hooks among the manifests.
-pub fn hook_phases_among(targets: &[Target]) -> BTreeSet<Phase> {
-    let roles = targets.iter().map(|target| role_in_deletion(&target.object));
+/// Returns the phases of a deletion for which the manifests contain hooks.
+pub fn deletion_hook_phases(targets: &[Target]) -> BTreeSet<Phase> {
+    let roles = targets.iter().map(|target| deletion_role(&target.object));
     let phases = roles.flat_map(|role| match role {
-        Role::Hook(phases) => phases,
+        SyncRole::Hook(phases) => phases,
         _ => Vec::new(),
     });
     phases.collect()
 }
 
-/// The tasks of all objects of the application, those of earlier syncs' hooks too, in the waves of their own annotations.
-pub(crate) fn drafts(domain: Domain<'_>, extraneous: &[Arc<Object>], cascade: Cascade) -> Vec<Draft> {
-    let decide = |request: &SyncRequest, live: &Object| decide(request, live, cascade);
-    let mut drafts: Vec<Draft> = extraneous
+/// Returns the tasks for all objects of the application, including objects of earlier hooks. Each object goes
+/// into the wave of its own annotations.
+pub(crate) fn draft_deletions(
+    domain: OwnershipScope<'_>,
+    extraneous: &[Arc<Object>],
+    cascade: Cascade,
+) -> Vec<TaskDraft> {
+    let decide = |request: &SyncRequest, live: &Object| decide_deletion(request, live, cascade);
+    let mut drafts: Vec<TaskDraft> = extraneous
         .iter()
         .map(|live| {
-            let mut draft = draft_of(domain, live, decide);
-            // What is surprising was said when it was applied.
-            draft.wave_timeout = requests(live, false, &mut Vec::new()).wave_timeout;
+            let mut draft = draft_owned(domain, live, decide);
+            // Remarks about these settings were reported when the object was applied.
+            draft.wave_timeout = object_settings(live, false, &mut Vec::new()).wave_timeout;
             draft
         })
         .collect();
-    outlive_their_content(&mut drafts, &domain.request.namespace);
+    delay_namespaces(&mut drafts, &domain.request.namespace);
     drafts
 }
 
-/// A namespace is made before the first object in it, whatever its wave, and goes after the last. What is of the cluster
-/// scope counts as living in the destination namespace, as it does in a sync.
-fn outlive_their_content(drafts: &mut [Draft], destination: &str) {
+/// Moves namespaces so that they outlive their objects. A sync creates a namespace before its first object,
+/// regardless of its wave, so a deletion deletes it after its last object. Cluster-scoped objects count as
+/// members of the destination namespace, as in a sync.
+fn delay_namespaces(drafts: &mut [TaskDraft], destination: &str) {
     let mut first: BTreeMap<String, i64> = BTreeMap::new();
     for draft in drafts.iter().filter(|draft| !draft.task.gvk.is_namespace()) {
         let namespace = match draft.task.namespace.as_str() {
@@ -61,22 +67,22 @@ fn outlive_their_content(drafts: &mut [Draft], destination: &str) {
     for draft in drafts.iter_mut().filter(|draft| draft.task.gvk.is_namespace()) {
         if let Some(earliest) = first.get(&draft.task.name).filter(|earliest| **earliest < draft.task.wave) {
             draft.task.wave = *earliest;
-            draft.task.reason.push_str("; moved behind the last object in it");
+            draft.task.reason.push_str("; moved after the last object in it");
         }
     }
 }
 
-/// What is to stay and cannot, because its namespace goes.
-pub(crate) fn review(drafts: &[Draft], findings: &mut Findings) {
+/// Reports objects that should stay but can't, because their namespace is deleted.
+pub(crate) fn review_retained(drafts: &[TaskDraft], findings: &mut Findings) {
     let goes =
         drafts.iter().filter(|draft| draft.task.action == Action::Prune && draft.task.gvk.is_namespace());
     for namespace in goes {
-        let stays = |draft: &&Draft| {
+        let stays = |draft: &&TaskDraft| {
             draft.task.namespace == namespace.task.name && draft.task.action == Action::PruneSkipped
         };
         if let Some(kept) = drafts.iter().find(stays) {
             let message = format!(
-                "it is deleted with the application, and with it what is to stay, such as {}; keep the namespace too, with the sync option Delete=false",
+                "the namespace is deleted with the application, including objects that should be kept, such as {}; keep the namespace too with sync option Delete=false",
                 kept.task.key()
             );
             findings.warn("kept-object-in-deleted-namespace", &namespace.subject, message);
@@ -84,12 +90,12 @@ pub(crate) fn review(drafts: &[Draft], findings: &mut Findings) {
     }
 }
 
-fn decide(request: &SyncRequest, live: &Object, cascade: Cascade) -> Decision {
-    if let Some(reason) = reason_to_stay(request, live, cascade) {
+fn decide_deletion(request: &SyncRequest, live: &Object, cascade: Cascade) -> Decision {
+    if let Some(reason) = retention_reason(request, live, cascade) {
         return (Action::PruneSkipped, false, reason);
     }
-    let asks = options::delete(live, &request.options) == DeleteOption::Confirm
-        || options::prune(live, &request.options) == options::PruneOption::Confirm;
+    let asks = sync_options::delete_option(live, &request.options) == DeleteOption::Confirm
+        || sync_options::prune_option(live, &request.options) == sync_options::PruneOption::Confirm;
     if asks && !request.options.prune_confirmed {
         (Action::Prune, true, "deleted with the application; waits for confirmation")
     } else if live.is_deleting() {
@@ -99,15 +105,19 @@ fn decide(request: &SyncRequest, live: &Object, cascade: Cascade) -> Decision {
     }
 }
 
-/// Why an object outlives its application; `None` when it goes with it.
-pub(crate) fn reason_to_stay(request: &SyncRequest, live: &Object, cascade: Cascade) -> Option<&'static str> {
-    if !cascade.deletes() {
-        Some("ignored (objects stay)")
-    } else if is_itself(request, &live.key()) {
+/// Returns the reason why an object outlives its application; `None` if it is deleted with the application.
+pub(crate) fn retention_reason(
+    request: &SyncRequest,
+    live: &Object,
+    cascade: Cascade,
+) -> Option<&'static str> {
+    if !cascade.deletes_objects() {
+        Some("ignored (objects are kept)")
+    } else if is_own_application(request, &live.key()) {
         Some("ignored (it is the application itself)")
     } else if is_crd(live.group(), live.kind()) {
-        Some("ignored (definitions stay)")
-    } else if options::delete(live, &request.options) == DeleteOption::Refused {
+        Some("ignored (definitions are kept)")
+    } else if sync_options::delete_option(live, &request.options) == DeleteOption::Denied {
         Some("ignored (no delete)")
     } else if live.annotation(annotations::HELM_RESOURCE_POLICY).is_some_and(|policy| policy.trim() == "keep")
     {
@@ -117,11 +127,12 @@ pub(crate) fn reason_to_stay(request: &SyncRequest, live: &Object, cascade: Casc
     }
 }
 
-/// Whether an object is the resource that the application is written down in, as an application of applications has it. One
-/// of the control plane goes by its plain name, and those of its name in other namespaces are others.
-fn is_itself(request: &SyncRequest, key: &ObjectKey) -> bool {
+/// Returns true if an object is the application's own resource, as in an app of apps. An application in the
+/// control plane's namespace has a plain name. Applications with the same name in other namespaces are
+/// different applications.
+fn is_own_application(request: &SyncRequest, key: &ObjectKey) -> bool {
     let is_named = match key.namespace.as_str() {
-        CONTROL_NAMESPACE => key.name == request.application,
+        namespace if namespace == control_namespace() => key.name == request.application,
         namespace => format!("{namespace}_{}", key.name) == request.application,
     };
     is_application(&key.group, &key.kind) && is_named
@@ -146,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_and_what_stays() {
+    fn deleted_and_retained_objects() {
         const CONFIG: (&str, &str) = ("v1", "ConfigMap");
         let sync = |value: &str| json!({"argocd.argoproj.io/sync-options": value});
         let (goes, asks) =
@@ -168,24 +179,24 @@ mod tests {
             (CONFIG, json!({"argocd.argoproj.io/hook": "PreSync"}), &[], goes),
             (CONFIG, json!({"argocd.argoproj.io/hook": "Skip"}), &[], goes),
             (("argoproj.io/v1alpha1", "Application"), json!({}), &[], goes),
-            (("apiextensions.k8s.io/v1", "CustomResourceDefinition"), json!({}), &[], "ignored (definitions stay)"),
+            (("apiextensions.k8s.io/v1", "CustomResourceDefinition"), json!({}), &[], "ignored (definitions are kept)"),
         ];
         for (kind, annotations, flags, expected) in table {
             let live = object(kind, annotations.clone());
-            let (action, confirm, reason) = decide(&request(flags), &live, Cascade::Foreground);
+            let (action, confirm, reason) = decide_deletion(&request(flags), &live, Cascade::Foreground);
             assert_eq!(reason, expected, "{kind:?} {annotations} {flags:?}");
             assert_eq!((action == Action::Prune, confirm), (!reason.starts_with("ignored"), reason == asks));
-            let (action, _, reason) = decide(&request(flags), &live, Cascade::Orphan);
-            assert_eq!((action, reason), (Action::PruneSkipped, "ignored (objects stay)"));
+            let (action, _, reason) = decide_deletion(&request(flags), &live, Cascade::Orphan);
+            assert_eq!((action, reason), (Action::PruneSkipped, "ignored (objects are kept)"));
         }
         let mut confirmed = request(&[]);
         confirmed.options.prune_confirmed = true;
         let live = object(CONFIG, sync("Delete=confirm"));
-        assert_eq!(decide(&confirmed, &live, Cascade::Background), (Action::Prune, false, goes));
+        assert_eq!(decide_deletion(&confirmed, &live, Cascade::Background), (Action::Prune, false, goes));
     }
 
     #[test]
-    fn an_application_does_not_delete_itself_and_spares_no_other_of_its_name() {
+    fn an_application_does_not_delete_itself_but_others_of_its_name() {
         for (instance, namespace, name, is_itself) in [
             ("root", "argocd", "root", true),
             ("root", "tenant", "root", false),
@@ -200,16 +211,16 @@ mod tests {
             }))
             .unwrap();
             let request = SyncRequest::new(instance, "shop", Destination::Simulated);
-            let kept = reason_to_stay(&request, &live, Cascade::Foreground);
+            let kept = retention_reason(&request, &live, Cascade::Foreground);
             assert_eq!(kept.is_some(), is_itself, "{instance} {namespace}/{name}");
         }
     }
 
     #[test]
-    fn what_cannot_stay_is_named() {
+    fn objects_that_cannot_be_retained_are_reported() {
         let draft = |kind: &str, namespace: &str, name: &str, action| {
             let key = ObjectKey::new("", kind, namespace, name);
-            let mut draft = Draft::new(Phase::Sync, 0, Gvk::new("", "v1", kind), &key);
+            let mut draft = TaskDraft::new(Phase::Sync, 0, Gvk::new("", "v1", kind), &key);
             draft.task.action = action;
             draft
         };
@@ -220,17 +231,17 @@ mod tests {
                 draft("ConfigMap", "shop", "goes", Action::Prune),
                 draft("ConfigMap", place, "kept", Action::PruneSkipped),
             ];
-            review(&drafts, &mut findings);
+            review_retained(&drafts, &mut findings);
             let warnings = findings.into_warnings();
             assert_eq!(warnings.iter().any(|one| one.message.contains("shop/kept")), warned, "{warnings:?}");
         }
     }
 
     #[test]
-    fn a_namespace_goes_after_what_is_in_it() {
+    fn a_namespace_is_deleted_after_its_objects() {
         let draft = |kind: &str, namespace: &str, name: &str, wave| {
             let key = ObjectKey::new("", kind, namespace, name);
-            Draft::new(Phase::Sync, wave, Gvk::new("", "v1", kind), &key)
+            TaskDraft::new(Phase::Sync, wave, Gvk::new("", "v1", kind), &key)
         };
         let mut drafts = vec![
             draft("Namespace", "", "shop", 5),
@@ -240,7 +251,7 @@ mod tests {
             draft("ConfigMap", "shop", "b", 1),
             draft("ConfigMap", "early", "c", 0),
         ];
-        outlive_their_content(&mut drafts, "shop");
+        delay_namespaces(&mut drafts, "shop");
         let waves: Vec<i64> = drafts.iter().map(|draft| draft.task.wave).collect();
         assert_eq!(waves, [1, -3, 7, 3, 1, 0]);
     }

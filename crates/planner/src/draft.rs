@@ -2,32 +2,32 @@ use std::time::Duration;
 
 use tidegate_model::{Action, Gvk, Object, ObjectKey, Phase, Task, TaskOptions};
 
-use crate::findings::Subject;
+use crate::findings::FindingSubject;
 use crate::rank::kind_rank;
 
-/// A task that has not found its place in the plan yet.
+/// Task that doesn't have a position in the plan yet.
 #[derive(Debug)]
-pub(crate) struct Draft {
-    /// The task; its manifest gets its number when the order is known.
+pub(crate) struct TaskDraft {
+    /// The task. Its manifest gets a number once the order is known.
     pub task: Task,
-    /// What it is about, for findings.
-    pub subject: Subject,
-    /// Place of its kind among the tasks of a wave.
+    /// Subject for findings.
+    pub subject: FindingSubject,
+    /// Rank of the object's kind within a wave.
     pub rank: usize,
-    /// The manifest to write.
+    /// Manifest to write.
     pub manifest: Option<Object>,
-    /// Deadline it asks for its wave.
+    /// Timeout that the object requests for its wave.
     pub wave_timeout: Option<Duration>,
-    /// Gates it asks for before its wave.
+    /// Gates that the object requests before its wave.
     pub gates: Vec<String>,
-    /// A kind that is not served may be met later.
-    pub skip_missing_kind: bool,
-    /// In the cluster, and the manifest says something else.
+    /// True if the task waits for an unavailable kind that may appear later.
+    pub waits_for_kind: bool,
+    /// True if the object exists and differs from the manifest.
     pub changes_live: bool,
 }
 
-impl Draft {
-    /// A draft with nothing but its place and its object.
+impl TaskDraft {
+    /// Creates a draft for an object in a phase and wave.
     pub fn new(phase: Phase, wave: i64, gvk: Gvk, key: &ObjectKey) -> Self {
         let rank = kind_rank(&gvk.kind);
         let task = Task {
@@ -48,12 +48,12 @@ impl Draft {
         };
         Self {
             task,
-            subject: Subject::default(),
+            subject: FindingSubject::default(),
             rank,
             manifest: None,
             wave_timeout: None,
             gates: Vec::new(),
-            skip_missing_kind: false,
+            waits_for_kind: false,
             changes_live: false,
         }
     }

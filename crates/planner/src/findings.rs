@@ -1,6 +1,6 @@
-//! What is surprising in the input.
+//! Findings about problems in the input.
 //!
-//! Codes are stable: programs match on them, the documentation explains each.
+//! Codes are stable: programs match on them, and the documentation explains each code.
 
 use std::collections::BTreeMap;
 
@@ -9,90 +9,90 @@ use tidegate_model::{ObjectKey, Severity, Warning};
 use crate::manifests::Origin;
 use crate::text::escape;
 
-/// What a finding is about. Its words are made when there is something to say.
+/// Subject of a finding. Its text is created only when needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Subject {
-    /// Place in the input, for the order of the findings: 0 is the request, then the targets.
-    pub place: usize,
+pub(crate) struct FindingSubject {
+    /// Position in the input, which determines the order of findings: 0 is the request, followed by the targets.
+    pub position: usize,
     /// The object; `None` for findings about the request.
     pub key: Option<ObjectKey>,
-    /// What its name begins with, where it is generated.
+    /// Prefix of a generated name.
     pub prefix: String,
-    /// Where it was read.
+    /// Source of the object.
     pub origin: Option<Origin>,
 }
 
-impl Subject {
-    /// An object the request means.
-    pub fn requested(key: ObjectKey) -> Self {
+impl FindingSubject {
+    /// Creates the subject for an object of the request.
+    pub fn for_requested(key: ObjectKey) -> Self {
         Self { key: Some(key), ..Self::default() }
     }
 
-    /// The live objects come after everything in the request.
-    pub fn live(key: ObjectKey) -> Self {
-        Self { place: usize::MAX, ..Self::requested(key) }
+    /// Creates the subject for a live object. Live objects come after all objects in the request.
+    pub fn for_live(key: ObjectKey) -> Self {
+        Self { position: usize::MAX, ..Self::for_requested(key) }
     }
 
-    /// For people: `Deployment shop/api`, `Job shop/migrate-*` where the name is generated.
-    pub fn object(&self) -> Option<String> {
+    /// Returns the object as text: `Deployment shop/api`, or `Job shop/migrate-*` for a generated name.
+    pub fn object_text(&self) -> Option<String> {
         let key = self.key.as_ref()?;
         let prefix = if key.name.is_empty() { format!("{}*", self.prefix) } else { String::new() };
         Some(escape(&format!("{key}{prefix}")))
     }
 
-    /// `shop/api.yaml:12`.
-    pub fn origin(&self) -> Option<String> {
+    /// Returns the source as text: `shop/api.yaml:12`.
+    pub fn origin_text(&self) -> Option<String> {
         self.origin.as_ref().map(ToString::to_string)
     }
 }
 
-/// The findings of one plan.
+/// Findings of one plan.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    found: Vec<(usize, Warning)>,
+    warnings: Vec<(usize, Warning)>,
 }
 
 impl Findings {
-    /// Adds a warning: the operation runs all the same.
-    pub fn warn(&mut self, code: &'static str, subject: &Subject, message: impl Into<String>) {
+    /// Adds a warning, which does not block the operation.
+    pub fn warn(&mut self, code: &'static str, subject: &FindingSubject, message: impl Into<String>) {
         self.add(Severity::Warning, code, subject, message.into());
     }
 
-    /// Adds an error: the operation cannot run.
-    pub fn error(&mut self, code: &'static str, subject: &Subject, message: impl Into<String>) {
+    /// Adds an error, which blocks the operation.
+    pub fn error(&mut self, code: &'static str, subject: &FindingSubject, message: impl Into<String>) {
         self.add(Severity::Error, code, subject, message.into());
     }
 
-    /// Adds a finding, about the subject as people name it.
-    pub fn add(&mut self, severity: Severity, code: &'static str, subject: &Subject, message: String) {
+    /// Adds a finding about a subject.
+    pub fn add(&mut self, severity: Severity, code: &'static str, subject: &FindingSubject, message: String) {
         let warning = Warning {
             severity,
             code: code.to_owned(),
-            object: subject.object(),
-            origin: subject.origin(),
+            object: subject.object_text(),
+            origin: subject.origin_text(),
             message: escape(&message),
         };
-        self.found.push((subject.place, warning));
+        self.warnings.push((subject.position, warning));
     }
 
-    /// What makes the plan invalid, by the place of what is to blame.
-    pub fn errors_by_place(&self) -> BTreeMap<usize, String> {
+    /// Returns the errors that make the plan invalid, grouped by the position of their subject.
+    pub fn errors_by_position(&self) -> BTreeMap<usize, String> {
         let mut errors: BTreeMap<usize, String> = BTreeMap::new();
-        // The request and what is only in the cluster have no place of their own.
-        let placed = self.found.iter().filter(|(place, _)| (1..usize::MAX).contains(place));
+        // The request itself and objects that exist only in the cluster don't have a position.
+        let placed = self.warnings.iter().filter(|(place, _)| (1..usize::MAX).contains(place));
         for (place, error) in placed.filter(|(_, found)| found.severity == Severity::Error) {
-            let words = errors.entry(*place).or_default();
-            if !words.is_empty() {
-                words.push_str("; ");
+            let text = errors.entry(*place).or_default();
+            if !text.is_empty() {
+                text.push_str("; ");
             }
-            words.push_str(&error.message);
+            text.push_str(&error.message);
         }
         errors
     }
 
-    /// The findings in the order of the input.
+    /// Returns the findings in input order.
     pub fn into_warnings(mut self) -> Vec<Warning> {
-        self.found.sort_by_key(|(place, _)| *place);
-        self.found.into_iter().map(|(_, warning)| warning).collect()
+        self.warnings.sort_by_key(|(place, _)| *place);
+        self.warnings.into_iter().map(|(_, warning)| warning).collect()
     }
 }

@@ -1,42 +1,42 @@
-//! Is an object a hook? In which phases does it run, when is it deleted, what is it called?
+//! Hooks: their types, phases, deletion policies and names.
 
-use tidegate_model::{DeletePolicy, Object, Phase, SyncRequest, Timestamp, annotations};
+use tidegate_model::{Cascade, DeletePolicy, Object, Phase, SyncRequest, Timestamp, annotations};
 
-use crate::text::words;
+use crate::text::split_list;
 
-/// What an object is to a sync.
+/// Role of an object in a sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// A resource: applied in the Sync phase, and pruned when it is wanted no more.
+pub(crate) enum SyncRole {
+    /// A resource: applied in the Sync phase, and pruned when it is no longer in the manifests.
     Resource,
-    /// A hook that runs in these phases; never empty, sorted, without duplicates.
+    /// A hook that runs in these phases. Never empty; sorted, without duplicates.
     Hook(Vec<Phase>),
     /// `Skip`: neither applied nor pruned.
     Skip,
-    /// A hook of the application's deletion, or of something else that is not a sync. Left out.
+    /// A hook of the application's deletion, or of an operation other than a sync. Excluded from the sync.
     OtherHook,
-    /// Says it is a hook, but of no known type. Left out.
-    Dropped,
+    /// A hook with an unknown type. Excluded from the sync.
+    UnknownHook,
 }
 
-impl Role {
-    /// Whether it is a hook that is run.
-    pub fn runs(&self) -> bool {
+impl SyncRole {
+    /// Returns true if the object runs as a hook.
+    pub fn runs_as_hook(&self) -> bool {
         matches!(self, Self::Hook(_))
     }
 
-    /// Whether the object counts as a hook; such live objects are never pruned.
+    /// Returns true if the object counts as a hook. Live objects of hooks are never pruned.
     pub fn is_hook(&self) -> bool {
-        matches!(self, Self::Hook(_) | Self::OtherHook | Self::Dropped)
+        matches!(self, Self::Hook(_) | Self::OtherHook | Self::UnknownHook)
     }
 }
 
-/// Whether a sync leaves a manifest out: it is marked `Skip`, or is a hook of something else than a sync.
-pub fn is_left_out(manifest: &Object) -> bool {
-    matches!(role(manifest), Role::Skip | Role::OtherHook | Role::Dropped)
+/// Returns true if a sync skips a manifest because it is marked `Skip` or is a hook of another operation.
+pub fn is_excluded_from_sync(manifest: &Object) -> bool {
+    matches!(sync_role(manifest), SyncRole::Skip | SyncRole::OtherHook | SyncRole::UnknownHook)
 }
 
-/// Something surprising in the annotations of one object: a code and a message.
+/// Remark about an object's annotations: code and message.
 pub(crate) type Remark = (&'static str, String);
 
 const ARGO_PHASES: [(&str, Phase); 4] = [
@@ -56,40 +56,41 @@ const HELM_PHASES: [(&str, Phase); 4] = [
     ("post-install", Phase::PostSync),
     ("post-upgrade", Phase::PostSync),
 ];
-/// Helm's hook types that a sync never runs.
+/// Helm hook types that a sync never runs.
 const HELM_OTHER: [&str; 7] =
     ["pre-delete", "post-delete", "pre-rollback", "post-rollback", "test", "test-success", "test-failure"];
 const HELM_CRD: &str = "crd-install";
 
-/// The hook types an annotation names.
+/// Hook types named in an annotation.
 #[derive(Debug, Default)]
-struct Types<'o> {
+struct HookTypes<'o> {
     phases: Vec<Phase>,
-    skip: bool,
-    other: bool,
+    has_skip: bool,
+    has_other: bool,
     unknown: Vec<&'o str>,
 }
 
-impl Types<'_> {
-    fn any(&self) -> bool {
-        !self.phases.is_empty() || self.skip || self.other
+impl HookTypes<'_> {
+    fn is_hook(&self) -> bool {
+        !self.phases.is_empty() || self.has_skip || self.has_other
     }
 
-    /// Whether Helm's annotation decides: a hook of the application's deletion may be one of a sync as well.
-    fn leaves_it_to(&self, helm: &str) -> bool {
-        !self.any() || (self.phases.is_empty() && !self.skip && !helm_types(helm).phases.is_empty())
+    /// Returns true if Helm's annotation determines the role: a deletion hook can also be a sync hook.
+    fn defers_to_helm(&self, helm: &str) -> bool {
+        !self.is_hook()
+            || (self.phases.is_empty() && !self.has_skip && !parse_helm_types(helm).phases.is_empty())
     }
 }
 
-fn argo_types(value: &str) -> Types<'_> {
-    let mut types = Types::default();
-    for word in words(value) {
+fn parse_argo_types(value: &str) -> HookTypes<'_> {
+    let mut types = HookTypes::default();
+    for word in split_list(value) {
         if let Some((_, phase)) = ARGO_PHASES.iter().find(|(name, _)| *name == word) {
             types.phases.push(*phase);
         } else if word == ARGO_SKIP {
-            types.skip = true;
+            types.has_skip = true;
         } else if ARGO_DELETION.iter().any(|(name, _)| *name == word) {
-            types.other = true;
+            types.has_other = true;
         } else {
             types.unknown.push(word);
         }
@@ -97,13 +98,13 @@ fn argo_types(value: &str) -> Types<'_> {
     types
 }
 
-fn helm_types(value: &str) -> Types<'_> {
-    let mut types = Types::default();
-    for word in words(value) {
+fn parse_helm_types(value: &str) -> HookTypes<'_> {
+    let mut types = HookTypes::default();
+    for word in split_list(value) {
         if let Some((_, phase)) = HELM_PHASES.iter().find(|(name, _)| *name == word) {
             types.phases.push(*phase);
         } else if HELM_OTHER.contains(&word) {
-            types.other = true;
+            types.has_other = true;
         } else if word != HELM_CRD {
             types.unknown.push(word);
         }
@@ -111,15 +112,15 @@ fn helm_types(value: &str) -> Types<'_> {
     types
 }
 
-/// What an object is to a sync, by its hook annotations. Words are case-sensitive.
-pub(crate) fn role(object: &Object) -> Role {
-    classify(object).0
+/// Returns an object's role in a sync, based on its hook annotations. Annotation values are case-sensitive.
+pub(crate) fn sync_role(object: &Object) -> SyncRole {
+    classify_object(object).0
 }
 
-/// What an object is to the deletion of its application: a hook of it, or nothing. Both annotations count.
-pub(crate) fn role_in_deletion(object: &Object) -> Role {
+/// Returns an object's role in the deletion of its application: a hook or no hook. Both annotations count.
+pub(crate) fn deletion_role(object: &Object) -> SyncRole {
     let named = |annotation, known: &[(&str, Phase)]| {
-        let given = words(object.annotation(annotation).unwrap_or_default());
+        let given = split_list(object.annotation(annotation).unwrap_or_default());
         let phases = known.iter().filter(|(name, _)| given.contains(name)).map(|(_, phase)| *phase);
         phases.collect::<Vec<_>>()
     };
@@ -127,40 +128,50 @@ pub(crate) fn role_in_deletion(object: &Object) -> Role {
     let mut phases = [argo, named(annotations::HELM_HOOK, &HELM_DELETION)].concat();
     phases.sort_unstable();
     phases.dedup();
-    if phases.is_empty() { Role::OtherHook } else { Role::Hook(phases) }
+    if phases.is_empty() { SyncRole::OtherHook } else { SyncRole::Hook(phases) }
 }
 
-/// What an object is to what is asked for.
-pub(crate) fn role_for(request: &SyncRequest, object: &Object) -> Role {
-    if request.deletion.is_some() { role_in_deletion(object) } else { role(object) }
+/// Returns an object's role in the requested operation.
+pub(crate) fn role_in_operation(request: &SyncRequest, object: &Object) -> SyncRole {
+    if request.deletion.is_some() { deletion_role(object) } else { sync_role(object) }
 }
 
-/// The role, and what is surprising about it.
-pub(crate) fn classify(object: &Object) -> (Role, Vec<Remark>) {
+/// Returns the reason why an operation doesn't run any hooks, if it doesn't.
+pub(crate) fn hooks_disabled_reason(request: &SyncRequest) -> Option<&'static str> {
+    match request.deletion {
+        Some(Cascade::Orphan) => Some("hooks do not run in a deletion that keeps the objects"),
+        Some(_) if request.options.skip_hooks => Some("hooks do not run in this deletion"),
+        None if request.options.skip_hooks => Some("hooks do not run in this sync"),
+        _ => None,
+    }
+}
+
+/// Returns an object's role and remarks about it.
+pub(crate) fn classify_object(object: &Object) -> (SyncRole, Vec<Remark>) {
     let argo = object.annotation(annotations::HOOK);
     let helm = object.annotation(annotations::HELM_HOOK);
     let mut remarks = Vec::new();
     let role = match (argo, helm) {
-        (None, None) => Role::Resource,
+        (None, None) => SyncRole::Resource,
         (None, Some(helm)) => helm_role(helm, &mut remarks),
         (Some(argo), helm) => argo_role(argo, helm, &mut remarks),
     };
     (role, remarks)
 }
 
-fn argo_role(argo: &str, helm: Option<&str>, remarks: &mut Vec<Remark>) -> Role {
-    let types = argo_types(argo);
-    unknown_words(
+fn argo_role(argo: &str, helm: Option<&str>, remarks: &mut Vec<Remark>) -> SyncRole {
+    let types = parse_argo_types(argo);
+    report_unknown_types(
         annotations::HOOK,
         &types,
         "PreSync, Sync, PostSync, SyncFail, Skip, PreDelete, PostDelete",
         remarks,
     );
-    if let Some(helm) = helm.filter(|helm| types.leaves_it_to(helm)) {
+    if let Some(helm) = helm.filter(|helm| types.defers_to_helm(helm)) {
         remarks.push((
             "mixed-hook-annotations",
             format!(
-                "{} names no hook type of a sync, so {} decides",
+                "{} has no hook type for a sync, so {} applies",
                 annotations::HOOK,
                 annotations::HELM_HOOK
             ),
@@ -173,85 +184,84 @@ fn argo_role(argo: &str, helm: Option<&str>, remarks: &mut Vec<Remark>) -> Role 
             format!("has both {} and {}; the second is ignored", annotations::HOOK, annotations::HELM_HOOK),
         ));
     }
-    if words(argo).is_empty() {
+    if split_list(argo).is_empty() {
         remarks.push((
             "empty-hook",
             format!(
-                "annotation {} is empty, so the object is left out; remove the annotation to apply it",
+                "annotation {} is empty, so the object is skipped; remove the annotation to apply it",
                 annotations::HOOK
             ),
         ));
     }
-    decide(types)
+    role_of_types(types)
 }
 
-fn helm_role(helm: &str, remarks: &mut Vec<Remark>) -> Role {
+fn helm_role(helm: &str, remarks: &mut Vec<Remark>) -> SyncRole {
     if helm == HELM_CRD {
-        return Role::Resource;
+        return SyncRole::Resource;
     }
-    let types = helm_types(helm);
-    unknown_words(
+    let types = parse_helm_types(helm);
+    report_unknown_types(
         annotations::HELM_HOOK,
         &types,
         "pre-install, pre-upgrade, post-install, post-upgrade",
         remarks,
     );
-    if words(helm).is_empty() {
+    if split_list(helm).is_empty() {
         remarks.push((
             "empty-hook",
             format!(
-                "annotation {} is empty, so the object is left out; remove the annotation to apply it",
+                "annotation {} is empty, so the object is skipped; remove the annotation to apply it",
                 annotations::HELM_HOOK
             ),
         ));
     }
-    decide(types)
+    role_of_types(types)
 }
 
-fn decide(types: Types<'_>) -> Role {
-    let Types { mut phases, skip, other, .. } = types;
+fn role_of_types(types: HookTypes<'_>) -> SyncRole {
+    let HookTypes { mut phases, has_skip: skip, has_other: other, .. } = types;
     phases.sort_unstable();
     phases.dedup();
     if !phases.is_empty() {
-        Role::Hook(phases)
+        SyncRole::Hook(phases)
     } else if skip {
-        Role::Skip
+        SyncRole::Skip
     } else if other {
-        Role::OtherHook
+        SyncRole::OtherHook
     } else {
-        Role::Dropped
+        SyncRole::UnknownHook
     }
 }
 
-fn unknown_words(annotation: &str, types: &Types<'_>, known: &str, remarks: &mut Vec<Remark>) {
-    let effect = if types.any() { "it is ignored" } else { "the object is left out" };
+fn report_unknown_types(annotation: &str, types: &HookTypes<'_>, known: &str, remarks: &mut Vec<Remark>) {
+    let effect = if types.is_hook() { "it is ignored" } else { "the object is skipped" };
     for word in &types.unknown {
         remarks.push((
             "unknown-hook-type",
-            format!(
-                "{word:?} in annotation {annotation} is not a hook type, so {effect}; write one of {known}"
-            ),
+            format!("unknown hook type {word:?} in annotation {annotation}, so {effect}; use one of {known}"),
         ));
     }
 }
 
-/// When a hook object is deleted: the union of what both annotations name, else before the next creation.
+/// Returns a hook's deletion policies: the union of both annotations. The default is deletion before the next
+/// creation.
 pub(crate) fn delete_policies(object: &Object, remarks: &mut Vec<Remark>) -> Vec<DeletePolicy> {
     let mut policies = Vec::new();
     let argo = |(policy, argo, _)| (policy, argo);
     let helm = |(policy, _, helm)| (policy, helm);
-    let argo_words = DeletePolicy::WORDS.map(argo);
-    let helm_words = DeletePolicy::WORDS.map(helm);
+    let argo_words = DeletePolicy::NAMES.map(argo);
+    let helm_words = DeletePolicy::NAMES.map(helm);
     for (annotation, known) in
         [(annotations::HOOK_DELETE_POLICY, argo_words), (annotations::HELM_HOOK_DELETE_POLICY, helm_words)]
     {
-        for word in words(object.annotation(annotation).unwrap_or_default()) {
+        for word in split_list(object.annotation(annotation).unwrap_or_default()) {
             match known.iter().find(|(_, name)| *name == word) {
                 Some((policy, _)) => policies.push(*policy),
                 None => remarks.push((
                     "unknown-delete-policy",
                     format!(
-                        "{word:?} in annotation {annotation} is not a delete policy and is ignored; write one of {}",
+                        "unknown delete policy {word:?} in annotation {annotation} is ignored; use one of {}",
                         known.map(|(_, name)| name).join(", ")
                     ),
                 )),
@@ -266,10 +276,16 @@ pub(crate) fn delete_policies(object: &Object, remarks: &mut Vec<Remark>) -> Vec
     policies
 }
 
-/// The name of a hook that only has `generateName`: the same for all retries of an operation, another in each phase.
+/// Returns the name for a hook that only has `generateName`. The name is the same in all retries of an
+/// operation but different in each phase.
 ///
-/// The prefix is kept as it is; revision, phase and start time follow in lower case.
-pub(crate) fn generated_name(prefix: &str, revision: &str, phase: Phase, started_at: Timestamp) -> String {
+/// The name consists of the unchanged prefix, followed by the revision, phase and start time in lower case.
+pub(crate) fn generated_hook_name(
+    prefix: &str,
+    revision: &str,
+    phase: Phase,
+    started_at: Timestamp,
+) -> String {
     const SHORT_REVISION: usize = 7;
     let revision = match revision.char_indices().nth(SHORT_REVISION) {
         Some((end, _)) => revision.get(..end).unwrap_or(revision),
@@ -297,19 +313,19 @@ mod tests {
     #[test]
     fn hooks_of_a_deletion() {
         use Phase::{PostDelete, PreDelete};
-        let hook = |phases: &[Phase]| Role::Hook(phases.to_vec());
+        let hook = |phases: &[Phase]| SyncRole::Hook(phases.to_vec());
         for (argo, helm, role) in [
-            (None, None, Role::OtherHook),
-            (Some("PreSync"), Some("pre-install"), Role::OtherHook),
+            (None, None, SyncRole::OtherHook),
+            (Some("PreSync"), Some("pre-install"), SyncRole::OtherHook),
             (Some("PreDelete"), None, hook(&[PreDelete])),
             (Some("PostDelete, PreDelete,Sync,PostDelete"), None, hook(&[PreDelete, PostDelete])),
             (Some("Sync"), Some("pre-delete"), hook(&[PreDelete])),
             (Some("PostDelete"), Some("pre-delete,pre-install"), hook(&[PreDelete, PostDelete])),
             (None, Some("post-delete"), hook(&[PostDelete])),
-            (Some("predelete"), Some("PreDelete"), Role::OtherHook),
-            (Some("Skip"), None, Role::OtherHook),
+            (Some("predelete"), Some("PreDelete"), SyncRole::OtherHook),
+            (Some("Skip"), None, SyncRole::OtherHook),
         ] {
-            assert_eq!(role_in_deletion(&hooks(argo, helm)), role, "{argo:?} {helm:?}");
+            assert_eq!(deletion_role(&hooks(argo, helm)), role, "{argo:?} {helm:?}");
         }
     }
 
@@ -319,56 +335,56 @@ mod tests {
         object(&argo.into_iter().chain(helm).collect::<Vec<_>>())
     }
 
-    /// Argo CD's annotation, Helm's, the role, and the codes of the findings.
-    type Row = (Option<&'static str>, Option<&'static str>, Role, Vec<&'static str>);
+    /// Argo CD's annotation, Helm's annotation, role, and finding codes.
+    type TestRow = (Option<&'static str>, Option<&'static str>, SyncRole, Vec<&'static str>);
 
     #[test]
     fn classification_table() {
         use Phase::{PostSync, PreSync, Sync, SyncFail};
-        let hook = |phases: &[Phase]| Role::Hook(phases.to_vec());
+        let hook = |phases: &[Phase]| SyncRole::Hook(phases.to_vec());
         let mixed = "mixed-hook-annotations";
         let unknown = "unknown-hook-type";
         #[rustfmt::skip]
-        let table: Vec<Row> = vec![
-            (None, None, Role::Resource, vec![]),
+        let table: Vec<TestRow> = vec![
+            (None, None, SyncRole::Resource, vec![]),
             (Some("PreSync"), None, hook(&[PreSync]), vec![]),
             (Some("Sync"), None, hook(&[Sync]), vec![]),
             (Some("PostSync"), None, hook(&[PostSync]), vec![]),
             (Some("SyncFail"), None, hook(&[SyncFail]), vec![]),
             (Some(" PostSync , PreSync,,PreSync"), None, hook(&[PreSync, PostSync]), vec![]),
-            (Some("Skip"), None, Role::Skip, vec![]),
+            (Some("Skip"), None, SyncRole::Skip, vec![]),
             (Some("Skip,PreSync"), None, hook(&[PreSync]), vec![]),
-            (Some("Skip,Foo"), None, Role::Skip, vec![unknown]),
-            (Some("Foo"), None, Role::Dropped, vec![unknown]),
-            (Some("presync"), None, Role::Dropped, vec![unknown]),
-            (Some("PreDelete"), None, Role::OtherHook, vec![]),
-            (Some("PostDelete,PreDelete"), None, Role::OtherHook, vec![]),
+            (Some("Skip,Foo"), None, SyncRole::Skip, vec![unknown]),
+            (Some("Foo"), None, SyncRole::UnknownHook, vec![unknown]),
+            (Some("presync"), None, SyncRole::UnknownHook, vec![unknown]),
+            (Some("PreDelete"), None, SyncRole::OtherHook, vec![]),
+            (Some("PostDelete,PreDelete"), None, SyncRole::OtherHook, vec![]),
             (Some("PreDelete,Sync"), None, hook(&[Sync]), vec![]),
             (Some("PreSync,Foo"), None, hook(&[PreSync]), vec![unknown]),
             (Some("Foo"), Some("pre-install"), hook(&[PreSync]), vec![unknown, mixed]),
             (Some(""), Some("post-install"), hook(&[PostSync]), vec![mixed]),
-            (Some(""), None, Role::Dropped, vec!["empty-hook"]),
-            (Some(" , "), None, Role::Dropped, vec!["empty-hook"]),
+            (Some(""), None, SyncRole::UnknownHook, vec!["empty-hook"]),
+            (Some(" , "), None, SyncRole::UnknownHook, vec!["empty-hook"]),
             (Some("PostSync"), Some("pre-install"), hook(&[PostSync]), vec![mixed]),
             (Some("PreDelete"), Some("pre-install,pre-upgrade"), hook(&[PreSync]), vec![mixed]),
-            (Some("PreDelete"), Some("pre-delete"), Role::OtherHook, vec![mixed]),
+            (Some("PreDelete"), Some("pre-delete"), SyncRole::OtherHook, vec![mixed]),
             (Some("PreDelete,PostSync"), Some("pre-install"), hook(&[PostSync]), vec![mixed]),
-            (Some("Skip"), Some("pre-install"), Role::Skip, vec![mixed]),
-            (None, Some("crd-install"), Role::Resource, vec![]),
+            (Some("Skip"), Some("pre-install"), SyncRole::Skip, vec![mixed]),
+            (None, Some("crd-install"), SyncRole::Resource, vec![]),
             (None, Some("crd-install,pre-install"), hook(&[PreSync]), vec![]),
-            (None, Some(" crd-install"), Role::Dropped, vec![]),
+            (None, Some(" crd-install"), SyncRole::UnknownHook, vec![]),
             (None, Some("pre-install,pre-upgrade"), hook(&[PreSync]), vec![]),
             (None, Some("post-install"), hook(&[PostSync]), vec![]),
             (None, Some("post-upgrade,pre-delete"), hook(&[PostSync]), vec![]),
-            (None, Some("pre-delete"), Role::OtherHook, vec![]),
-            (None, Some("post-delete"), Role::OtherHook, vec![]),
-            (None, Some("pre-rollback"), Role::OtherHook, vec![]),
-            (None, Some("test-success"), Role::OtherHook, vec![]),
-            (None, Some("PreSync"), Role::Dropped, vec![unknown]),
-            (None, Some(""), Role::Dropped, vec!["empty-hook"]),
+            (None, Some("pre-delete"), SyncRole::OtherHook, vec![]),
+            (None, Some("post-delete"), SyncRole::OtherHook, vec![]),
+            (None, Some("pre-rollback"), SyncRole::OtherHook, vec![]),
+            (None, Some("test-success"), SyncRole::OtherHook, vec![]),
+            (None, Some("PreSync"), SyncRole::UnknownHook, vec![unknown]),
+            (None, Some(""), SyncRole::UnknownHook, vec!["empty-hook"]),
         ];
         for (argo, helm, role, codes) in table {
-            let (found, remarks) = classify(&hooks(argo, helm));
+            let (found, remarks) = classify_object(&hooks(argo, helm));
             assert_eq!(found, role, "{argo:?} {helm:?}");
             assert_eq!(remarks.iter().map(|(code, _)| *code).collect::<Vec<_>>(), codes, "{argo:?} {helm:?}");
         }
@@ -412,7 +428,7 @@ mod tests {
             ("migrate-", "v1", Phase::SyncFail, "migrate-v1-syncfail-1700000000"),
             ("Migrate-", "", Phase::Sync, "Migrate--sync-1700000000"),
         ] {
-            assert_eq!(generated_name(prefix, revision, phase, at), name);
+            assert_eq!(generated_hook_name(prefix, revision, phase, at), name);
         }
     }
 }

@@ -6,69 +6,77 @@
 //! cluster ─▶ discovery, live objects ─────┘
 //! ```
 //!
-//! No clock, no I/O, no async, no randomness: time and cluster facts come in as arguments, and the same input gives the
-//! same plan. Planning never fails; what is surprising in the input is a finding with a stable code.
+//! There is no clock, I/O, async or randomness: time and cluster state are arguments, and the same input
+//! always produces the same plan. Planning never fails; it reports problems in the input as findings with
+//! stable codes.
 //!
-//! The modules are named after the questions they answer:
-//!
-//! | module | question |
+//! | module | subject |
 //! |---|---|
-//! | [`manifests`] | what does a file hold, on which line, and what is wrong with it? |
-//! | `targets` | which objects are wanted, under which key? |
-//! | `hooks`, `naming` | is an object a hook, in which phases, deleted when, called what? |
-//! | `waves` | which wave is an object in? |
-//! | `options` | which sync options hold for it? |
-//! | `requests` | what do its `tidegate.dev/*` annotations ask for? |
-//! | `kinds`, `availability` | what does the cluster serve, what comes with the operation? |
-//! | `pairing` | which live object belongs to which target, and which to none? |
-//! | `diff` | does the live object already say what the target says? |
-//! | `resources`, `namespace`, `prune`, `deletion` | what is done to each object? |
-//! | [`bindings`] | does a binding give another role, which only a new one can? |
-//! | `order` | what comes before what? |
-//! | `plan` | all of it together |
-//! | `drift` | does a plan that was kept still fit? |
+//! | [`manifests`] | objects of a file with their lines, and errors in it |
+//! | `targets` | objects to deploy, by key |
+//! | `hooks`, `naming` | hooks: phases, deletion policies, names |
+//! | `waves` | waves of objects |
+//! | `options` | sync options of an object |
+//! | `requests` | `tidegate.dev/*` annotations |
+//! | `kinds`, `availability` | kinds that the cluster serves or the operation defines |
+//! | `object_scope` | scope and namespace of an object |
+//! | `pairing` | live objects of targets, and live objects without a target |
+//! | `diff` | comparison of live objects with targets |
+//! | `resources`, `namespace`, `prune`, `deletion` | actions for each object |
+//! | [`role_bindings`] | bindings that must be recreated to change their role |
+//! | `order` | order of tasks |
+//! | `plan` | the whole plan |
+//! | `find_drift` | validity of stored plans |
+//! | `spec_problems` | problems of an Application's specification |
 
-mod annotated;
 mod availability;
-pub mod bindings;
-mod contract;
 mod deletion;
 mod diff;
-mod domain;
 mod draft;
 mod drift;
+mod excluded_manifest;
 mod findings;
+mod generated_names;
+mod hook_conditions;
 mod hooks;
-mod kinds;
-mod left_out;
+mod ineffective_annotations;
+mod known_kinds;
 pub mod manifests;
 mod namespace;
-mod naming;
-mod options;
-mod order;
+mod object_scope;
+mod object_settings;
+mod ownership;
 mod pairing;
 mod plan;
 mod prune;
 mod rank;
-mod requests;
 mod resources;
+pub mod role_bindings;
+mod spec_problems;
+mod sync_options;
 mod targets;
+mod task_order;
 mod text;
 mod waves;
 
-pub use contract::{LastRun, runs_when_inputs_change, unchanged_hooks};
-pub use deletion::{hook_phases_among, hooks_among};
+pub use deletion::{count_deletion_hooks, deletion_hook_phases};
 pub use diff::{
-    Change, Comparer, Difference, IgnoreError, JqError, Moved, Taken, is_ignored_when_extraneous,
-    server_side_diff,
+    Change, Comparer, Difference, IgnoreError, JqError, LiveFieldChange, TakenOverFields,
+    is_ignored_when_extraneous, server_side_diff,
 };
-pub use drift::{Drift, Sight, drift, sights};
-pub use hooks::is_left_out;
-pub use left_out::LeftOut;
+pub use drift::{Drift, StoredObservation, find_drift, stored_observations};
+pub use excluded_manifest::ExcludedManifest;
+pub use hook_conditions::{LastRun, runs_when_inputs_change, unchanged_hooks};
+pub use hooks::is_excluded_from_sync;
 pub use manifests::{Limits, ManifestError, Origin, Target};
-pub use options::{asks_for_confirmation, unknown_options};
-pub use plan::{PlanInput, Planned, all_images, deleted_objects, named_objects, namespaces, plan};
-pub use prune::reason_to_keep;
-pub use requests::gates_of;
-pub use resources::{HOOK_KEPT, may_be_shared, why_not_shared};
-pub use waves::own_wave;
+pub use object_settings::gates_of_object;
+pub use plan::{
+    PlanInput, PlanResult, all_images, deleted_objects, named_objects, operation_namespaces, plan,
+};
+pub use prune::prune_refusal_reason;
+pub use resources::{HOOK_OBJECT_KEPT, can_overwrite_shared, shared_resource_refusal};
+pub use spec_problems::{SpecChecker, spec_problems};
+pub use sync_options::{
+    can_fall_back_to_client_side, managers_to_take_over, requires_confirmation, unknown_options,
+};
+pub use waves::annotated_wave;

@@ -1,88 +1,95 @@
-//! Which namespaces does an operation deploy to, and does the destination namespace have to be made or kept in shape?
+//! Namespaces that an operation deploys to, and the creation and metadata of the destination namespace.
 
 use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Action, Gvk, Object, ObjectKey, Phase, SyncRequest, annotations};
 
-use crate::draft::Draft;
-use crate::findings::{Findings, Subject};
-use crate::kinds::Kinds;
+use crate::draft::TaskDraft;
+use crate::findings::{FindingSubject, Findings};
+use crate::known_kinds::KnownKinds;
 use crate::manifests::Target;
-use crate::pairing::{Live, live_ref};
-use crate::targets::scope;
+use crate::object_scope::object_scope;
+use crate::pairing::{LiveIndex, live_ref};
 
-/// The key of a namespace.
-pub(crate) fn key(name: &str) -> ObjectKey {
+/// Returns the key of a namespace.
+pub(crate) fn namespace_key(name: &str) -> ObjectKey {
     ObjectKey::new("", "Namespace", "", name)
 }
 
-/// Whether the request asks for the destination namespace to be there. An application that is deleted needs none.
-pub(crate) fn is_requested(request: &SyncRequest) -> bool {
-    is_destination_made(request) && request.deletion.is_none()
+/// Returns true if the request needs the destination namespace. An application deletion doesn't.
+pub(crate) fn needs_namespace(request: &SyncRequest) -> bool {
+    creates_destination(request) && request.deletion.is_none()
 }
 
-/// Whether the destination namespace is made by operations like this one.
-fn is_destination_made(request: &SyncRequest) -> bool {
+/// Returns true if the request creates the destination namespace.
+fn creates_destination(request: &SyncRequest) -> bool {
     request.options.has("CreateNamespace=true") && !request.namespace.is_empty()
 }
 
-/// The namespaces that an operation deploys to: those that are or hold objects of its manifests, selected or not, and the
-/// destination where it is made, or where the manifests name no other.
-pub(crate) fn deployed_to<'t>(
+/// Returns the namespaces that an operation deploys to: namespaces in its manifests and namespaces of its
+/// objects, selected or not. The destination is included if the request creates it, or if the manifests don't
+/// use any other namespace.
+pub(crate) fn deployed_namespaces<'t>(
     request: &'t SyncRequest,
     targets: &'t [Target],
-    kinds: &Kinds<'_>,
+    kinds: &KnownKinds<'_>,
 ) -> BTreeSet<String> {
     let place = |target: &'t Target| match &target.object {
         namespace if namespace.group().is_empty() && namespace.kind() == "Namespace" => namespace.name(),
-        object => scope(object, kinds, &request.namespace).namespace,
+        object => object_scope(object, kinds, &request.namespace).namespace,
     };
     let named: HashSet<&str> = targets.iter().map(place).collect();
     let mut namespaces: BTreeSet<String> = named.into_iter().map(str::to_owned).collect();
-    if namespaces.iter().all(String::is_empty) || is_destination_made(request) {
+    if namespaces.iter().all(String::is_empty) || creates_destination(request) {
         namespaces.insert(request.namespace.clone());
     }
     namespaces.remove("");
     namespaces
 }
 
-/// The task that makes the destination namespace, or brings its metadata into shape.
+/// Returns the task that creates the destination namespace or updates its metadata.
 ///
-/// An existing namespace is left alone unless there is metadata to keep; then the task runs in every sync.
-pub(crate) fn draft(request: &SyncRequest, live: &Live<'_>) -> Option<Draft> {
-    let key = key(&request.namespace);
+/// An existing namespace is left alone unless the request contains metadata for it. In that case, the task
+/// runs in every sync.
+pub(crate) fn draft_namespace(request: &SyncRequest, live: &LiveIndex<'_>) -> Option<TaskDraft> {
+    let key = namespace_key(&request.namespace);
     let existing = live.get(&key);
-    if !is_requested(request) || (existing.is_some() && !has_metadata(request)) {
+    if !needs_namespace(request) || (existing.is_some() && !has_namespace_metadata(request)) {
         return None;
     }
-    let mut draft = Draft::new(Phase::PreSync, 0, Gvk::new("", "v1", "Namespace"), &key);
+    let mut draft = TaskDraft::new(Phase::PreSync, 0, Gvk::new("", "v1", "Namespace"), &key);
     draft.task.action = if existing.is_some() { Action::Apply } else { Action::Create };
-    draft.task.reason = "automatic namespace".to_owned();
+    draft.task.reason = "required by CreateNamespace=true".to_owned();
     draft.task.live = existing.as_deref().map(live_ref);
-    draft.manifest = manifest(request);
-    draft.subject = Subject::requested(key);
+    draft.manifest = namespace_manifest(request);
+    draft.subject = FindingSubject::for_requested(key);
     Some(draft)
 }
 
-/// Whether the request has metadata for the namespace.
-pub(crate) fn has_metadata(request: &SyncRequest) -> bool {
+/// Returns true if the request contains metadata for the namespace.
+pub(crate) fn has_namespace_metadata(request: &SyncRequest) -> bool {
     !request.options.namespace_labels.is_empty() || !request.options.namespace_annotations.is_empty()
 }
 
-/// What goes into a namespace that is deleted goes with it. The plan warns; that the operation fails is for its machine
-/// to see to.
-pub(crate) fn review(drafts: &[Draft], terminating: &BTreeSet<String>, findings: &mut Findings) {
+/// Warns about objects that are deployed to a namespace that is pruned or being deleted, because they would
+/// be deleted with it. The operation's state machine decides whether to fail the operation.
+pub(crate) fn review_namespaces(
+    drafts: &[TaskDraft],
+    terminating: &BTreeSet<String>,
+    findings: &mut Findings,
+) {
     let goes_in =
         |name: &str| drafts.iter().filter(|d| d.manifest.is_some()).find(|d| d.task.namespace == name);
-    // What ends before anything is pruned may be in it.
+    // Objects that are gone before the prune phase may be in the namespace.
     let stays_in = |name: &str| goes_in(name).filter(|d| d.task.phase != Phase::PreDelete);
-    let pruned =
-        |draft: &&Draft| draft.task.action == Action::Prune && draft.task.key() == key(&draft.task.name);
+    let pruned = |draft: &&TaskDraft| {
+        draft.task.action == Action::Prune && draft.task.key() == namespace_key(&draft.task.name)
+    };
     for draft in drafts.iter().filter(pruned) {
         if let Some(inside) = stays_in(&draft.task.name) {
             let message = format!(
-                "it is to be pruned, and objects of this operation go into it, such as {}; the operation will fail before it writes anything: keep the namespace among the manifests, or move them to another one",
+                "the namespace would be pruned, but this operation applies objects in it, such as {}; the operation will fail before it writes anything: keep the namespace in the manifests, or move the objects to another one",
                 inside.task.key()
             );
             findings.warn("namespace-pruned", &draft.subject, message);
@@ -91,24 +98,29 @@ pub(crate) fn review(drafts: &[Draft], terminating: &BTreeSet<String>, findings:
     for name in terminating {
         if let Some(inside) = goes_in(name) {
             let message = format!(
-                "it is being deleted, and objects of this operation go into it, such as {}; the operation will fail: sync again when it is gone, or choose another namespace",
+                "the namespace is being deleted, but this operation applies objects in it, such as {}; the operation will fail: sync again when the namespace is gone, or use another one",
                 inside.task.key()
             );
-            findings.warn("namespace-terminating", &Subject::requested(key(name)), message);
+            findings.warn(
+                "namespace-terminating",
+                &FindingSubject::for_requested(namespace_key(name)),
+                message,
+            );
         }
     }
 }
 
-/// The namespace as it should be. It carries no tracking id, so it is never pruned.
-fn manifest(request: &SyncRequest) -> Option<Object> {
+/// Returns the manifest of the requested namespace. It doesn't have a tracking ID, so the namespace is never
+/// pruned.
+fn namespace_manifest(request: &SyncRequest) -> Option<Object> {
     let texts = |pairs: &[(String, String)]| -> Map<String, Value> {
         pairs.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect()
     };
     let mut metadata = json!({"name": request.namespace});
-    if has_metadata(request) {
+    if has_namespace_metadata(request) {
         let labels = texts(&request.options.namespace_labels);
         let mut given = texts(&request.options.namespace_annotations);
-        // As Argo CD writes it, so that either tool merges with foreign metadata when it takes over.
+        // As in Argo CD, so that either tool merges with existing metadata when it takes over.
         given.insert(annotations::SYNC_OPTIONS.to_owned(), Value::from("ServerSideApply=true"));
         if let Some(metadata) = metadata.as_object_mut() {
             if !labels.is_empty() {

@@ -1,41 +1,41 @@
-//! Which live object belongs to which wanted object, and which belong to none?
+//! Matching of live objects with targets.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tidegate_model::{LiveObject, LiveRef, Object, ObjectKey, SyncRequest};
 
-/// The live objects of one plan, by key.
+/// Live objects of one plan, indexed by key.
 #[derive(Debug, Default)]
-pub(crate) struct Live<'l> {
+pub(crate) struct LiveIndex<'l> {
     objects: &'l [LiveObject],
-    /// Positions of the objects.
-    by_key: HashMap<Key<'l>, usize>,
-    /// By position: objects that are not pruned, because somebody still wants them.
-    kept: Vec<bool>,
+    /// Indices of the objects.
+    by_key: HashMap<KeyRef<'l>, usize>,
+    /// True for each object that has a target and therefore isn't pruned.
+    has_target: Vec<bool>,
 }
 
-/// Group, kind, namespace and name: a key without copies of its texts.
-type Key<'l> = [&'l str; 4];
+/// Group, kind, namespace and name: a key that borrows its strings.
+type KeyRef<'l> = [&'l str; 4];
 
-fn borrowed(key: &ObjectKey) -> Key<'_> {
+fn key_ref(key: &ObjectKey) -> KeyRef<'_> {
     [&key.group, &key.kind, &key.namespace, &key.name]
 }
 
-impl<'l> Live<'l> {
-    /// Live objects, to be found by their keys; none of them is kept yet.
+impl<'l> LiveIndex<'l> {
+    /// Indexes live objects by key, without any targets.
     pub fn new(objects: &'l [LiveObject]) -> Self {
-        let by_key = objects.iter().map(|object| borrowed(object.key())).zip(0..).collect();
-        Self { objects, by_key, kept: vec![false; objects.len()] }
+        let by_key = objects.iter().map(|object| key_ref(object.key())).zip(0..).collect();
+        Self { objects, by_key, has_target: vec![false; objects.len()] }
     }
 
-    /// The object under a key.
+    /// Returns the object with a key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.objects.get(*self.by_key.get(&borrowed(key))?).map(LiveObject::unpack)
+        self.objects.get(*self.by_key.get(&key_ref(key))?).map(LiveObject::unpack)
     }
 
-    /// The live object of a wanted one. Where nobody knows the scope of the kind, the key with the namespace is tried
-    /// first, then the one without.
+    /// Returns the live object for a target. If the kind's scope is unknown, tries the key with the namespace
+    /// first, then the key without it.
     pub fn find(&self, key: &ObjectKey, namespaced: Option<bool>) -> Option<Arc<Object>> {
         self.objects.get(self.position(key, namespaced)?).map(LiveObject::unpack)
     }
@@ -45,31 +45,32 @@ impl<'l> Live<'l> {
             None => self.by_key.get(&[&key.group, &key.kind, "", &key.name]),
             Some(_) => None,
         };
-        self.by_key.get(&borrowed(key)).or_else(clustered).copied()
+        self.by_key.get(&key_ref(key)).or_else(clustered).copied()
     }
 
-    /// Keeps the live object of a wanted one from being pruned.
-    pub fn keep(&mut self, key: &ObjectKey, namespaced: Option<bool>) {
-        if let Some(kept) = self.position(key, namespaced).and_then(|live| self.kept.get_mut(live)) {
+    /// Marks the live object for a target, so that it isn't pruned.
+    pub fn mark_has_target(&mut self, key: &ObjectKey, namespaced: Option<bool>) {
+        if let Some(kept) = self.position(key, namespaced).and_then(|live| self.has_target.get_mut(live)) {
             *kept = true;
         }
     }
 
-    /// The objects of the application that nobody wants any more, in the order of their keys: tracked by it, owned by no
-    /// other object, and not another face of a wanted one.
+    /// Returns the application's extra objects in key order. An extra object is tracked by the application,
+    /// doesn't have an owner, and isn't a duplicate view of a target.
     pub fn extraneous(&self, request: &SyncRequest) -> Vec<Arc<Object>> {
-        let is_kept = |position: usize| self.kept.get(position).copied().unwrap_or(false);
+        let is_kept = |position: usize| self.has_target.get(position).copied().unwrap_or(false);
         let candidates = self.by_key.iter().filter(|(_, position)| !is_kept(**position));
-        let mut candidates: Vec<(Key<'l>, Arc<Object>)> = candidates
+        let mut candidates: Vec<(KeyRef<'l>, Arc<Object>)> = candidates
             .filter_map(|(key, position)| Some((*key, self.objects.get(*position)?.unpack())))
-            .filter(|(_, object)| request.tracking.is_root(&request.application, object))
+            .filter(|(_, object)| request.tracking.can_prune(&request.application, object))
             .collect();
         if candidates.is_empty() {
             return Vec::new();
         }
         candidates.sort_unstable_by_key(|(key, _)| *key);
-        // One object may be served by two groups; it must not be deleted under one key while wanted under the other.
-        let kept = self.objects.iter().zip(&self.kept).filter(|(_, is_kept)| **is_kept);
+        // Two groups can serve the same object. It must not be deleted under one key while it has a target
+        // under the other key.
+        let kept = self.objects.iter().zip(&self.has_target).filter(|(_, is_kept)| **is_kept);
         let mut seen: HashSet<String> =
             kept.map(|(object, _)| object.uid().to_owned()).filter(|uid| !uid.is_empty()).collect();
         let mut extraneous = Vec::new();
@@ -82,7 +83,7 @@ impl<'l> Live<'l> {
     }
 }
 
-/// What a plan remembers of a live object.
+/// Returns the reference to a live object, as stored in a plan.
 pub(crate) fn live_ref(live: &Object) -> LiveRef {
     LiveRef {
         uid: live.uid().to_owned(),

@@ -1,4 +1,4 @@
-//! From wanted and live objects to a plan.
+//! Planning from targets and live objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,65 +9,67 @@ use tidegate_model::{
 };
 
 use crate::diff::Comparer;
-use crate::domain::Domain;
-use crate::draft::Draft;
-use crate::findings::{Findings, Subject};
-use crate::hooks::{self, Role};
-use crate::kinds::Kinds;
-use crate::left_out::LeftOut;
+use crate::draft::TaskDraft;
+use crate::excluded_manifest::ExcludedManifest;
+use crate::findings::{FindingSubject, Findings};
+use crate::generated_names::GeneratedNames;
+use crate::hooks::{self, SyncRole};
+use crate::known_kinds::KnownKinds;
 use crate::manifests::Target;
-use crate::naming::Names;
-use crate::pairing::Live;
+use crate::object_scope::object_scope;
+use crate::ownership::OwnershipScope;
+use crate::pairing::LiveIndex;
 use crate::resources::Drafter;
-use crate::targets::{Sorter, is_selected, scope};
-use crate::{availability, deletion, namespace, options, order, prune};
+use crate::targets::{TargetSelector, is_selected};
+use crate::{availability, deletion, namespace, prune, sync_options, task_order};
 
-/// Everything a plan depends on.
+/// Inputs of a plan.
 #[derive(Debug)]
 pub struct PlanInput<'a> {
-    /// The operation the plan is for. It does not change the plan.
+    /// Operation that the plan is for. It doesn't affect the plan.
     pub operation: OperationId,
-    /// What is asked for.
+    /// The request.
     pub request: &'a SyncRequest,
-    /// When the operation began; part of generated hook names, and so the same for all its retries.
+    /// Start time of the operation. Generated hook names contain it, so it must stay the same in all retries.
     pub started_at: Timestamp,
-    /// The wanted objects, in the order of the input. They become the manifests of the plan.
+    /// Targets in input order. They become the manifests of the plan.
     pub targets: Vec<Target>,
-    /// The objects in the cluster: those that the application tracks, and those of [`named_objects`].
+    /// Live objects: objects that the application tracks, and the objects from [`named_objects`].
     pub live: &'a [LiveObject],
-    /// The objects that are the application's own wherever they bear its mark: those that its earlier operations put into the
-    /// cluster, as far as that is recorded, and for a deletion those that it is known to have.
-    pub known: &'a BTreeSet<ObjectKey>,
-    /// The hooks that have succeeded with the inputs they have: [`unchanged_hooks`](crate::unchanged_hooks).
-    pub unchanged: &'a BTreeSet<ObjectKey>,
-    /// The namespaces that are being deleted, among those that the operation deploys to.
-    pub terminating: &'a BTreeSet<String>,
-    /// The kinds the cluster serves.
+    /// Objects that belong to the application if they have its mark, regardless of their namespace: objects
+    /// that its earlier recorded operations wrote and, for a deletion, all objects that it is known to have.
+    pub inventory: &'a BTreeSet<ObjectKey>,
+    /// Hooks that have succeeded with their current inputs: [`unchanged_hooks`](crate::unchanged_hooks).
+    pub unchanged_hooks: &'a BTreeSet<ObjectKey>,
+    /// Namespaces that the operation deploys to but that are being deleted.
+    pub terminating_namespaces: &'a BTreeSet<String>,
+    /// Kinds that the cluster serves.
     pub discovery: &'a Discovery,
-    /// There is no cluster: nothing is live, and unknown kinds are no errors.
-    pub offline: bool,
+    /// True if there is no cluster. There are then no live objects, and unknown kinds are not errors.
+    pub is_offline: bool,
 }
 
-/// A plan and the manifests its tasks name by position.
+/// Plan, and the manifests that its tasks refer to by index.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Planned {
-    /// What will be done, in order.
+pub struct PlanResult {
+    /// Ordered tasks.
     pub plan: Plan,
-    /// The manifests to write, complete, in the order of their tasks.
+    /// Complete manifests to write, in task order.
     pub manifests: Vec<Object>,
-    /// Wanted objects without a task of their own, and why. Sorted by their place in the input.
-    pub left_out: Vec<LeftOut>,
-    /// Live objects that bear the application's mark, and of which nothing proves that they are its own.
-    pub elsewhere: BTreeSet<ObjectKey>,
+    /// Targets without a task of their own, with the reasons, in input order.
+    pub excluded: Vec<ExcludedManifest>,
+    /// Live objects that have the application's mark but may belong to a different application.
+    pub owned_elsewhere: BTreeSet<ObjectKey>,
 }
 
-/// Plans an operation. The same input gives the same plan, and except for repeated objects, of which the last wins, the
-/// order of targets and live objects does not matter.
+/// Plans an operation. The same input always produces the same plan. The order of targets and live objects
+/// doesn't matter, except that the last of several duplicate objects wins.
 ///
-/// Planning never fails: what is wrong is a finding of the plan, and findings of [`Severity::Error`] make it invalid.
+/// Planning never fails: problems become findings of the plan. Findings with [`Severity::Error`] make the
+/// plan invalid.
 ///
 /// [`Severity::Error`]: tidegate_model::Severity::Error
-pub fn plan(input: PlanInput<'_>) -> Planned {
+pub fn plan(input: PlanInput<'_>) -> PlanResult {
     let request = input.request;
     let mut findings = Findings::default();
     let mut left_out = Vec::new();
@@ -76,27 +78,27 @@ pub fn plan(input: PlanInput<'_>) -> Planned {
     for error in errors {
         findings.warn(
             "invalid-ignore-difference",
-            &Subject::default(),
+            &FindingSubject::default(),
             format!("ignoreDifferences: {error}"),
         );
     }
-    let kinds = Kinds::new(input.discovery, input.targets.iter().map(|target| &target.object));
-    let namespaces = namespace::deployed_to(request, &input.targets, &kinds);
-    let domain = Domain { request, known: input.known, namespaces: &namespaces };
-    let mut live = if input.offline { Live::default() } else { Live::new(input.live) };
-    let names = Names::new(request, &input.targets, &kinds, input.started_at);
-    let mut sorter = Sorter {
+    let kinds = KnownKinds::new(input.discovery, input.targets.iter().map(|target| &target.object));
+    let namespaces = namespace::deployed_namespaces(request, &input.targets, &kinds);
+    let domain = OwnershipScope { request, inventory: input.inventory, namespaces: &namespaces };
+    let mut live = if input.is_offline { LiveIndex::default() } else { LiveIndex::new(input.live) };
+    let names = GeneratedNames::new(request, &input.targets, &kinds, input.started_at);
+    let mut sorter = TargetSelector {
         request,
         kinds: &kinds,
         findings: &mut findings,
         left_out: &mut left_out,
-        unchanged: input.unchanged,
+        unchanged: input.unchanged_hooks,
     };
-    let wanted = sorter.sort_out(input.targets);
+    let wanted = sorter.select_targets(input.targets);
     let restart_on_retry = wanted.objects.iter().any(|wanted| wanted.requests.restart_on_retry);
-    wanted.left_alone.iter().for_each(|key| live.keep(key, Some(true)));
-    let resources = wanted.objects.iter().filter(|wanted| wanted.role == Role::Resource);
-    resources.for_each(|wanted| live.keep(&wanted.key, wanted.namespaced));
+    wanted.excluded_keys.iter().for_each(|key| live.mark_has_target(key, Some(true)));
+    let resources = wanted.objects.iter().filter(|wanted| wanted.role == SyncRole::Resource);
+    resources.for_each(|wanted| live.mark_has_target(&wanted.key, wanted.namespaced));
     let mut drafter = Drafter {
         request,
         names: &names,
@@ -106,41 +108,46 @@ pub fn plan(input: PlanInput<'_>) -> Planned {
         left_out: &mut left_out,
     };
     let mut drafts = drafter.draft_all(wanted.objects);
-    // A hook makes room for itself when its turn comes, even where an ordinary resource has become one.
+    // A hook deletes the object at its place when it runs, even if an ordinary resource has taken it.
     let hooks = drafts.iter().filter(|draft| draft.task.is_hook());
-    hooks.for_each(|hook| live.keep(&hook.task.key(), Some(true)));
+    hooks.for_each(|hook| live.mark_has_target(&hook.task.key(), Some(true)));
     add_namespace(request, &live, &mut drafts, &mut findings);
     let elsewhere = add_prunes(domain, &live, &mut drafts, &mut findings);
-    namespace::review(&drafts, input.terminating, &mut findings);
+    namespace::review_namespaces(&drafts, input.terminating_namespaces, &mut findings);
     review_selection(request, &drafts, &mut findings);
-    availability::mark(&mut drafts, &kinds, input.offline, &mut findings);
-    let drafts = order::arrange(drafts, &request.namespace);
-    left_out.sort_by_key(|left| left.place);
-    let (mut plan, manifests) = assemble(drafts, &findings.errors_by_place());
+    availability::mark_availability(&mut drafts, &kinds, input.is_offline, &mut findings);
+    let drafts = task_order::sort_tasks(drafts, &request.namespace);
+    left_out.sort_by_key(|left| left.position);
+    let (mut plan, manifests) = assemble_plan(drafts, &findings.errors_by_position());
     plan.warnings = findings.into_warnings();
     plan.restart_on_retry = restart_on_retry;
-    Planned { plan, manifests, left_out, elsewhere }
+    PlanResult { plan, manifests, excluded: left_out, owned_elsewhere: elsewhere }
 }
 
 fn review_request(request: &SyncRequest, findings: &mut Findings) {
-    let nowhere = Subject::default();
+    let nowhere = FindingSubject::default();
     if let Err(error) = request.tracking.check(&request.application) {
         findings.error("untrackable-application", &nowhere, error.to_string());
     }
-    if request.tracking.method.annotates() && request.application.contains(':') {
+    if request.tracking.method.uses_annotation() && request.application.contains(':') {
         let message = format!(
-            "the application name {:?} holds ':', so its objects cannot be tracked or pruned",
+            "application name {:?} contains ':', so its objects cannot be tracked or pruned",
             request.application
         );
         findings.warn("untrackable-application", &nowhere, message);
     }
-    for (code, message) in options::review_application(&request.options) {
+    for (code, message) in sync_options::review_application(&request.options) {
         findings.warn(code, &nowhere, message);
     }
 }
 
-fn add_namespace(request: &SyncRequest, live: &Live<'_>, drafts: &mut Vec<Draft>, findings: &mut Findings) {
-    let Some(automatic) = namespace::draft(request, live) else { return };
+fn add_namespace(
+    request: &SyncRequest,
+    live: &LiveIndex<'_>,
+    drafts: &mut Vec<TaskDraft>,
+    findings: &mut Findings,
+) {
+    let Some(automatic) = namespace::draft_namespace(request, live) else { return };
     let key = automatic.task.key();
     match drafts.iter().find(|draft| draft.task.key() == key) {
         None => drafts.push(automatic),
@@ -155,98 +162,100 @@ fn add_namespace(request: &SyncRequest, live: &Live<'_>, drafts: &mut Vec<Draft>
     }
 }
 
-/// Adds the prunes, and gives the objects that are found elsewhere, selected or not.
+/// Adds the prune tasks. Returns the marked objects that may belong to another application, whether or not
+/// the sync selects them.
 fn add_prunes(
-    domain: Domain<'_>,
-    live: &Live<'_>,
-    drafts: &mut Vec<Draft>,
+    domain: OwnershipScope<'_>,
+    live: &LiveIndex<'_>,
+    drafts: &mut Vec<TaskDraft>,
     findings: &mut Findings,
 ) -> BTreeSet<ObjectKey> {
     let request = domain.request;
     let mut extraneous = live.extraneous(request);
-    let elsewhere = extraneous.iter().filter(|object| !domain.holds(object)).map(|object| object.key());
+    let elsewhere = extraneous.iter().filter(|object| !domain.is_owned(object)).map(|object| object.key());
     let elsewhere = elsewhere.collect();
     extraneous.retain(|object| is_selected(request, &object.key()));
-    if namespace::is_requested(request) {
-        let key = namespace::key(&request.namespace);
-        if extraneous.iter().any(|object| object.key() == key) && !namespace::has_metadata(request) {
+    if namespace::needs_namespace(request) {
+        let key = namespace::namespace_key(&request.namespace);
+        if extraneous.iter().any(|object| object.key() == key) && !namespace::has_namespace_metadata(request)
+        {
             findings.warn(
                 "namespace-not-pruned",
-                &Subject::live(key.clone()),
-                "it is no longer in the manifests, but CreateNamespace=true asks for it, so it is kept",
+                &FindingSubject::for_live(key.clone()),
+                "the namespace is no longer in the manifests, but CreateNamespace=true requires it, so it is kept",
             );
         }
         extraneous.retain(|object| object.key() != key);
     }
     let last: BTreeSet<ObjectKey> = extraneous
         .iter()
-        .filter(|object| options::prune_last(object, &request.options))
+        .filter(|object| sync_options::is_pruned_last(object, &request.options))
         .map(|object| object.key())
         .collect();
     match request.deletion {
         None => {
-            drafts.extend(prune::drafts(domain, &extraneous));
+            drafts.extend(prune::draft_prunes(domain, &extraneous));
             prune::reverse_waves(drafts, |draft| last.contains(&draft.task.key()));
         }
         Some(cascade) => {
-            drafts.extend(deletion::drafts(domain, &extraneous, cascade));
-            deletion::review(drafts, findings);
+            drafts.extend(deletion::draft_deletions(domain, &extraneous, cascade));
+            deletion::review_retained(drafts, findings);
             prune::reverse_waves(drafts, |_| false);
         }
     }
-    prune::review(request, drafts, findings);
+    prune::review_prunes(request, drafts, findings);
     elsewhere
 }
 
-fn review_selection(request: &SyncRequest, drafts: &[Draft], findings: &mut Findings) {
+fn review_selection(request: &SyncRequest, drafts: &[TaskDraft], findings: &mut Findings) {
     for selector in &request.selection {
         if !drafts.iter().any(|draft| selector.matches(&draft.task.key())) {
             let key = ObjectKey::new(&selector.group, &selector.kind, &selector.namespace, &selector.name);
-            let subject = Subject::requested(key);
+            let subject = FindingSubject::for_requested(key);
             findings.warn(
                 "selection-without-match",
                 &subject,
-                "it is selected, but neither in the manifests nor in the cluster (hooks cannot be selected)",
+                "the selected object is neither in the manifests nor in the cluster (hooks cannot be selected)",
             );
         }
     }
 }
 
-fn assemble(drafts: Vec<Draft>, errors: &BTreeMap<usize, String>) -> (Plan, Vec<Object>) {
+fn assemble_plan(drafts: Vec<TaskDraft>, errors: &BTreeMap<usize, String>) -> (Plan, Vec<Object>) {
     let mut plan = Plan::default();
     let mut manifests = Vec::new();
     for draft in drafts {
-        let Draft { mut task, subject, manifest, wave_timeout, gates, .. } = draft;
-        task.error = errors.get(&subject.place).cloned();
+        let TaskDraft { mut task, subject, manifest, wave_timeout, gates, .. } = draft;
+        task.error = errors.get(&subject.position).cloned();
         if let Some(manifest) = manifest {
-            task.images = images(&manifest);
+            task.images = main_images(&manifest);
             task.manifest = u32::try_from(manifests.len()).ok().map(ManifestId);
             manifests.push(manifest);
         }
-        plan.push(task, wave_timeout, gates);
+        plan.push_task(task, wave_timeout, gates);
     }
     for wave in &mut plan.waves {
         wave.gates.sort_unstable();
         wave.gates.dedup();
     }
-    // A plan stays in memory for as long as its operation lasts.
+    // A plan stays in memory for as long as its operation is running.
     plan.tasks.shrink_to_fit();
     plan.waves.shrink_to_fit();
     (plan, manifests)
 }
 
-/// The images of the containers of a pod, or of what a pod is made from (spec: result model).
-fn images(manifest: &Object) -> Vec<String> {
-    of_containers(manifest, "containers").map(str::to_owned).collect()
+/// Returns the container images of a pod or of a pod template.
+fn main_images(manifest: &Object) -> Vec<String> {
+    container_images(manifest, "containers").map(str::to_owned).collect()
 }
 
-/// The images that a pod has, or what makes pods: with those of its init containers.
+/// Returns all images of a pod or pod template, including init containers.
 pub fn all_images(object: &Object) -> Vec<String> {
-    let all = of_containers(object, "initContainers").chain(of_containers(object, "containers"));
+    let all = container_images(object, "initContainers").chain(container_images(object, "containers"));
     all.map(str::to_owned).collect()
 }
 
-fn of_containers<'o>(object: &'o Object, field: &'static str) -> impl Iterator<Item = &'o str> {
+fn container_images<'o>(object: &'o Object, field: &'static str) -> impl Iterator<Item = &'o str> {
     const PODS: [&str; 3] = ["/spec", "/spec/template/spec", "/spec/jobTemplate/spec/template/spec"];
     let has_containers = |pod: &&'o Value| pod.get("containers").is_some_and(Value::is_array);
     let pod = PODS.iter().filter_map(|place| object.pointer(place)).find(has_containers);
@@ -254,79 +263,91 @@ fn of_containers<'o>(object: &'o Object, field: &'static str) -> impl Iterator<I
     containers.into_iter().flatten().filter_map(|container| container.get("image")?.as_str())
 }
 
-/// The objects to read from the cluster by name before planning, whether the application tracks them or not: every
-/// wanted object of a kind that is served, hooks under their generated names, and the destination namespace when the
-/// operation may have to make it. For a deletion those are its hooks, and the hooks of a sync, which may still be there.
+/// Returns the objects to read from the cluster by name before planning, tracked or not: every target with an
+/// available kind, hooks under their generated names, and the destination namespace if the operation may
+/// create it. A deletion needs its own hooks, and sync hooks that may still exist.
 ///
-/// Where nobody knows the scope of a kind there is nothing to read, since the kind is not served.
+/// A kind with an unknown scope is not served, so there is no object to read.
 pub fn named_objects(
     request: &SyncRequest,
     targets: &[Target],
     discovery: &Discovery,
     started_at: Timestamp,
 ) -> BTreeSet<(Gvk, String, String)> {
-    let kinds = Kinds::new(discovery, targets.iter().map(|target| &target.object));
-    // Sorted at once, which is faster than one by one.
+    let kinds = KnownKinds::new(discovery, targets.iter().map(|target| &target.object));
+    // Sorting once at the end is faster than inserting each object in order.
     let mut named = Vec::with_capacity(targets.len());
-    if namespace::is_requested(request) {
+    if namespace::needs_namespace(request) {
         named.push((Gvk::new("", "v1", "Namespace"), String::new(), request.namespace.clone()));
     }
-    let names = Names::new(request, targets, &kinds, started_at);
+    let names = GeneratedNames::new(request, targets, &kinds, started_at);
     for (place, target) in targets.iter().enumerate() {
         let object = &target.object;
         let Some(gvk) = served_gvk(object, discovery) else { continue };
-        let namespace = scope(object, &kinds, &request.namespace).namespace.to_owned();
-        let role = hooks::role_for(request, object);
-        if request.deletion.is_some() && !role.runs() {
-            if is_left_by_syncs(request, object) {
+        let namespace = object_scope(object, &kinds, &request.namespace).namespace.to_owned();
+        let role = hooks::role_in_operation(request, object);
+        if role.runs_as_hook() && request.deletion == Some(Cascade::Orphan) {
+            continue;
+        }
+        if request.deletion.is_some() && !role.runs_as_hook() {
+            if can_outlive_sync(request, object) {
                 named.push((gvk, namespace, object.name().to_owned()));
             }
             continue;
         }
         if !object.name().is_empty() {
             named.push((gvk, namespace, object.name().to_owned()));
-        } else if let Role::Hook(phases) = role {
+        } else if let SyncRole::Hook(phases) = role {
             for phase in phases {
-                named.push((gvk.clone(), namespace.clone(), names.name(place, object, phase)));
+                named.push((gvk.clone(), namespace.clone(), names.name_for(place, object, phase)));
             }
         }
     }
     named.into_iter().collect()
 }
 
-/// The objects of the manifests that the deletion of an application deletes where they bear its mark: whoever writes a name
-/// and a mark into its manifests means this very object. Nothing where it is no deletion, or its objects stay.
+/// Returns the manifest objects that a deletion deletes if they have the application's mark. A matching name
+/// and mark are sufficient, because the manifest means this exact object. Empty if the operation isn't a
+/// deletion or if the objects stay.
 pub fn deleted_objects(
     request: &SyncRequest,
     targets: &[Target],
     discovery: &Discovery,
 ) -> BTreeSet<(Gvk, String, String)> {
-    if !request.deletion.is_some_and(Cascade::deletes) {
+    if !request.deletion.is_some_and(Cascade::deletes_objects) {
         return BTreeSet::new();
     }
-    let kinds = Kinds::new(discovery, targets.iter().map(|target| &target.object));
+    let kinds = KnownKinds::new(discovery, targets.iter().map(|target| &target.object));
     let named = targets.iter().filter(|target| !target.object.name().is_empty());
     let places = named.filter_map(|target| {
         let object = &target.object;
         let gvk = served_gvk(object, discovery)?;
-        let namespace = scope(object, &kinds, &request.namespace).namespace.to_owned();
+        let namespace = object_scope(object, &kinds, &request.namespace).namespace.to_owned();
         Some((gvk, namespace, object.name().to_owned()))
     });
     places.collect()
 }
 
-/// Whether it is a hook whose object may be there when its application goes: its policy keeps it, and no inventory has it.
-fn is_left_by_syncs(request: &SyncRequest, object: &Object) -> bool {
-    request.deletion.is_some_and(Cascade::deletes) && hooks::role(object).runs() && !object.name().is_empty()
+/// Returns true for a hook whose object may still exist when its application is deleted, because its policy
+/// keeps it and inventories don't contain hooks.
+fn can_outlive_sync(request: &SyncRequest, object: &Object) -> bool {
+    request.deletion.is_some_and(Cascade::deletes_objects)
+        && hooks::sync_role(object).runs_as_hook()
+        && !object.name().is_empty()
 }
 
-/// The namespaces that objects of an operation go into.
-pub fn namespaces(request: &SyncRequest, targets: &[Target], discovery: &Discovery) -> BTreeSet<String> {
-    let kinds = Kinds::new(discovery, targets.iter().map(|target| &target.object));
-    namespace::deployed_to(request, targets, &kinds)
+/// Returns the namespaces of an operation's objects.
+pub fn operation_namespaces(
+    request: &SyncRequest,
+    targets: &[Target],
+    discovery: &Discovery,
+) -> BTreeSet<String> {
+    let kinds = KnownKinds::new(discovery, targets.iter().map(|target| &target.object));
+    namespace::deployed_namespaces(request, targets, &kinds)
 }
 
-/// The kind under which the cluster serves an object: its own version, else the preferred one.
+/// Returns the kind under which the cluster serves an object: the object's own version if it is served,
+/// otherwise the preferred version.
 fn served_gvk(object: &Object, discovery: &Discovery) -> Option<Gvk> {
     let gvk = object.gvk();
     let KindInfo { versions, .. } = discovery.get(&gvk.group_kind())?;

@@ -1,4 +1,4 @@
-//! What happens to objects that are no longer in the manifests, and in which wave?
+//! Pruning: actions and waves for objects that are no longer in the manifests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,46 +6,46 @@ use std::sync::Arc;
 use tidegate_model::{Action, Object, Phase, SyncRequest};
 
 use crate::deletion;
-use crate::domain::{Decision, Domain, draft_of};
-use crate::draft::Draft;
-use crate::findings::{Findings, Subject};
-use crate::hooks::{self, Role};
-use crate::options::{self, PruneOption};
+use crate::draft::TaskDraft;
+use crate::findings::{FindingSubject, Findings};
+use crate::hooks::{self, SyncRole};
+use crate::ownership::{Decision, OwnershipScope, draft_owned};
+use crate::sync_options::{self, PruneOption};
 
-/// How many objects a finding names.
-const NAMED_MAX: usize = 5;
+/// Maximum number of objects in a finding.
+const OBJECTS_SHOWN_MAX: usize = 5;
 
-/// The prune tasks of the extraneous objects, in the waves of their own annotations.
+/// Returns the prune tasks for the extra objects, in the waves of their own annotations.
 ///
-/// Hooks of earlier operations and objects marked `Skip` are never pruned.
-pub(crate) fn drafts(domain: Domain<'_>, extraneous: &[Arc<Object>]) -> Vec<Draft> {
-    let prunable = extraneous.iter().filter(|live| hooks::role(live) == Role::Resource);
-    prunable.map(|live| draft(domain, live)).collect()
+/// Objects of earlier hooks and objects marked `Skip` are never pruned.
+pub(crate) fn draft_prunes(domain: OwnershipScope<'_>, extraneous: &[Arc<Object>]) -> Vec<TaskDraft> {
+    let prunable = extraneous.iter().filter(|live| hooks::sync_role(live) == SyncRole::Resource);
+    prunable.map(|live| draft_prune(domain, live)).collect()
 }
 
-fn draft(domain: Domain<'_>, live: &Object) -> Draft {
-    draft_of(domain, live, decide)
+fn draft_prune(domain: OwnershipScope<'_>, live: &Object) -> TaskDraft {
+    draft_owned(domain, live, decide_prune)
 }
 
-/// Why an object that was to be pruned is left alone as it is now; `None` when it may go. Between plan and prune there may
-/// be hours, in which it goes to another application or somebody wants it to stay.
-pub fn reason_to_keep(request: &SyncRequest, live: &Object) -> Option<&'static str> {
-    if !request.tracking.is_root(&request.application, live) {
-        return Some("ignored (belongs to another application or object now)");
+/// Returns the current reason not to prune an object; `None` if it may be pruned. Hours can pass between
+/// planning and pruning. Meanwhile, the object can move to another application or be marked to stay.
+pub fn prune_refusal_reason(request: &SyncRequest, live: &Object) -> Option<&'static str> {
+    if !request.tracking.can_prune(&request.application, live) {
+        return Some("ignored (now belongs to another application or object)");
     }
     if let Some(cascade) = request.deletion {
-        return deletion::reason_to_stay(request, live, cascade);
+        return deletion::retention_reason(request, live, cascade);
     }
-    let stays =
-        hooks::role(live) != Role::Resource || options::prune(live, &request.options) == PruneOption::Refused;
+    let stays = hooks::sync_role(live) != SyncRole::Resource
+        || sync_options::prune_option(live, &request.options) == PruneOption::Denied;
     stays.then_some("ignored (no prune)")
 }
 
-fn decide(request: &SyncRequest, live: &Object) -> Decision {
-    let option = options::prune(live, &request.options);
+fn decide_prune(request: &SyncRequest, live: &Object) -> Decision {
+    let option = sync_options::prune_option(live, &request.options);
     if !request.options.prune {
         (Action::PruneSkipped, false, "ignored (requires pruning)")
-    } else if option == PruneOption::Refused {
+    } else if option == PruneOption::Denied {
         (Action::PruneSkipped, false, "ignored (no prune)")
     } else if option == PruneOption::Confirm && !request.options.prune_confirmed {
         (Action::Prune, true, "no longer in the manifests; waits for confirmation")
@@ -56,34 +56,40 @@ fn decide(request: &SyncRequest, live: &Object) -> Decision {
     }
 }
 
-/// Says what bears the application's mark and is left alone, since it may be another's.
-pub(crate) fn review(request: &SyncRequest, drafts: &[Draft], findings: &mut Findings) {
+/// Reports objects that have the application's mark but are left alone because they may belong to another
+/// application.
+pub(crate) fn review_prunes(request: &SyncRequest, drafts: &[TaskDraft], findings: &mut Findings) {
     let elsewhere = drafts.iter().filter(|draft| draft.task.options.found_elsewhere);
     let names: Vec<String> = elsewhere.map(|draft| draft.task.key().to_string()).collect();
     if names.is_empty() || request.options.adopt {
         return;
     }
     let count = names.len();
-    let mut named: Vec<&str> = names.iter().map(String::as_str).take(NAMED_MAX).collect();
+    let mut named: Vec<&str> = names.iter().map(String::as_str).take(OBJECTS_SHOWN_MAX).collect();
     let more = count.saturating_sub(named.len());
     let rest = format!("{more} more");
     if more > 0 {
         named.push(&rest);
     }
-    let whose = if count == 1 { "it is left alone, since it" } else { "they are left alone, since they" };
+    let whose = if count == 1 { "it is ignored, because it" } else { "they are ignored, because they" };
     let message = format!(
-        "found elsewhere, in places that this operation does not deploy to: {}; {whose} may belong to another application {:?}; --adopt takes in what is this one's, another name or --installation-id keeps them apart",
+        "found outside the destinations of this operation: {}; {whose} may belong to another application {:?}; adopt with `tidegate sync --adopt`, or separate the applications with another name or `tidegate sync --installation-id`",
         named.join(", "),
         request.application,
     );
-    findings.warn("found-elsewhere", &Subject { place: usize::MAX, ..Subject::default() }, message);
+    findings.warn(
+        "found-elsewhere",
+        &FindingSubject { position: usize::MAX, ..FindingSubject::default() },
+        message,
+    );
 }
 
-/// Reverses the waves of the prune tasks: what was created first is deleted last. Then `PruneLast` moves tasks behind
-/// every wave of the phase.
+/// Reverses the waves of the prune tasks, so that the object created first is deleted last. Then moves
+/// `PruneLast` tasks behind all waves of the phase.
 ///
-/// The waves in use are swapped symmetrically, the smallest with the largest and so on; other tasks keep theirs.
-pub(crate) fn reverse_waves(drafts: &mut [Draft], is_last: impl Fn(&Draft) -> bool) {
+/// The waves in use are swapped symmetrically: the smallest with the largest, and so on. Other tasks keep
+/// their waves.
+pub(crate) fn reverse_waves(drafts: &mut [TaskDraft], is_last: impl Fn(&TaskDraft) -> bool) {
     let mut waves: Vec<i64> =
         drafts.iter().filter(|d| d.task.action.is_prune()).map(|d| d.task.wave).collect();
     waves.sort_unstable();
@@ -108,37 +114,37 @@ mod tests {
 
     use super::*;
 
-    fn task(action: Action, phase: Phase, wave: i64, name: &str) -> Draft {
+    fn task(action: Action, phase: Phase, wave: i64, name: &str) -> TaskDraft {
         let key = ObjectKey::new("", "ConfigMap", "shop", name);
-        let mut draft = Draft::new(phase, wave, Gvk::new("", "v1", "ConfigMap"), &key);
+        let mut draft = TaskDraft::new(phase, wave, Gvk::new("", "v1", "ConfigMap"), &key);
         draft.task.action = action;
         draft
     }
 
-    fn reversed(prune: &[i64], create: &[i64], last: impl Fn(&Draft) -> bool) -> Vec<i64> {
+    fn reversed_waves(prune: &[i64], create: &[i64], last: impl Fn(&TaskDraft) -> bool) -> Vec<i64> {
         let prunes = prune.iter().map(|wave| task(Action::Prune, Phase::Sync, *wave, "p"));
         let creates = create.iter().map(|wave| task(Action::Create, Phase::Sync, *wave, "c"));
-        let mut drafts: Vec<Draft> =
+        let mut drafts: Vec<TaskDraft> =
             prunes.chain(creates).chain([task(Action::Create, Phase::PostSync, 50, "hook")]).collect();
         reverse_waves(&mut drafts, last);
         drafts.iter().map(|draft| draft.task.wave).collect()
     }
 
     #[test]
-    fn waves_are_swapped_symmetrically() {
-        assert_eq!(reversed(&[1, 3, 4], &[0, 2], |_| false), [4, 3, 1, 0, 2, 50]);
-        assert_eq!(reversed(&[1, 3, 3, 4, 5], &[], |_| false), [5, 4, 4, 3, 1, 50]);
-        assert_eq!(reversed(&[7], &[1], |_| false), [7, 1, 50]);
-        assert_eq!(reversed(&[-1, 2], &[], |_| false), [2, -1, 50]);
-        assert_eq!(reversed(&[i64::MIN, i64::MAX], &[], |_| false), [i64::MAX, i64::MIN, 50]);
+    fn waves_are_reversed_symmetrically() {
+        assert_eq!(reversed_waves(&[1, 3, 4], &[0, 2], |_| false), [4, 3, 1, 0, 2, 50]);
+        assert_eq!(reversed_waves(&[1, 3, 3, 4, 5], &[], |_| false), [5, 4, 4, 3, 1, 50]);
+        assert_eq!(reversed_waves(&[7], &[1], |_| false), [7, 1, 50]);
+        assert_eq!(reversed_waves(&[-1, 2], &[], |_| false), [2, -1, 50]);
+        assert_eq!(reversed_waves(&[i64::MIN, i64::MAX], &[], |_| false), [i64::MAX, i64::MIN, 50]);
     }
 
     #[test]
     fn prune_last_comes_after_every_wave_of_the_phase() {
-        assert_eq!(reversed(&[1, 2, 3, 4], &[], |_| true), [5, 5, 5, 5, 50]);
-        assert_eq!(reversed(&[1, 2], &[7], |_| true), [8, 8, 7, 50]);
-        assert_eq!(reversed(&[-5], &[-9], |_| true), [1, -9, 50], "never before wave 1");
-        assert_eq!(reversed(&[i64::MAX], &[], |_| true), [i64::MAX, 50]);
-        assert_eq!(reversed(&[1, 2, 3], &[], |draft| draft.task.wave == 1), [3, 2, 4, 50]);
+        assert_eq!(reversed_waves(&[1, 2, 3, 4], &[], |_| true), [5, 5, 5, 5, 50]);
+        assert_eq!(reversed_waves(&[1, 2], &[7], |_| true), [8, 8, 7, 50]);
+        assert_eq!(reversed_waves(&[-5], &[-9], |_| true), [1, -9, 50], "never before wave 1");
+        assert_eq!(reversed_waves(&[i64::MAX], &[], |_| true), [i64::MAX, 50]);
+        assert_eq!(reversed_waves(&[1, 2, 3], &[], |draft| draft.task.wave == 1), [3, 2, 4, 50]);
     }
 }

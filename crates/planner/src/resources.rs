@@ -1,70 +1,74 @@
-//! What is done to each resource and hook that is wanted?
+//! Actions for targets: resources and hooks.
 
 use std::collections::BTreeMap;
 
 use tidegate_model::{
-    Action, Cascade, DeletePolicy, Hook, Object, ObjectKey, Phase, SyncRequest, annotations, claimed_by,
+    Action, Cascade, DeletePolicy, Hook, Object, ObjectKey, Phase, SyncRequest, annotated_application,
+    annotations,
 };
 
-use crate::bindings;
 use crate::diff::Comparer;
-use crate::draft::Draft;
-use crate::findings::{Findings, Subject};
-use crate::hooks::{self, Role};
-use crate::kinds::is_crd;
-use crate::left_out::LeftOut;
-use crate::naming::Names;
-use crate::options;
-use crate::pairing::{Live, live_ref};
-use crate::targets::Desired;
+use crate::draft::TaskDraft;
+use crate::excluded_manifest::ExcludedManifest;
+use crate::findings::{FindingSubject, Findings};
+use crate::generated_names::GeneratedNames;
+use crate::hooks::{self, SyncRole};
+use crate::known_kinds::is_crd;
+use crate::pairing::{LiveIndex, live_ref};
+use crate::role_bindings;
+use crate::sync_options;
+use crate::targets::SyncTarget;
 use crate::text::escape;
-use crate::waves::wave;
+use crate::waves::wave_of_object;
 
-/// The option by which an object of another application ends the operation.
+/// Option that makes the operation fail if an object belongs to another application.
 const FAIL_ON_SHARED: &str = "FailOnSharedResource=true";
 
-/// The finding of a hook that will be judged by what an earlier operation has left.
-pub const HOOK_KEPT: &str = "hook-object-kept";
+/// Code of the finding for a hook that is judged by the object of an earlier operation.
+pub const HOOK_OBJECT_KEPT: &str = "hook-object-kept";
 
-/// Whether an operation may write over what is another application's: unless `FailOnSharedResource` is on.
-pub fn may_be_shared(request: &SyncRequest) -> bool {
+/// Returns true if an operation may overwrite objects of other applications, which `FailOnSharedResource`
+/// forbids.
+pub fn can_overwrite_shared(request: &SyncRequest) -> bool {
     !request.options.has(FAIL_ON_SHARED)
 }
 
-/// Why an operation must not write over a live object: it is another application's, and `FailOnSharedResource` is on. It may have
-/// become so since the plan was made.
-pub fn why_not_shared(request: &SyncRequest, key: &ObjectKey, live: &Object) -> Option<String> {
+/// Returns the reason why an operation must not overwrite a live object: the object belongs to another
+/// application, and `FailOnSharedResource` is on. Checked again before the write, because the owner can have
+/// changed since the plan was created.
+pub fn shared_resource_refusal(request: &SyncRequest, key: &ObjectKey, live: &Object) -> Option<String> {
     let SyncRequest { application, tracking, .. } = request;
     let other = tracking.owner(live).filter(|other| other != application)?;
-    (!may_be_shared(request)).then(|| shared_found(&shared_by(key, application, other)))
+    (!can_overwrite_shared(request))
+        .then(|| shared_resource_error(&shared_resource_message(key, application, other)))
 }
 
-fn shared_by(key: &ObjectKey, application: &str, other: &str) -> String {
+fn shared_resource_message(key: &ObjectKey, application: &str, other: &str) -> String {
     format!("{}/{} is part of applications {application} and {other}", key.kind, key.name)
 }
 
-fn shared_found(message: &str) -> String {
+fn shared_resource_error(message: &str) -> String {
     format!("Shared resource found: {message}")
 }
 
-/// Turns wanted objects into tasks.
+/// Converts targets to tasks.
 pub(crate) struct Drafter<'p> {
     pub request: &'p SyncRequest,
-    pub names: &'p Names<'p>,
-    pub live: &'p Live<'p>,
+    pub names: &'p GeneratedNames<'p>,
+    pub live: &'p LiveIndex<'p>,
     pub comparer: &'p Comparer,
     pub findings: &'p mut Findings,
-    pub left_out: &'p mut Vec<LeftOut>,
+    pub left_out: &'p mut Vec<ExcludedManifest>,
 }
 
 impl Drafter<'_> {
-    /// The tasks of all wanted objects.
-    pub fn draft_all(&mut self, desired: Vec<Desired>) -> Vec<Draft> {
+    /// Returns the tasks of all targets.
+    pub fn draft_all(&mut self, desired: Vec<SyncTarget>) -> Vec<TaskDraft> {
         let mut drafts = Vec::with_capacity(desired.len());
-        let mut hooks: BTreeMap<(ObjectKey, Phase), Draft> = BTreeMap::new();
+        let mut hooks: BTreeMap<(ObjectKey, Phase), TaskDraft> = BTreeMap::new();
         for wanted in desired {
             match &wanted.role {
-                Role::Hook(phases) => self.draft_hook(&wanted, phases, &mut hooks),
+                SyncRole::Hook(phases) => self.draft_hook(&wanted, phases, &mut hooks),
                 _ => drafts.push(self.draft_resource(wanted)),
             }
         }
@@ -72,27 +76,32 @@ impl Drafter<'_> {
         drafts
     }
 
-    fn draft_resource(&mut self, wanted: Desired) -> Draft {
+    fn draft_resource(&mut self, wanted: SyncTarget) -> TaskDraft {
         let live = self.live.find(&wanted.key, wanted.namespaced);
         let live = live.as_deref();
-        self.check_shared(&wanted, live);
-        let mut draft = self.begin(&wanted, Phase::Sync, &wanted.key, live);
+        self.report_shared(&wanted, live);
+        let mut draft = self.start_draft(&wanted, Phase::Sync, &wanted.key, live);
         let (mut manifest, subject) = wanted.into_parts();
         draft.subject = subject;
-        self.stamp(&mut manifest);
+        self.mark_manifest(&mut manifest);
         if manifest.namespace() != draft.task.namespace {
             manifest.set_namespace(&draft.task.namespace);
         }
         if let Some(live) = live.filter(|_| self.request.options.has("RespectIgnoreDifferences=true")) {
-            self.comparer.respect(&mut manifest, live);
+            self.comparer.preserve_ignored(&mut manifest, live);
         }
         let only_out_of_sync = self.request.options.has("ApplyOutOfSyncOnly=true");
-        // Comparing is not free, so it is done only where somebody asks.
+        // A comparison is expensive, so it runs only if needed.
         let compares = only_out_of_sync || is_crd(manifest.group(), manifest.kind());
-        let taken = draft.task.options.take_over.as_deref();
+        // Client-side apply removes fields that were in the last applied manifest but aren't in the new one,
+        // regardless of which client applied it.
+        let noted = live.filter(|live| live.annotation(annotations::LAST_APPLIED).is_some());
+        let noted =
+            noted.filter(|_| !draft.task.options.server_side).map(|_| sync_options::client_side_managers());
+        let taken = noted.unwrap_or_else(|| draft.task.options.take_over.clone());
         let difference = live.filter(|_| compares).and_then(|live| match draft.task.options.replace {
-            true => self.comparer.first_given(&manifest, live),
-            false => self.comparer.first_difference(&manifest, live, taken),
+            true => self.comparer.first_target_difference(&manifest, live),
+            false => self.comparer.first_difference(&manifest, live, &taken),
         });
         draft.changes_live = difference.is_some();
         let (action, reason) = match (live, difference) {
@@ -111,76 +120,98 @@ impl Drafter<'_> {
             }
             (Some(_), _) => (Action::Apply, "in the cluster; manifest is applied".to_owned()),
         };
-        if action == Action::Apply && live.is_some_and(|live| bindings::gives_another_role(&manifest, live)) {
-            self.findings.warn("role-changed", &draft.subject, "the role of a binding cannot be changed: if the server takes the new one, the binding is deleted and created again, and gives nobody a role in between");
+        if action == Action::Apply && live.is_some_and(|live| role_bindings::changes_role(&manifest, live)) {
+            self.findings.warn(
+                "role-changed",
+                &draft.subject,
+                "roleRef of a binding is immutable: if the API server accepts the \
+                 new role, the binding is deleted and recreated, and grants no rights in the meantime",
+            );
         }
         draft.task.options.already_deleting = live.is_some_and(Object::is_deleting);
         draft.task.action = action;
         draft.task.reason = reason;
+        if let (Action::Apply, taken @ [_, ..]) = (action, &draft.task.options.take_over[..]) {
+            draft.task.reason.push_str("; takes over the fields of ");
+            draft.task.reason.push_str(&taken.join(", "));
+        }
         draft.manifest = Some(manifest);
         draft
     }
 
-    /// What resource and hook tasks have in common.
-    fn begin(&self, wanted: &Desired, phase: Phase, key: &ObjectKey, live: Option<&Object>) -> Draft {
+    /// Creates the common part of resource and hook tasks.
+    fn start_draft(
+        &self,
+        wanted: &SyncTarget,
+        phase: Phase,
+        key: &ObjectKey,
+        live: Option<&Object>,
+    ) -> TaskDraft {
         let (target, options) = (&wanted.object, &self.request.options);
-        let mut draft = Draft::new(phase, wave(target).wave, target.gvk(), key);
-        // Where nobody knows the scope, the live object does.
+        let mut draft = TaskDraft::new(phase, wave_of_object(target).number, target.gvk(), key);
+        // If the kind's scope is unknown, the live object determines it.
         if let (None, Some(live)) = (wanted.namespaced, live) {
             draft.task.namespace = live.namespace().to_owned();
         }
         draft.task.live = live.map(live_ref);
-        draft.task.options.force = options::force(target, live, options) && !holds_others(key);
-        draft.task.options.replace = options::replace(target, live, options);
-        draft.task.options.validate = options::validate(target, options);
-        draft.task.options.server_side = options::server_side(target, options);
-        draft.task.options.take_over = live.and_then(|live| options::take_over(target, live, options));
-        draft.task.options.ignores_health = options::ignores_health(target, live);
+        draft.task.options.force =
+            sync_options::is_forced(target, live, options) && !contains_other_objects(key);
+        draft.task.options.replace = sync_options::is_replaced(target, live, options);
+        draft.task.options.validate = sync_options::is_validated(target, options);
+        draft.task.options.server_side = sync_options::is_server_side(target, options);
+        let taken = live.map(|live| sync_options::managers_to_take_over(target, live, self.request));
+        draft.task.options.take_over = taken.unwrap_or_default();
+        draft.task.options.ignores_health = sync_options::ignores_health(target, live);
         draft.task.health_judge = wanted.requests.health_judge.clone();
         draft.wave_timeout = wanted.requests.wave_timeout;
         draft.gates = wanted.requests.gates.clone();
-        draft.skip_missing_kind = options::skip_missing_kind(target, options);
+        draft.waits_for_kind = sync_options::skips_missing_kind(target, options);
         draft
     }
 
-    fn stamp(&self, manifest: &mut Object) {
+    fn mark_manifest(&self, manifest: &mut Object) {
         if !is_crd(manifest.group(), manifest.kind()) {
             let SyncRequest { tracking, application, namespace, .. } = self.request;
-            tracking.stamp(manifest, application, namespace);
+            tracking.mark_manifest(manifest, application, namespace);
         }
     }
 
-    /// Two applications that want the same object would undo each other's work. The object in the cluster tells that there
-    /// are two, and so does a manifest that was exported from the other.
-    fn check_shared(&mut self, wanted: &Desired, live: Option<&Object>) {
+    /// Reports objects that another application also manages, because the two applications would undo each
+    /// other's changes. The live object shows this, or a manifest that was exported from the other
+    /// application.
+    fn report_shared(&mut self, wanted: &SyncTarget, live: Option<&Object>) {
         let SyncRequest { application, tracking, .. } = self.request;
         let owner = live.and_then(|live| tracking.owner(live)).filter(|other| other != application);
-        let claimed = claimed_by(&wanted.object).filter(|other| other != application);
+        let claimed = annotated_application(&wanted.object).filter(|other| other != application);
         let Some(other) = owner.or(claimed) else { return };
-        let mut message = shared_by(&wanted.key, application, other);
+        let mut message = shared_resource_message(&wanted.key, application, other);
         if owner.is_none() {
-            message.push_str(": its manifest carries the tracking id of the latter; remove the annotation ");
+            message.push_str(": the manifest has the tracking ID of the latter; remove the annotation ");
             message.push_str(annotations::TRACKING_ID);
         }
-        if !may_be_shared(self.request) {
-            self.findings.error("shared-resource", &wanted.subject(), shared_found(&message));
+        if !can_overwrite_shared(self.request) {
+            self.findings.error(
+                "shared-resource",
+                &wanted.finding_subject(),
+                shared_resource_error(&message),
+            );
         } else {
-            self.findings.warn("shared-resource", &wanted.subject(), message);
+            self.findings.warn("shared-resource", &wanted.finding_subject(), message);
         }
     }
 
-    /// One task per phase of a hook.
+    /// Creates one task for each phase of a hook.
     fn draft_hook(
         &mut self,
-        wanted: &Desired,
+        wanted: &SyncTarget,
         phases: &[Phase],
-        hooks: &mut BTreeMap<(ObjectKey, Phase), Draft>,
+        hooks: &mut BTreeMap<(ObjectKey, Phase), TaskDraft>,
     ) {
-        self.check_shared(wanted, None);
+        self.report_shared(wanted, None);
         let mut remarks = Vec::new();
         let delete_policies = hooks::delete_policies(&wanted.object, &mut remarks);
         for (code, message) in remarks {
-            self.findings.warn(code, &wanted.subject(), message);
+            self.findings.warn(code, &wanted.finding_subject(), message);
         }
         let hook = Hook {
             delete_policies,
@@ -191,40 +222,40 @@ impl Drafter<'_> {
             let draft = self.draft_hook_phase(wanted, *phase, &hook);
             let key = (draft.task.key(), *phase);
             if let Some(earlier) = hooks.remove(&key) {
-                self.collide(&earlier, &draft);
+                self.report_collision(&earlier, &draft);
             }
             hooks.insert(key, draft);
         }
     }
 
-    fn draft_hook_phase(&mut self, wanted: &Desired, phase: Phase, hook: &Hook) -> Draft {
+    fn draft_hook_phase(&mut self, wanted: &SyncTarget, phase: Phase, hook: &Hook) -> TaskDraft {
         let mut manifest = wanted.object.clone();
         if manifest.name().is_empty() {
-            // Places of objects are counted from 1.
-            let name = self.names.name(wanted.place.saturating_sub(1), &manifest, phase);
+            // Object positions start at 1.
+            let name = self.names.name_for(wanted.position.saturating_sub(1), &manifest, phase);
             manifest.set_name(name);
         }
         let key = manifest.key();
         self.check_name(wanted, &key);
         let live = self.live.find(&key, wanted.namespaced).filter(|_| hook.runner.is_none());
         let live = live.as_deref();
-        let mut draft = self.begin(wanted, phase, &key, live);
+        let mut draft = self.start_draft(wanted, phase, &key, live);
         (draft.task.action, draft.task.reason) = self.hook_action(wanted, phase, hook, live);
-        draft.task.hook = Some(self.hook_in(phase, hook));
-        draft.subject = wanted.subject();
-        self.stamp(&mut manifest);
+        draft.task.hook = Some(self.hook_for_phase(phase, hook));
+        draft.subject = wanted.finding_subject();
+        self.mark_manifest(&mut manifest);
         manifest.set_namespace(&draft.task.namespace);
         manifest.add_finalizer(annotations::HOOK_FINALIZER);
         draft.manifest = Some(manifest);
         draft
     }
 
-    /// The hook in one of its phases. What ran before the objects of an application were deleted is one of them, and goes
-    /// with it whatever its policy.
-    fn hook_in(&self, phase: Phase, hook: &Hook) -> Hook {
+    /// Returns the hook settings for one of its phases. A hook that ran before an application's objects were
+    /// deleted counts as one of those objects, and is deleted with them regardless of its policy.
+    fn hook_for_phase(&self, phase: Phase, hook: &Hook) -> Hook {
         let mut hook = hook.clone();
-        let goes = phase == Phase::PreDelete && self.request.deletion.is_some_and(Cascade::deletes);
-        if goes && !hook.deletes(DeletePolicy::HookSucceeded) {
+        let goes = phase == Phase::PreDelete && self.request.deletion.is_some_and(Cascade::deletes_objects);
+        if goes && !hook.has_delete_policy(DeletePolicy::HookSucceeded) {
             hook.delete_policies.push(DeletePolicy::HookSucceeded);
             hook.delete_policies.sort_unstable();
         }
@@ -233,24 +264,25 @@ impl Drafter<'_> {
 
     fn hook_action(
         &mut self,
-        wanted: &Desired,
+        wanted: &SyncTarget,
         phase: Phase,
         hook: &Hook,
         live: Option<&Object>,
     ) -> (Action, String) {
         let Some(live) = live else { return (Action::Create, format!("{phase} hook")) };
-        // Definitions carry no tracking id: that one was made as a hook is what there is to know of it.
+        // CRDs don't have a tracking ID, so the operation ID written at their creation identifies them as
+        // hooks.
         let was_hook =
             is_crd(live.group(), live.kind()) && live.annotation(annotations::OPERATION_ID).is_some();
         if !was_hook && !self.request.tracking.is_owner(&self.request.application, live) {
             let message = format!(
-                "the cluster has a {} that does not belong to application {}, and hook {} would delete it; rename the hook, or delete the object if nobody needs it",
+                "the cluster has a {} that does not belong to application {}, and hook {} would delete it; rename the hook, or delete the object if it is not needed",
                 live.key(),
                 self.request.application,
-                wanted.subject().object().unwrap_or_default(),
+                wanted.finding_subject().object_text().unwrap_or_default(),
             );
-            self.findings.error("untracked-hook-object", &wanted.subject(), message);
-        } else if hook.deletes(DeletePolicy::BeforeHookCreation) {
+            self.findings.error("untracked-hook-object", &wanted.finding_subject(), message);
+        } else if hook.has_delete_policy(DeletePolicy::BeforeHookCreation) {
             return (
                 Action::Create,
                 format!("{phase} hook; the object of an earlier operation is deleted first"),
@@ -258,61 +290,67 @@ impl Drafter<'_> {
         } else if live.is_deleting() {
             return (
                 Action::Create,
-                format!("{phase} hook; the object of an earlier operation is on its way out"),
+                format!("{phase} hook; the object of an earlier operation is being deleted"),
             );
         } else {
-            return self.act_on_kept(wanted, phase, live);
+            return self.action_for_kept_hook(wanted, phase, live);
         }
         (Action::Apply, format!("{phase} hook; applied to the object of an earlier operation"))
     }
 
-    /// What is done to the object of an earlier operation that a hook's policy keeps. `Force` may make it anew all the
-    /// same: then the hook runs.
-    fn act_on_kept(&mut self, wanted: &Desired, phase: Phase, live: &Object) -> (Action, String) {
+    /// Returns the action for an object that a hook's policy keeps from an earlier operation. With `Force`,
+    /// the object may be recreated, and the hook then runs.
+    fn action_for_kept_hook(&mut self, wanted: &SyncTarget, phase: Phase, live: &Object) -> (Action, String) {
         const REMEDY: &str = "use metadata.generateName or add BeforeHookCreation";
         let options = &self.request.options;
-        let forced = options::force(&wanted.object, Some(live), options) && !holds_others(&live.key());
-        let action = if options::replace(&wanted.object, Some(live), options) {
+        let forced = sync_options::is_forced(&wanted.object, Some(live), options)
+            && !contains_other_objects(&live.key());
+        let action = if sync_options::is_replaced(&wanted.object, Some(live), options) {
             Action::Replace
         } else {
             Action::Apply
         };
-        if forced && (action == Action::Replace || self.cannot_be_changed(&wanted.object, live)) {
-            let reason = format!("{phase} hook; the object of an earlier operation is deleted and made anew");
+        if forced && (action == Action::Replace || self.changes_immutable_field(&wanted.object, live)) {
+            let reason = format!("{phase} hook; the object of an earlier operation is deleted and recreated");
             return (action, reason);
         }
-        let unless =
-            if forced { ", unless the server refuses to change it and Force makes it anew" } else { "" };
+        let unless = if forced {
+            ", unless the API server rejects the change and Force recreates the object"
+        } else {
+            ""
+        };
         let message = format!(
-            "its delete policy keeps the object of an earlier operation, so the hook is judged by its old result{unless}; {REMEDY}"
+            "its delete policy keeps the object of an earlier operation, so the earlier result counts{unless}; {REMEDY}"
         );
-        self.findings.warn(HOOK_KEPT, &wanted.subject(), message);
+        self.findings.warn(HOOK_OBJECT_KEPT, &wanted.finding_subject(), message);
         (action, format!("{phase} hook; applied to the object of an earlier operation"))
     }
 
-    /// Whether a write would change what no server changes: the pods of a Job.
-    fn cannot_be_changed(&self, target: &Object, live: &Object) -> bool {
-        let found = self.comparer.first_difference(target, live, None);
+    /// Returns true if a write would change a field that is immutable on every server: the pod template of a Job.
+    fn changes_immutable_field(&self, target: &Object, live: &Object) -> bool {
+        let found = self.comparer.first_difference(target, live, &[]);
         live.kind() == "Job" && found.is_some_and(|path| path.starts_with("/spec/template/spec/"))
     }
 
-    fn check_name(&mut self, wanted: &Desired, key: &ObjectKey) {
+    fn check_name(&mut self, wanted: &SyncTarget, key: &ObjectKey) {
         const LONGEST_NAME: usize = 253;
         if key.name.len() > LONGEST_NAME {
             let message = format!(
                 "the generated name {:?} has more than {LONGEST_NAME} characters; shorten metadata.generateName",
                 key.name
             );
-            self.findings.error("hook-name-too-long", &wanted.subject(), message);
+            self.findings.error("hook-name-too-long", &wanted.finding_subject(), message);
         }
     }
 
-    /// Two hooks of one name: equal ones with the same prefix, or one that is named as another would be.
-    fn collide(&mut self, earlier: &Draft, later: &Draft) {
-        self.left_out.push(LeftOut::new(&earlier.subject, "another hook has the same generated name"));
-        let at = |subject: &Subject| subject.origin().unwrap_or_default();
+    /// Reports two hooks with the same name: identical hooks with the same prefix, or a hook whose fixed name
+    /// equals a generated name.
+    fn report_collision(&mut self, earlier: &TaskDraft, later: &TaskDraft) {
+        self.left_out
+            .push(ExcludedManifest::new(&earlier.subject, "another hook has the same generated name"));
+        let at = |subject: &FindingSubject| subject.origin_text().unwrap_or_default();
         let message = format!(
-            "its generated name {:?} is also that of the hook at {}; give them different metadata.generateName",
+            "its generated name {:?} equals that of the hook at {}; use a different metadata.generateName",
             later.task.name,
             at(&earlier.subject)
         );
@@ -320,7 +358,7 @@ impl Drafter<'_> {
             self.findings.warn(
                 "hook-name-collision",
                 &later.subject,
-                format!("{message} (they are equal, so one runs)"),
+                format!("{message} (the hooks are identical, so only one runs)"),
             );
         } else {
             self.findings.error("hook-name-collision", &later.subject, message);
@@ -328,7 +366,8 @@ impl Drafter<'_> {
     }
 }
 
-/// Whether other objects live in, or are made possible by, an object: deleting it deletes them all.
-fn holds_others(key: &ObjectKey) -> bool {
+/// Returns true if deleting an object deletes other objects, because they are in it or depend on it as their
+/// definition.
+fn contains_other_objects(key: &ObjectKey) -> bool {
     is_crd(&key.group, &key.kind) || key.kind == "Namespace"
 }

@@ -1,11 +1,11 @@
-//! Text that came from outside, made safe to show.
+//! Escaping and splitting of external text.
 
 use std::fmt::Write as _;
 
-/// Escapes what could steer a terminal or hide from the reader: control characters, line and paragraph separators,
-/// and the invisible characters that change the direction of text.
+/// Escapes characters that could control a terminal or mislead the reader: control characters, line and
+/// paragraph separators, and invisible characters that change the text direction.
 pub(crate) fn escape(text: &str) -> String {
-    // Names are almost always plain.
+    // Names are almost always plain ASCII.
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text.to_owned();
     }
@@ -25,15 +25,15 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// The items of a comma-separated annotation: trimmed, without empty ones and without repetitions, in order.
-pub(crate) fn words(value: &str) -> Vec<&str> {
-    let mut words: Vec<&str> = Vec::new();
+/// Splits a comma-separated annotation into items: trimmed, in order, without empty items and duplicates.
+pub(crate) fn split_list(value: &str) -> Vec<&str> {
+    let mut text: Vec<&str> = Vec::new();
     for word in value.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-        if !words.contains(&word) {
-            words.push(word);
+        if !text.contains(&word) {
+            text.push(word);
         }
     }
-    words
+    text
 }
 
 #[cfg(test)]
@@ -41,13 +41,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_steers_the_terminal() {
+    fn control_characters_are_escaped() {
         assert_eq!(escape("a\u{1b}[31mb\n\u{202e}c é"), "a\\u{1b}[31mb\\n\\u{202e}c é");
     }
 
     #[test]
-    fn words_are_trimmed_and_kept_once_in_order() {
-        assert_eq!(words(" b, a ,,b,"), ["b", "a"]);
-        assert!(words(" , ").is_empty());
+    fn items_are_trimmed_and_deduplicated_in_order() {
+        assert_eq!(split_list(" b, a ,,b,"), ["b", "a"]);
+        assert!(split_list(" , ").is_empty());
     }
 }

@@ -1,20 +1,21 @@
-//! Which wave is an object in?
+//! Waves of objects.
 
 use tidegate_model::{Object, annotations};
 
-/// What an object says about its wave.
+/// Wave of an object, according to its annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wave<'o> {
-    /// Its number in the phase; 0 where nothing says so.
-    pub wave: i64,
-    /// An annotation, with its value, that does not hold a whole number and was passed over.
-    pub passed_over: [Option<(&'static str, &'o str)>; 2],
+pub(crate) struct ParsedWave<'o> {
+    /// Number in the phase; 0 by default.
+    pub number: i64,
+    /// Annotations that were ignored because their values are not integers, along with these values.
+    pub invalid_annotations: [Option<(&'static str, &'o str)>; 2],
 }
 
-/// The wave of an object: `sync-wave`, else `helm.sh/hook-weight` (for resources that are no hooks as well), else 0.
+/// Returns the wave of an object: `argocd.argoproj.io/sync-wave` if set, otherwise `helm.sh/hook-weight`
+/// (also for resources that are not hooks), otherwise 0.
 ///
-/// Numbers are signed, in base 10, without white space. What is not such a number counts as absent.
-pub(crate) fn wave(object: &Object) -> Wave<'_> {
+/// Numbers are signed decimals without whitespace. Other values count as absent.
+pub(crate) fn wave_of_object(object: &Object) -> ParsedWave<'_> {
     let mut passed_over = [None, None];
     let mut wave = None;
     for (slot, annotation) in
@@ -26,15 +27,15 @@ pub(crate) fn wave(object: &Object) -> Wave<'_> {
             Err(_) => *slot = Some((annotation, value)),
         }
     }
-    Wave { wave: wave.unwrap_or(0), passed_over }
+    ParsedWave { number: wave.unwrap_or(0), invalid_annotations: passed_over }
 }
 
-/// The wave that an object asks for; what is pruned goes in the reverse order of these.
-pub fn own_wave(object: &Object) -> i64 {
-    wave(object).wave
+/// Returns the wave in an object's annotations. Pruning uses the waves in reverse order.
+pub fn annotated_wave(object: &Object) -> i64 {
+    wave_of_object(object).number
 }
 
-/// Whether a text is a whole number that does not fit into 64 bits.
+/// Returns true if a text is an integer that does not fit into 64 bits.
 pub(crate) fn is_overflow(value: &str) -> bool {
     let digits = value.strip_prefix(['+', '-']).unwrap_or(value);
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) && value.parse::<i64>().is_err()
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn waves_as_users_write_them() {
+    fn waves_of_annotations() {
         let table: [(Option<&str>, Option<&str>, i64, usize); 16] = [
             (None, None, 0, 0),
             (Some("1"), None, 1, 0),
@@ -81,9 +82,9 @@ mod tests {
                 annotations["helm.sh/hook-weight"] = helm.into();
             }
             let object = object(annotations);
-            let found = wave(&object);
-            assert_eq!(found.wave, expected, "{argo:?} {helm:?}");
-            assert_eq!(found.passed_over.iter().flatten().count(), passed_over, "{argo:?} {helm:?}");
+            let found = wave_of_object(&object);
+            assert_eq!(found.number, expected, "{argo:?} {helm:?}");
+            assert_eq!(found.invalid_annotations.iter().flatten().count(), passed_over, "{argo:?} {helm:?}");
         }
     }
 

@@ -1,7 +1,7 @@
-//! Runs a program of others and takes what it prints, within limits of time, memory and output. Whatever it has begun ends
-//! with it, also when it ends by itself: nothing of it stays behind. One that reads what strangers have written is confined.
+//! Runs an external program and captures its output, with limits on time, memory and output size. All its child processes end
+//! with it, including after a normal exit. A program that reads untrusted input runs in a [`Sandbox`].
 
-mod confined;
+mod sandbox;
 
 use std::fs;
 use std::io::{self, Read};
@@ -12,240 +12,259 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::Duration;
 
-pub use confined::confines_files;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+pub use sandbox::confines_files;
 
-/// So much of what a program says of itself is kept.
-const WORDS_MAX: u64 = 16 << 10;
-/// How often it is looked whether it is over, and how much memory it has.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// What was printed is all there when a program has ended; whoever has left its group may keep it from us.
-const READ_WITHIN: Duration = Duration::from_secs(2);
+/// Maximum number of bytes of standard error to keep.
+const STDERR_BYTES_MAX: u64 = 16 << 10;
+/// Interval between checks of exit, memory use and stop condition.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Time to drain the output after the program has exited. A child process that left the group may keep the pipe open.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a program may take.
+/// Resource limits of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of memory that it may have.
+    /// Maximum resident memory in bytes.
     pub memory: u64,
-    /// Bytes that it prints.
+    /// Maximum size of standard output in bytes.
     pub output: u64,
 }
 
-/// What a confined program may touch. It has no network; of the system's files it may read programs and libraries.
+/// Access rights of a confined program. It has no network. Of the system's files, it reads only programs, libraries and time zones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Room {
-    /// Files and folders that it may read and start.
-    pub reads: Vec<PathBuf>,
-    /// Files and folders that it may read and change.
-    pub writes: Vec<PathBuf>,
-    /// Processor time that it may take, which holds also when nobody watches it any more; on Linux, in whole seconds. None is no limit.
-    pub processor: Duration,
+pub struct Sandbox {
+    /// Files and folders that the program can read and execute.
+    pub readable: Vec<PathBuf>,
+    /// Files and folders that the program can read and modify.
+    pub writable: Vec<PathBuf>,
+    /// Maximum CPU time, which the kernel enforces even if the caller dies. Linux only, in whole seconds; zero means no limit.
+    pub cpu_time: Duration,
 }
 
-/// Why a program has to end before its end.
+/// Reason to stop a running program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    /// It took longer than this.
-    Late(Duration),
-    /// Nobody wants to know any more.
-    Stopped,
+pub enum StopReason {
+    /// The program ran longer than this limit.
+    Timeout(Duration),
+    /// The caller no longer needs the result.
+    Canceled,
 }
 
-/// Why a program has printed nothing that counts.
+/// Failure to start a program or to run it to completion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// It did not begin.
-    #[error("the program cannot be started: {0}")]
+    /// The program could not be started.
+    #[error("failed to start the program: {0}")]
     NotStarted(String),
-    /// The system does not confine it, so it did not begin.
-    #[error("the program is not started, because the system does not keep it from the network: {0}")]
+    /// The kernel cannot block network access, so the program was not started.
+    #[error("the program was not started because the kernel cannot block its network access: {0}")]
     NotConfined(String),
-    /// It took too long.
-    #[error("it was not over after {} s, and was ended", .0.as_secs_f64())]
-    Late(Duration),
-    /// It took too much memory.
-    #[error("it took more than {} of memory, and was ended", bytes(*.0))]
+    /// The program exceeded its time limit.
+    #[error("it did not finish within {} s and was stopped", .0.as_secs_f64())]
+    Timeout(Duration),
+    /// The program exceeded its memory limit.
+    #[error("it was stopped because it used more than {} of memory", format_bytes(*.0))]
     Memory(u64),
-    /// It printed too much.
-    #[error("it printed more than {}, and was ended", bytes(*.0))]
+    /// The program exceeded its output limit.
+    #[error("it was stopped because it printed more than {}", format_bytes(*.0))]
     Output(u64),
-    /// It has ended, but not all that it has begun.
-    #[error("it has left something behind that keeps its output open")]
-    Open,
-    /// Nobody wants to know any more.
+    /// The program exited, but a child process outside its group keeps the output open.
+    #[error("it exited but left a child process that keeps its output open")]
+    OutputOpen,
+    /// The caller canceled the run.
     #[error("it was interrupted")]
-    Stopped,
+    Canceled,
 }
 
-/// How a program has ended by itself.
+/// Exit status and output of a program that ran to completion.
 #[derive(Debug)]
-pub struct Ran {
-    /// Well or not.
+pub struct ProgramOutput {
+    /// Exit status.
     pub status: ExitStatus,
-    /// What it has printed.
-    pub output: Vec<u8>,
-    /// What it has said of itself, to a limit.
-    pub words: Vec<u8>,
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error, truncated at 16 KiB.
+    pub stderr: Vec<u8>,
 }
 
-/// Which stream a reader reads.
+/// Output stream of a program.
 #[derive(Clone, Copy)]
 enum Stream {
-    Output,
-    Words,
+    Stdout,
+    Stderr,
 }
 
-/// Runs a program to its end. `over` is asked again and again whether it has to end before; it takes no time itself.
+/// Content of one output stream, once it is closed or its limit is reached.
+type Capture = (Stream, Vec<u8>);
+
+/// Runs a program to completion. Polls `stop` while the program runs; `stop` must not block.
 ///
 /// # Errors
 ///
-/// It did not begin, or had to be ended.
-pub fn run(command: &mut Command, limits: &Limits, over: impl Fn() -> Option<Over>) -> Result<Ran, RunError> {
-    let child = apart(command).spawn().map_err(|error| not_started(&error))?;
-    attend(child, limits, over)
+/// Returns an error if the program could not be started or had to be stopped.
+pub fn run(
+    command: &mut Command,
+    limits: &Limits,
+    stop: impl Fn() -> Option<StopReason>,
+) -> Result<ProgramOutput, RunError> {
+    let child = in_own_group(command).spawn().map_err(|error| not_started_error(&error))?;
+    supervise(child, limits, stop)
 }
 
-/// The same for one that is confined to a room, as far as the system does that: on Linux it has no network, and reads nothing
-/// outside of the room where the kernel has Landlock ([`confines_files`]). Elsewhere it is not confined.
+/// Runs a program in a sandbox. On Linux, the program has no network; if the kernel has Landlock ([`confines_files`]), it reads no
+/// files outside the sandbox either. On other systems, the program is not confined.
 ///
 /// # Errors
 ///
-/// As those of [`run`], and on Linux if the kernel does not keep it from the network.
+/// Returns the errors of [`run`], and [`RunError::NotConfined`] on Linux if the kernel cannot block network access.
 pub fn run_confined(
     command: &mut Command,
-    room: &Room,
+    sandbox: &Sandbox,
     limits: &Limits,
-    over: impl Fn() -> Option<Over>,
-) -> Result<Ran, RunError> {
-    let child = confined::spawn(apart(command), room)?;
-    attend(child, limits, over)
+    stop: impl Fn() -> Option<StopReason>,
+) -> Result<ProgramOutput, RunError> {
+    let child = sandbox::spawn(in_own_group(command), sandbox)?;
+    supervise(child, limits, stop)
 }
 
-/// In a group of its own, which ends as one, and listened to.
-fn apart(command: &mut Command) -> &mut Command {
+/// Puts the command in its own process group, so that it can be killed together with its children, and captures its output.
+fn in_own_group(command: &mut Command) -> &mut Command {
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped())
 }
 
-fn attend(mut child: Child, limits: &Limits, over: impl Fn() -> Option<Over>) -> Result<Ran, RunError> {
-    let (tell, told) = mpsc::channel();
-    let (mut output, mut words) = (None, None);
-    let mut keep = |stream, read| match stream {
-        Stream::Output => output = Some(read),
-        Stream::Words => words = Some(read),
+/// Waits for the child to exit, enforces the limits, and kills what remains of its process group.
+fn supervise(
+    mut child: Child,
+    limits: &Limits,
+    stop: impl Fn() -> Option<StopReason>,
+) -> Result<ProgramOutput, RunError> {
+    let (sender, receiver) = mpsc::channel();
+    let (mut stdout, mut stderr) = (None, None);
+    let mut store = |stream, content| match stream {
+        Stream::Stdout => stdout = Some(content),
+        Stream::Stderr => stderr = Some(content),
     };
-    let mut ended = listen(&mut child, limits, &tell);
-    while ended.is_ok() {
-        if has_ended(&child) {
+    let mut outcome = start_readers(&mut child, limits, &sender);
+    while outcome.is_ok() {
+        if has_exited(&child) {
             break;
         }
-        // `tell` is ours as well, so that what is told is waited for as long as it should.
-        if let Some(why) = exceeded(&child, limits, &over) {
-            ended = Err(why);
-        } else if let Ok((stream, read)) = told.recv_timeout(LOOK_EVERY) {
-            ended = check(stream, &read, limits);
-            keep(stream, read);
+        // `sender` is still open, so `recv_timeout` waits for the whole interval after both readers have finished.
+        if let Some(error) = exceeded_limit(&child, limits, &stop) {
+            outcome = Err(error);
+        } else if let Ok((stream, content)) = receiver.recv_timeout(POLL_INTERVAL) {
+            outcome = check_size(stream, &content, limits);
+            store(stream, content);
         }
     }
-    let status = end(&mut child);
-    drop(tell);
-    ended?;
-    while let Ok((stream, read)) = told.recv_timeout(READ_WITHIN) {
-        check(stream, &read, limits)?;
-        keep(stream, read);
+    let status = kill_group(&mut child);
+    drop(sender);
+    outcome?;
+    while let Ok((stream, content)) = receiver.recv_timeout(DRAIN_TIMEOUT) {
+        check_size(stream, &content, limits)?;
+        store(stream, content);
     }
-    let (Some(output), Some(words)) = (output, words) else { return Err(RunError::Open) };
-    Ok(Ran { status: status.map_err(|error| not_started(&error))?, output, words })
+    let (Some(stdout), Some(stderr)) = (stdout, stderr) else { return Err(RunError::OutputOpen) };
+    Ok(ProgramOutput { status: status.map_err(|error| not_started_error(&error))?, stdout, stderr })
 }
 
-fn bytes(number: u64) -> String {
+/// Formats a number of bytes in KiB or MiB.
+fn format_bytes(number: u64) -> String {
     if number < 1 << 20 { format!("{} KiB", number >> 10) } else { format!("{} MiB", number >> 20) }
 }
 
-fn not_started(error: &io::Error) -> RunError {
+/// Converts an I/O error of starting the program.
+fn not_started_error(error: &io::Error) -> RunError {
     RunError::NotStarted(error.to_string())
 }
 
-type Told = (Stream, Vec<u8>);
-
-fn listen(child: &mut Child, limits: &Limits, tell: &Sender<Told>) -> Result<(), RunError> {
-    let (Some(output), Some(words)) = (child.stdout.take(), child.stderr.take()) else {
-        return Err(RunError::NotStarted("it cannot be listened to".to_owned()));
+/// Starts one reader thread for each output stream.
+fn start_readers(child: &mut Child, limits: &Limits, sender: &Sender<Capture>) -> Result<(), RunError> {
+    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err(RunError::NotStarted("failed to capture its output".to_owned()));
     };
-    let output = read(Stream::Output, output, limits.output.saturating_add(1), tell.clone());
-    let words = read(Stream::Words, words, WORDS_MAX, tell.clone());
-    output.and(words).map_err(|error| not_started(&error))
+    let stdout = read(Stream::Stdout, stdout, limits.output.saturating_add(1), sender.clone());
+    let stderr = read(Stream::Stderr, stderr, STDERR_BYTES_MAX, sender.clone());
+    stdout.and(stderr).map_err(|error| not_started_error(&error))
 }
 
-/// Reads up to a limit. What is said beyond it goes by; what is printed beyond it is not wanted any more.
+/// Reads a stream up to `limit` in its own thread. Discards the rest of standard error; stops reading standard output.
 fn read(
     stream: Stream,
     mut from: impl Read + Send + 'static,
     limit: u64,
-    tell: Sender<Told>,
+    sender: Sender<Capture>,
 ) -> io::Result<()> {
-    let reading = move || {
-        let mut read = Vec::new();
-        let _ = from.by_ref().take(limit).read_to_end(&mut read);
-        if matches!(stream, Stream::Words) {
+    let reader = move || {
+        let mut content = Vec::new();
+        let _ = from.by_ref().take(limit).read_to_end(&mut content);
+        if matches!(stream, Stream::Stderr) {
             let _ = io::copy(&mut from, &mut io::sink());
         }
-        let _ = tell.send((stream, read));
+        let _ = sender.send((stream, content));
     };
-    thread::Builder::new().name("program-output".to_owned()).spawn(reading).map(drop)
+    thread::Builder::new().name("program-output".to_owned()).spawn(reader).map(drop)
 }
 
-fn check(stream: Stream, read: &[u8], limits: &Limits) -> Result<(), RunError> {
-    let is_too_much = u64::try_from(read.len()).unwrap_or(u64::MAX) > limits.output;
+/// Returns an error if standard output exceeds its limit.
+fn check_size(stream: Stream, content: &[u8], limits: &Limits) -> Result<(), RunError> {
+    let is_too_large = u64::try_from(content.len()).unwrap_or(u64::MAX) > limits.output;
     match stream {
-        Stream::Output if is_too_much => Err(RunError::Output(limits.output)),
-        Stream::Output | Stream::Words => Ok(()),
+        Stream::Stdout if is_too_large => Err(RunError::Output(limits.output)),
+        Stream::Stdout | Stream::Stderr => Ok(()),
     }
 }
 
-fn exceeded(child: &Child, limits: &Limits, over: &impl Fn() -> Option<Over>) -> Option<RunError> {
-    match over() {
-        Some(Over::Late(limit)) => Some(RunError::Late(limit)),
-        Some(Over::Stopped) => Some(RunError::Stopped),
-        None if memory(child.id()).is_some_and(|bytes| bytes > limits.memory) => {
+/// Returns the reason to stop the program, if there is one.
+fn exceeded_limit(
+    child: &Child,
+    limits: &Limits,
+    stop: &impl Fn() -> Option<StopReason>,
+) -> Option<RunError> {
+    match stop() {
+        Some(StopReason::Timeout(limit)) => Some(RunError::Timeout(limit)),
+        Some(StopReason::Canceled) => Some(RunError::Canceled),
+        None if resident_memory(child.id()).is_some_and(|bytes| bytes > limits.memory) => {
             Some(RunError::Memory(limits.memory))
         }
         None => None,
     }
 }
 
-/// How much memory a process has, where the system says so.
-fn memory(id: u32) -> Option<u64> {
+/// Returns the resident memory of a process in bytes, on systems that have `/proc`.
+fn resident_memory(id: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }
 
-/// Whether it has ended. Its number stays its own until [`end`].
-fn has_ended(child: &Child) -> bool {
+/// Returns true if the process has exited. It remains a zombie, so its id is not reused before [`kill_group`].
+fn has_exited(child: &Child) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     matches!(waitid(WaitId::Pid(Pid::from_child(child)), options), Ok(Some(_)) | Err(_))
 }
 
-/// Ends it with all that it has begun. Its group is asked for while its number cannot be anybody else's.
-fn end(child: &mut Child) -> io::Result<ExitStatus> {
+/// Kills the process group and then reaps the child. In the other order, another group could already have the same id.
+fn kill_group(child: &mut Child) -> io::Result<ExitStatus> {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     child.wait()
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use super::*;
 
     const LIMITS: Limits = Limits { memory: 1 << 30, output: 1 << 20 };
 
-    fn shell(script: &str, over: impl Fn() -> Option<Over>) -> Result<Ran, RunError> {
-        run(Command::new("sh").args(["-c", script]), &LIMITS, over)
+    fn shell(script: &str, stop: impl Fn() -> Option<StopReason>) -> Result<ProgramOutput, RunError> {
+        run(Command::new("sh").args(["-c", script]), &LIMITS, stop)
     }
 
-    /// Returns when a process is gone, or waits only for somebody to notice.
-    fn is_gone(id: &str) -> bool {
+    /// Waits until a process is gone or a zombie, and returns true.
+    fn wait_until_gone(id: &str) -> bool {
         while fs::read_to_string(format!("/proc/{}/stat", id.trim()))
             .is_ok_and(|state| state.rsplit(") ").next().is_some_and(|rest| !rest.starts_with(['Z', 'X'])))
         {
@@ -255,39 +274,39 @@ mod tests {
     }
 
     #[test]
-    fn what_it_has_begun_ends_with_it() {
-        let ran = shell("sleep 3600 & echo $!", || None).unwrap();
-        assert!(ran.status.success() && !ran.output.is_empty());
-        assert!(is_gone(&String::from_utf8(ran.output).unwrap()));
+    fn child_processes_end_after_a_normal_exit() {
+        let output = shell("sleep 3600 & echo $!", || None).unwrap();
+        assert!(output.status.success() && !output.stdout.is_empty());
+        assert!(wait_until_gone(&String::from_utf8(output.stdout).unwrap()));
     }
 
     #[test]
-    fn what_one_that_is_ended_has_begun_ends_as_well() {
+    fn child_processes_end_when_the_program_is_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("id");
         let script = format!("sleep 3600 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());
-        let over = || file.exists().then_some(Over::Stopped);
-        assert_eq!(shell(&script, over).unwrap_err(), RunError::Stopped);
-        assert!(is_gone(&fs::read_to_string(&file).unwrap()));
+        let stop = || file.exists().then_some(StopReason::Canceled);
+        assert_eq!(shell(&script, stop).unwrap_err(), RunError::Canceled);
+        assert!(wait_until_gone(&fs::read_to_string(&file).unwrap()));
     }
 
     #[test]
-    fn what_it_prints_and_says_is_kept_apart() {
-        let ran = shell("echo out; echo words >&2; exit 3", || None).unwrap();
-        assert_eq!((ran.output.as_slice(), ran.words.as_slice()), (&b"out\n"[..], &b"words\n"[..]));
-        assert_eq!(ran.status.code(), Some(3));
+    fn stdout_and_stderr_are_captured_separately() {
+        let output = shell("echo out; echo err >&2; exit 3", || None).unwrap();
+        assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"out\n"[..], &b"err\n"[..]));
+        assert_eq!(output.status.code(), Some(3));
     }
 
     #[test]
-    fn one_that_left_its_group_and_holds_the_output_is_not_waited_for() {
+    fn a_child_outside_the_group_that_keeps_the_output_open_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("id");
         let script = format!(
             "setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 3600' & while [ ! -e {0} ]; do :; done",
             file.display()
         );
-        assert_eq!(shell(&script, || None).unwrap_err(), RunError::Open);
-        let left: i32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
-        rustix::process::kill_process(Pid::from_raw(left).unwrap(), Signal::KILL).unwrap();
+        assert_eq!(shell(&script, || None).unwrap_err(), RunError::OutputOpen);
+        let remaining: i32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+        rustix::process::kill_process(Pid::from_raw(remaining).unwrap(), Signal::KILL).unwrap();
     }
 }

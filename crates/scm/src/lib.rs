@@ -1,32 +1,32 @@
-//! What generators of ApplicationSets ask over HTTP: SCM providers for repositories and branches, the same for pull
-//! requests, and plugins.
+//! Requests of ApplicationSet generators over HTTP: SCM providers for repositories, branches and pull requests, and plugins.
 //!
 //! ```text
 //! Asking ── branches, pull_requests ──▶ hosts: github gitlab gitea bitbucket bitbucket_server azure
 //!    └───── plugin ─────────────────┐      │
 //!                                   ▼      ▼
-//!                              Conversation (one question: proof of who asks, pages, budget, words for what goes wrong)
+//!                              Conversation (one generator: credentials, pages, budget, error messages)
 //!                                   ▼
-//!                              Web (connections, trust, redirects, who asks us to wait)
+//!                              Web (connections, trust, redirects, rate limits)
 //! ```
 //!
-//! A question blocks until it is answered or cannot be. Pages, bytes, requests, redirects and time all have an end
-//! ([`Limits`]); what proves who asks goes to the server it is meant for and to nobody else, and shows in no error.
+//! A call blocks until it succeeds or fails. Pages, bytes, requests, redirects and time are limited
+//! ([`Limits`]). Credentials are sent only to the server that they belong to, and never appear in errors.
 
-mod address;
-mod apps;
+mod api_address;
 mod conversation;
+mod early_filter;
+mod github_apps;
 mod hosts;
+mod http_client;
 mod plugin;
 mod problem;
-mod proof;
+mod pull_requests;
 mod repositories;
-mod requests;
+mod request_credentials;
 mod secrets;
-mod sieve;
-mod web;
+mod token_cache;
 
+pub use http_client::{Limits, Web};
 pub use plugin::Plugin;
-pub use secrets::{Asking, Policy, Secrets, Token};
+pub use secrets::{Policy, RequestContext, Secrets, Token};
 pub use tidegate_web::Clock;
-pub use web::{Limits, Web};

@@ -1,50 +1,50 @@
-//! Programs that give parameters: what Argo CD calls plugin generators.
+//! Plugin generators: servers that return parameters.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_generate::Unanswered;
+use tidegate_generate::QueryError;
 use tidegate_model::argo::PluginInput;
 
-use crate::address::Base;
+use crate::api_address::Base;
 use crate::conversation::Conversation;
+use crate::http_client::{Authorities, Web};
 use crate::problem::Problem;
-use crate::proof::{Proof, Scheme};
+use crate::request_credentials::{RequestCredentials, Scheme};
 use crate::secrets::Token;
-use crate::web::{Trusted, Web};
 
-/// The only thing that they are asked.
+/// Path of the only request that plugins support.
 const PATH: &str = "/api/v1/getparams.execute";
 
-/// A program that gives parameters.
+/// Plugin server.
 #[derive(Clone, Debug)]
 pub struct Plugin {
-    /// Its address.
+    /// Base address.
     pub base_url: String,
-    /// What proves who asks.
+    /// Bearer token.
     pub token: Token,
-    /// Where the token is from, in words.
+    /// Origin of the token, for messages.
     pub token_origin: String,
-    /// How long it may take for an answer.
+    /// Time limit for the response.
     pub timeout: Duration,
 }
 
 impl Plugin {
-    /// What it answers to the input of a generator of a set. Blocks.
+    /// Returns the plugin's response to a generator's input. `set` is the name of the ApplicationSet. Blocks.
     ///
     /// # Errors
     ///
-    /// It cannot be asked, or answers with an error or with anything but JSON.
-    pub fn ask(&self, web: &Web, set: &str, input: &PluginInput) -> Result<Value, Unanswered> {
-        let talk = self.talk(web)?;
+    /// Returns an error if the plugin is unreachable, or responds with an error or invalid JSON.
+    pub fn request_parameters(&self, web: &Web, set: &str, input: &PluginInput) -> Result<Value, QueryError> {
+        let talk = self.open_conversation(web)?;
         let body = json!({"applicationSetName": set, "input": {"parameters": input.parameters}});
         Ok(web.run(talk.post(PATH, &body))?)
     }
 
-    fn talk<'w>(&self, web: &'w Web) -> Result<Conversation<'w>, Problem> {
+    fn open_conversation<'w>(&self, web: &'w Web) -> Result<Conversation<'w>, Problem> {
         let base = Base::new("baseUrl", &self.base_url)?;
-        let proof = Proof::from_token(&self.token, self.token_origin.clone(), &Scheme::Bearer)?;
-        let talk = Conversation::new(web, "the plugin", base, Some(proof), &Trusted::System)?;
-        Ok(talk.patient(self.timeout))
+        let proof = RequestCredentials::from_token(&self.token, self.token_origin.clone(), &Scheme::Bearer)?;
+        let talk = Conversation::new(web, "the plugin", base, Some(proof), &Authorities::System)?;
+        Ok(talk.with_response_timeout(self.timeout))
     }
 }

@@ -1,34 +1,34 @@
-//! What went wrong on the way to an answer.
+//! Problems with requests.
 
 use http::StatusCode;
-use tidegate_generate::Unanswered;
+use tidegate_generate::QueryError;
 
-/// What went wrong. Holds nothing that is secret.
+/// Failed request. It doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
-    pub words: String,
-    /// What the server has answered, if it has.
+    pub message: String,
+    /// Status code, if the server responded.
     pub status: Option<StatusCode>,
-    /// A token was not accepted that was kept, and was given up: another one may be.
+    /// True if the server rejected a cached token, which was dropped. A new token might be accepted.
     pub is_stale: bool,
 }
 
 impl Problem {
-    pub fn new(words: impl Into<String>) -> Self {
-        Self { words: words.into(), status: None, is_stale: false }
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { message: text.into(), status: None, is_stale: false }
     }
 
-    /// Whether the server says that what was asked for does not exist.
+    /// Returns true if the server reports that the resource doesn't exist.
     pub fn is_missing(&self) -> bool {
         self.status == Some(StatusCode::NOT_FOUND)
     }
 }
 
-impl From<Problem> for Unanswered {
+impl From<Problem> for QueryError {
     fn from(problem: Problem) -> Self {
         match problem.is_missing() {
-            true => Self::missing(problem.words),
-            false => Self::new(problem.words),
+            true => Self::missing(problem.message),
+            false => Self::new(problem.message),
         }
     }
 }

@@ -1,18 +1,20 @@
-//! Whom to ask for what is secret, and what a question needs beside its generator.
+//! Access to secrets, and the inputs of a request in addition to its generator.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::address::Base;
-use crate::problem::Problem;
-use crate::web::Web;
+use tidegate_model::canonical_server;
 
-/// Something secret. Its debug form is the same whatever it is.
+use crate::api_address::Base;
+use crate::http_client::Web;
+use crate::problem::Problem;
+
+/// Secret string. Its debug form doesn't depend on its content.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// A token as somebody has written it down: white space around it is not part of it.
+    /// Creates a token. Removes surrounding whitespace.
     pub fn new(text: impl AsRef<str>) -> Self {
         Self(text.as_ref().trim().to_owned())
     }
@@ -28,62 +30,64 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Where the Secrets and ConfigMaps are that a generator names: in the namespace of its ApplicationSet.
+/// Access to the Secrets and ConfigMaps in the namespace of an ApplicationSet.
 pub trait Secrets {
-    /// A value of a Secret.
+    /// Returns a value of a Secret.
     ///
     /// # Errors
     ///
-    /// There is none, or it is not to be had now; in words that name it, and show nothing of it.
+    /// Returns a message that names the missing or unreadable value and doesn't contain secrets.
     fn secret(&self, name: &str, key: &str) -> Result<Token, String>;
 
-    /// Those of the keys of a repository Secret that are there, for the GitHub App that it has.
+    /// Returns a repository Secret's values for the given keys, for its GitHub App. Missing keys are omitted.
     ///
     /// # Errors
     ///
-    /// There is no such Secret, or it is not to be had now; in words that name it, and show nothing of it.
+    /// Returns a message that names the missing or unreadable Secret and doesn't contain secrets.
     fn app_secret(&self, name: &str, keys: &[&str]) -> Result<BTreeMap<String, Token>, String>;
 
-    /// A value of a ConfigMap.
+    /// Returns a value of a ConfigMap.
     ///
     /// # Errors
     ///
-    /// There is none, or it is not to be had now.
+    /// Returns a message that names the missing or unreadable value.
     fn config_map(&self, name: &str, key: &str) -> Result<String, String>;
 }
 
-/// Whom generators may ask.
+/// Restrictions on the servers that generators may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// No SCM provider at all.
-    pub is_off: bool,
-    /// The addresses that an `api` may be, exactly as they are written; all if there is none.
+    /// True if SCM providers are disabled.
+    pub is_disabled: bool,
+    /// Allowed `api` addresses, in any spelling. If empty, all addresses are allowed.
     pub allowed: Vec<String>,
 }
 
-/// What a question needs beside its generator.
+/// Inputs of a request, in addition to its generator.
 #[derive(Clone, Copy)]
-pub struct Asking<'a> {
-    /// The way to servers.
+pub struct RequestContext<'a> {
+    /// HTTP client.
     pub web: &'a Web,
-    /// What proves who asks.
+    /// Source of credentials.
     pub secrets: &'a dyn Secrets,
-    /// Whom it may be asked of.
+    /// Allowed servers.
     pub policy: &'a Policy,
 }
 
-impl Asking<'_> {
-    /// Where an API is: at the address that a generator names, if that is allowed; else in its usual place.
-    pub(crate) fn api(self, named: &str, usual: &str) -> Result<Base, Problem> {
-        if self.policy.is_off {
-            return Err(Problem::new("SCM providers are switched off here"));
+impl RequestContext<'_> {
+    /// Returns the API address that a generator names, if the policy allows it. If the generator doesn't name
+    /// one, returns the default address.
+    pub(crate) fn api_address(self, named: &str, usual: &str) -> Result<Base, Problem> {
+        if self.policy.is_disabled {
+            return Err(Problem::new("SCM providers are disabled"));
         }
         let is_custom = !named.is_empty();
         let base = Base::new("api", if is_custom { named } else { usual })?;
         let allowed = &self.policy.allowed;
-        if is_custom && !allowed.is_empty() && allowed.iter().all(|one| one != named) {
+        let found = canonical_server(base.text());
+        if is_custom && !allowed.is_empty() && allowed.iter().all(|one| canonical_server(one) != found) {
             return Err(Problem::new(format!(
-                "api {} is not one of the servers that generators may ask: {}",
+                "api {} is not one of the servers that generators may use: {}",
                 base.text(),
                 allowed.join(", ")
             )));

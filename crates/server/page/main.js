@@ -1,66 +1,66 @@
-// The page: finds out what is to be seen at an address, and shows it.
+// Entry point of the page: shows the view of the current address.
 
-import { onSession, session, signIn, whoAmI } from "./ask.js";
-import { fill, h, notice, say } from "./draw.js";
-import { close } from "./news.js";
-import { askWhoItIs, showWho, tokenOfAddress } from "./sign-in.js";
-import { showFleet } from "./fleet.js";
-import { showSets } from "./sets.js";
+import { onSession, session, signIn, loadSession } from "./api.js";
+import { fill, h, notice, announce } from "./dom.js";
+import { closeStream } from "./events.js";
+import { showSignIn, showUser, takeTokenFromAddress } from "./sign-in.js";
+import { showApplications } from "./applications.js";
+import { showApplicationSets } from "./appsets.js";
 import { showOperations } from "./operations.js";
 import { showApplication } from "./application.js";
 import { showOperation } from "./operation.js";
-import { showRollout } from "./rollout.js";
+import { showApplicationSet } from "./appset.js";
 import { showRun } from "./run.js";
 
 const VIEWS = [
-  [/^\/$/, showFleet, "Applications"],
-  [/^\/applicationsets$/, showSets, "ApplicationSets"],
+  [/^\/$/, showApplications, "Applications"],
+  [/^\/applicationsets$/, showApplicationSets, "ApplicationSets"],
   [/^\/operations$/, showOperations, "Operations"],
   [/^\/applications\/([^/]+)\/([^/]+)$/, showApplication, "Application"],
-  [/^\/applicationsets\/([^/]+)\/([^/]+)$/, showRollout, "ApplicationSet"],
+  [/^\/applicationsets\/([^/]+)\/([^/]+)$/, showApplicationSet, "ApplicationSet"],
   [/^\/applicationsets\/([^/]+)\/([^/]+)\/runs\/([^/]+)$/, showRun, "Rollout or deletion"],
   [/^\/operations\/([^/]+)$/, showOperation, "Operation"],
 ];
 
 const main = document.getElementById("main");
-let leave = null;
-let shown = null;
+let leaveView = null;
+let shownPath = null;
 
-function show(hasMoved) {
-  leave?.();
-  leave = null;
+function show(isNavigation) {
+  leaveView?.();
+  leaveView = null;
   markNavigation();
   if (session.role === null) {
-    close();
+    closeStream();
     notice(null);
-    // Nobody can answer a question any more.
-    document.querySelectorAll("dialog").forEach((one) => one.close());
+    // The dialogs cannot be submitted without a session.
+    document.querySelectorAll("dialog").forEach((dialog) => dialog.close());
     document.title = "Sign in – Tidegate";
-    return askWhoItIs(main, session.isOver ? "You are signed out; sign in again." : null, () => show(true));
+    return showSignIn(main, session.hasExpired ? "You are signed out; sign in again." : null, () => show(true));
   }
   for (const [pattern, view, title] of VIEWS) {
-    const parts = location.pathname.match(pattern);
-    if (!parts) continue;
-    const names = parts.slice(1).map(decode);
+    const match = location.pathname.match(pattern);
+    if (!match) continue;
+    const names = match.slice(1).map(decodeSegment);
     document.title = `${[...names].reverse().join(" – ") || title} – Tidegate`;
-    // Each view has a place of its own: an answer that comes when it has been left changes nothing of the next.
-    const place = h("div");
-    fill(main, place);
-    leave = view(place, ...names);
-    if (hasMoved) {
-      // Whoever listens is told where they are, and goes on from there.
+    // Each view has its own container, so a late response cannot change the next view.
+    const container = h("div");
+    fill(main, container);
+    leaveView = view(container, ...names);
+    if (isNavigation) {
+      // Moves keyboard and screen reader users to the new view.
       main.focus({ preventScroll: true });
       window.scrollTo(0, 0);
-      say(document.title);
+      announce(document.title);
     }
     return undefined;
   }
-  document.title = "Not there – Tidegate";
-  return fill(main, h("section.panel", null, h("h1", null, "There is nothing here"),
-    h("p", null, "The address leads nowhere. ", h("a", { href: "/" }, "All Applications"))));
+  document.title = "Not found – Tidegate";
+  return fill(main, h("section.panel", null, h("h1", null, "Page not found"),
+    h("p", null, "No page has this address. ", h("a", { href: "/" }, "All Applications"))));
 }
 
-function decode(text) {
+function decodeSegment(text) {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -70,17 +70,17 @@ function decode(text) {
 
 function markNavigation() {
   const section = location.pathname.split("/")[1] || "applications";
-  for (const one of document.querySelectorAll("nav a")) {
-    const own = one.pathname.split("/")[1] || "applications";
-    if (own === section) one.setAttribute("aria-current", one.pathname === location.pathname ? "page" : "true");
-    else one.removeAttribute("aria-current");
+  for (const item of document.querySelectorAll("nav a")) {
+    const itemSection = item.pathname.split("/")[1] || "applications";
+    if (itemSection === section) item.setAttribute("aria-current", item.pathname === location.pathname ? "page" : "true");
+    else item.removeAttribute("aria-current");
   }
 }
 
-// Goes to another view of this page.
-export function go(path) {
+// Navigates to another view of this page.
+export function navigate(path) {
   history.pushState(null, "", path);
-  shown = location.pathname;
+  shownPath = location.pathname;
   show(true);
 }
 
@@ -89,53 +89,53 @@ document.addEventListener("click", (event) => {
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
   if (!anchor || !isPlain || anchor.target || anchor.hasAttribute("download") || anchor.origin !== location.origin) return;
   if (anchor.pathname === location.pathname && anchor.hash) return;
-  // What leads to the provider is no view.
+  // The sign-in at the provider leaves the page.
   if (anchor.pathname.startsWith("/api/")) return;
   event.preventDefault();
-  go(anchor.pathname + anchor.search);
+  navigate(anchor.pathname + anchor.search);
 });
 addEventListener("popstate", () => {
-  // A jump within the view is none.
-  if (location.pathname === shown && location.hash) return;
-  shown = location.pathname;
+  // Ignores jumps to anchors within the view.
+  if (location.pathname === shownPath && location.hash) return;
+  shownPath = location.pathname;
   show(true);
 });
 
-// An address with a token that is opened where the page is shown already changes nothing but its last part.
+// An address with a token, opened in a tab of the page, changes only the fragment and does not reload the page.
 addEventListener("hashchange", () => {
-  if (new URLSearchParams(location.hash.slice(1)).has("token")) begin();
+  if (new URLSearchParams(location.hash.slice(1)).has("token")) start();
 });
 
 let role = null;
 onSession(() => {
-  showWho(document.getElementById("who"), () => show(true));
+  showUser(document.getElementById("who"), () => show(true));
   if (role !== null && session.role === null) show(true);
   role = session.role;
 });
 
-async function begin() {
-  const token = tokenOfAddress();
-  shown = location.pathname;
-  let why = null;
+async function start() {
+  const token = takeTokenFromAddress();
+  shownPath = location.pathname;
+  let message = null;
   try {
     if (token) await signIn(token);
   } catch (problem) {
-    why = problem.words ?? String(problem);
+    message = problem.fullMessage ?? String(problem);
   }
   try {
-    if (session.role === null) await whoAmI();
+    if (session.role === null) await loadSession();
   } catch (problem) {
-    fill(main, h("section.panel", null, h("h1", null, "The service does not answer as it should"),
-      h("p.problem", { role: "alert" }, problem.words ?? String(problem)),
+    fill(main, h("section.panel", null, h("h1", null, "Unexpected response from the service"),
+      h("p.problem", { role: "alert" }, problem.fullMessage ?? String(problem)),
       h("button", { type: "button", onclick: () => location.reload() }, "Try again")));
     return;
   }
   if (session.role === null) {
     markNavigation();
-    askWhoItIs(main, why, () => show(true));
+    showSignIn(main, message, () => show(true));
     return;
   }
   show(false);
 }
 
-begin();
+start();

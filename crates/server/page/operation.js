@@ -1,306 +1,306 @@
-// One operation: its waves, its timeline, and everything that was recorded about it.
+// View of one operation: waves, timeline, objects and event log.
 
-import { at, look, query } from "./ask.js";
-import { fill, h, link, refill, say, soon } from "./draw.js";
-import { follow } from "./news.js";
-import { applicationLink } from "./operations.js";
+import { apiPath, get, query } from "./api.js";
+import { fill, h, link, refill, announce, debounce } from "./dom.js";
+import { subscribe } from "./events.js";
+import { createApplicationLink } from "./operations.js";
 import { followOutput } from "./output.js";
-import { saveButton } from "./picture.js";
-import { isBeyond, isTouched, operationActions, taskActions, waveActions } from "./steer.js";
-import { Story } from "./story.js";
-import { KEPT_WIDTH, drawTimeline, keepDrawn, legend, timelineTable } from "./timeline.js";
-import { objectsOf, wavesPicture } from "./waves.js";
-import { approvalOf, badge, between, clock, count, findingOf, folded, inZone, long, objectKey, objectName, objectState, resultOf, short, shortHash, terms, time, tone, waveState } from "./words.js";
+import { createSaveButton } from "./svg-export.js";
+import { isWaveClosed, hasAction, renderOperationActions, renderTaskActions, renderWaveActions } from "./actions.js";
+import { TimelineModel } from "./timeline-model.js";
+import { EXPORT_WIDTH, drawTimeline, redrawOnResize, renderLegend, renderTimelineTable } from "./timeline.js";
+import { describeObjects, drawWavesPicture } from "./waves.js";
+import { renderApproval, renderBadge, formatElapsed, formatClock, formatCount, renderFinding, renderCollapsible, localizeRetryTime, formatDuration, getObjectKey, formatObjectName, getObjectState, describeResult, shortenRevision, shortenHash, renderTerms, renderTime, getTone, getWaveState } from "./format.js";
 
-// So many facts, and so many objects, are listed at once.
-const FACTS = 200;
-const OBJECTS = 300;
-// An operation of thousands of objects takes its time: it is asked for again after so many times as long as it took.
-const REST = 4;
-// After so long, what is there already is shown, in milliseconds.
+// Number of events and objects that are displayed at first.
+const EVENTS_MAX = 200;
+const OBJECTS_MAX = 300;
+// Loading an operation with thousands of objects is slow. The pause between two loads is this multiple of the duration of the last one.
+const RELOAD_FACTOR = 4;
+// Time after which partial data is displayed, in milliseconds.
 const SHOW_AFTER = 1000;
 
 export function showOperation(view, id) {
-  const path = at.operation(id);
+  const path = apiPath.operation(id);
   const abort = new AbortController();
-  const story = new Story();
-  const facts = [];
+  const model = new TimelineModel();
+  const events = [];
   let [operation, explanation] = [null, null];
-  let [listed, objects] = [FACTS, OBJECTS];
-  let [took, endedAt] = [0, 0];
+  let [eventsShown, objectsShown] = [EVENTS_MAX, OBJECTS_MAX];
+  let [loadTime, loadedAt] = [0, 0];
   const head = h("div");
   const waves = h("section", { "aria-labelledby": "waves" });
   const picture = h("div.picture");
-  const table = h("details", null, h("summary", null, "The timeline as a table"), h("div"));
-  const left = h("p.quiet");
+  const table = h("details", null, h("summary", null, "Timeline as a table"), h("div"));
+  const omittedNote = h("p.quiet");
   const timeline = h("section", { "aria-labelledby": "timeline" }, h("div.title", null, h("h2", { id: "timeline" }, "Timeline"),
-    saveButton("the timeline", `operation-${id}`, () => drawTimeline(story, KEPT_WIDTH, Date.now(), titleOf(operation)).picture)), legend(), picture, left, table);
+    createSaveButton("the timeline", `operation-${id}`, () => drawTimeline(model, EXPORT_WIDTH, Date.now(), formatTitle(operation)).picture)), renderLegend(), picture, omittedNote, table);
   const log = h("section", { "aria-labelledby": "facts" });
   const results = h("section", { "aria-labelledby": "results" });
-  const written = h("section");
-  fill(view, head, waves, written, timeline, results, log);
-  const output = followOutput(id, written);
-  const drawing = keepDrawn(picture, (width) => draw(width));
+  const outputSection = h("section");
+  fill(view, head, waves, outputSection, timeline, results, log);
+  const output = followOutput(id, outputSection);
+  const stopDrawing = redrawOnResize(picture, (width) => draw(width));
 
   function draw(width) {
-    if (story.last === 0 || !width) return null;
-    const drawn = drawTimeline(story, width, Date.now());
-    left.textContent = drawn.left > 0 ? `${count(drawn.left, "object")} that took less time and met with nothing are not drawn.` : "";
+    if (model.lastSequence === 0 || !width) return null;
+    const drawn = drawTimeline(model, width, Date.now());
+    omittedNote.textContent = drawn.omitted > 0 ? `${formatCount(drawn.omitted, "object")} that took less time and had no problems are not drawn.` : "";
     return drawn.picture;
   }
 
   function redraw() {
     fill(picture, draw(Math.floor(picture.clientWidth)));
-    if (table.open) refill(table.lastElementChild, timelineTable(story, Date.now()));
+    if (table.open) refill(table.lastElementChild, renderTimelineTable(model, Date.now()));
   }
   table.addEventListener("toggle", redraw);
 
   function showAll() {
-    const before = head.querySelector(".badge")?.textContent;
-    refill(head, headOf(operation, explanation, story));
+    const previousState = head.querySelector(".badge")?.textContent;
+    refill(head, renderHeader(operation, explanation, model));
     refill(waves, h("div.title", null, h("h2", { id: "waves" }, "Waves"),
-      operation.waves.length > 0 ? saveButton("the waves", `operation-${id}-waves`, () => pictureOf(operation, explanation, story)) : null), columns(operation, story));
-    refill(results, resultsOf(operation, story, objects, () => {
-      objects = Infinity;
+      operation.waves.length > 0 ? createSaveButton("the waves", `operation-${id}-waves`, () => createWavesPicture(operation, explanation, model)) : null), renderWaves(operation, model));
+    refill(results, renderResults(operation, model, objectsShown, () => {
+      objectsShown = Infinity;
       showAll();
     }));
-    refill(log, logOf(facts, listed, () => {
-      listed += 2000;
+    refill(log, renderLog(events, eventsShown, () => {
+      eventsShown += 2000;
       showAll();
     }));
     redraw();
-    const now = head.querySelector(".badge")?.textContent;
-    if (before && before !== now) say(`The operation of ${operation.app}: ${now}`);
+    const currentState = head.querySelector(".badge")?.textContent;
+    if (previousState && previousState !== currentState) announce(`Operation of ${operation.app}: ${currentState}`);
   }
 
   async function load() {
-    const began = performance.now();
-    let shownAt = began;
+    const startedAt = performance.now();
+    let shownAt = startedAt;
     try {
-      [operation, explanation] = await Promise.all([look(path, abort.signal), look(`${path}/explain`, abort.signal)]);
-      if (operation.kept) return showKept();
-      let next = story.last;
+      [operation, explanation] = await Promise.all([get(path, abort.signal), get(`${path}/explain`, abort.signal)]);
+      if (operation.summary) return showCompacted();
+      let next = model.lastSequence;
       do {
-        const answer = await look(query(`${path}/log`, { after: next, limit: 500 }), abort.signal);
-        const fresh = answer.items.filter((fact) => fact.sequence > story.last);
-        facts.push(...fresh);
-        story.take(fresh);
-        next = answer.next;
+        const page = await get(query(`${path}/log`, { after: next, limit: 500 }), abort.signal);
+        const newEvents = page.items.filter((event) => event.sequence > model.lastSequence);
+        events.push(...newEvents);
+        model.addEvents(newEvents);
+        next = page.next;
         if (next !== null && performance.now() - shownAt > SHOW_AFTER) {
           showAll();
           shownAt = performance.now();
         }
       } while (next !== null);
       showAll();
-      output.run(!operation.finishedAt && operation.resources.some((one) => one.hookType && one.hookPhase === "Running"));
-      [took, endedAt] = [performance.now() - began, performance.now()];
+      output.setRunning(!operation.finishedAt && operation.resources.some((resource) => resource.hookType && resource.hookPhase === "Running"));
+      [loadTime, loadedAt] = [performance.now() - startedAt, performance.now()];
     } catch (problem) {
       if (problem.name === "AbortError") return;
-      if (operation) return say(problem.words ?? String(problem));
-      const words = problem.status === 404 ? [`There is no operation ${id}. `, link("/operations", "All operations")] : problem.words ?? String(problem);
-      fill(view, h("h1", null, `Operation ${id}`), h("p.problem", { role: "alert" }, words));
+      if (operation) return announce(problem.fullMessage ?? String(problem));
+      const text = problem.status === 404 ? [`There is no operation ${id}. `, link("/operations", "All operations")] : problem.fullMessage ?? String(problem);
+      fill(view, h("h1", null, `Operation ${id}`), h("p.problem", { role: "alert" }, text));
     }
   }
 
-  // Of an operation whose facts are not kept any more there is a line.
-  function showKept() {
-    drawing();
-    fill(view, headOf(operation, explanation, { request: operation.kept }), h("p", { role: "status" },
-      "Its details were compacted: waves, objects, timeline and what was recorded are not kept any more. As many of the newest operations of an application keep them as ",
-      h("code", null, "--history"), " says, ten if it is not said."));
+  // Shows the summary of an operation whose events were compacted.
+  function showCompacted() {
+    stopDrawing();
+    fill(view, renderHeader(operation, explanation, { request: operation.summary }), h("p", { role: "status" },
+      "The details were compacted: waves, objects, timeline and event log are no longer stored. The newest operations of each application keep their details; set the number with ",
+      h("code", null, "--history"), " (default: 10)."));
   }
 
-  const again = soon(200, load);
-  const end = follow((kind, data) => {
-    const isOwn = (kind === "operation" && data.operation === id) || kind === "reset";
-    if (isOwn && (performance.now() - endedAt > REST * took || data?.kind === "finished")) again();
+  const reload = debounce(200, load);
+  const unsubscribe = subscribe((kind, data) => {
+    const isThisOperation = (kind === "operation" && data.operation === id) || kind === "reset";
+    if (isThisOperation && (performance.now() - loadedAt > RELOAD_FACTOR * loadTime || data?.kind === "finished")) reload();
   });
-  again.now();
-  // What takes time is seen to take it; and small things are recorded of which nobody is told.
+  reload.now();
+  // Durations grow over time, and minor records of the log have no events.
   const ticking = setInterval(() => {
     if (!operation || operation.finishedAt || document.hidden) return;
     redraw();
-    if (performance.now() - endedAt > REST * took) again();
+    if (performance.now() - loadedAt > RELOAD_FACTOR * loadTime) reload();
   }, 1000);
   return () => {
-    end();
-    output.end();
-    drawing();
-    again.stop();
+    unsubscribe();
+    output.stop();
+    stopDrawing();
+    reload.stop();
     clearInterval(ticking);
     abort.abort();
   };
 }
 
-function headOf(operation, explanation, story) {
+function renderHeader(operation, explanation, model) {
   const isOver = Boolean(operation.finishedAt);
-  const request = story.request ?? {};
-  const deadline = explanation.deadlineInSeconds !== null ? `${long(explanation.deadlineInSeconds * 1000)} left`
-    : explanation.deadlinePassedSeconds !== null ? `passed ${long(explanation.deadlinePassedSeconds * 1000)} ago` : null;
+  const request = model.request ?? {};
+  const deadline = explanation.secondsUntilDeadline !== null ? `${formatDuration(explanation.secondsUntilDeadline * 1000)} left`
+    : explanation.secondsSinceDeadline !== null ? `passed ${formatDuration(explanation.secondsSinceDeadline * 1000)} ago` : null;
   return [
-    h("div.title", null, h("h1", null, operation.deletion ? "Deletion of " : "Operation of ", applicationLink(operation.app)),
-      badge(operation.phase, "result"), operation.dryRun ? h("small", null, " dry run: nothing was written") : null,
-      operation.pausedBy ? badge("Held") : null),
-    h("div.lead", null, folded(inZone(isOver ? operation.message : explanation.summary))),
-    operationActions(operation, explanation) ?? h("div"),
-    h("p.quiet", null, "All of it as one file: ", file(operation.id, ".html", "for people"), ", ", file(operation.id, "", "for programs")),
+    h("div.title", null, h("h1", null, operation.deletion ? "Deletion of " : "Operation of ", createApplicationLink(operation.app)),
+      renderBadge(operation.outcome, "result"), operation.dryRun ? h("small", null, " dry run: nothing was written") : null,
+      operation.pausedBy ? renderBadge("Paused") : null),
+    h("div.lead", null, renderCollapsible(localizeRetryTime(isOver ? operation.message : explanation.summary))),
+    renderOperationActions(operation, explanation) ?? h("div"),
+    h("p.quiet", null, "Download the full record: ", createExportLink(operation.id, ".html", "HTML"), ", ", createExportLink(operation.id, "", "JSON")),
     isOver || explanation.awaited.length === 0 ? h("div") : h("section", { "aria-labelledby": "awaited" },
-      h("h2", { id: "awaited" }, "What it waits for"),
-      h("ul.awaited", null, explanation.awaited.map((one) => h("li", null, h("strong", null, one.what), ": ", folded(one.why), " ", h("small", null, `for ${between(one.since)}`))))),
-    terms([
-      ["Began", time(operation.startedAt)], ["Ended", isOver ? time(operation.finishedAt) : null],
-      ["Took", between(operation.startedAt, operation.finishedAt)], ["Deadline", isOver ? null : deadline],
-      ["Asked for by", operation.initiatedBy ?? request.initiatedBy], ["Why", folded(operation.reason ?? request.reason)],
-      ["Plan", planOf(operation.plan) ?? explanation.plan], ["Approved by", operation.plan?.approvals.map(approvalOf)], ["Revision", request.revision ? short(request.revision) : null],
+      h("h2", { id: "awaited" }, "Waiting for"),
+      h("ul.awaited", null, explanation.awaited.map((item) => h("li", null, h("strong", null, item.subject), ": ", renderCollapsible(item.reason), " ", h("small", null, `for ${formatElapsed(item.since)}`))))),
+    renderTerms([
+      ["Started", renderTime(operation.startedAt)], ["Finished", isOver ? renderTime(operation.finishedAt) : null],
+      ["Duration", formatElapsed(operation.startedAt, operation.finishedAt)], ["Deadline", isOver ? null : deadline],
+      ["Requested by", operation.initiatedBy ?? request.initiatedBy], ["Reason", renderCollapsible(operation.reason ?? request.reason)],
+      ["Plan", renderPlan(operation.plan) ?? explanation.plan], ["Approved by", operation.plan?.approvals.map(renderApproval)], ["Revision", request.revision ? shortenRevision(request.revision) : null],
       ["Cluster", request.destination], ["Attempts", operation.retryCount > 0 ? String(operation.retryCount + 1) : null],
-      ["Options", [request.prune && "prune", request.dryRun && "dry run", request.force && "force", request.skipHooks && "without hooks", ...(request.syncOptions ?? [])].filter(Boolean).join(", ")],
-      ["Position", isOver ? null : explanation.position], ["Next", isOver ? null : explanation.next], ["Waiting", isOver ? null : folded(explanation.waiting)],
-      ["Overruled", isOver ? null : folded((explanation.overridden ?? []).join("; ")) || null], ["Held", folded(explanation.paused)], ["Trouble", explanation.trouble], ["Health rules", explanation.rulesChanged],
-      ["At work", !isOver && operation.atWork === false ? "no process is at work on it" : null], ["Id", h("code", null, operation.id)],
+      ["Options", [request.prune && "prune", request.dryRun && "dry run", request.force && "force", request.skipHooks && "skip hooks", ...(request.syncOptions ?? [])].filter(Boolean).join(", ")],
+      ["Position", isOver ? null : explanation.position], ["Next", isOver ? null : explanation.nextPosition], ["Next action", renderCollapsible(explanation.nextAction?.text)], ["Waiting", isOver ? null : renderCollapsible(explanation.successor)],
+      ["Overridden", isOver ? null : renderCollapsible((explanation.overrides ?? []).join("; ")) || null], ["Paused", renderCollapsible(explanation.pausedBy)], ["Problem", explanation.outage], ["Health rules", explanation.healthRulesChange],
+      ["Process", !isOver && operation.isRunning === false ? "no process is running this operation" : null], ["ID", h("code", null, operation.id)],
     ]),
   ];
 }
 
-// The kept plan that it carries out.
-function planOf(plan) {
-  return plan ? h("span", null, h("code", { title: plan.hash }, shortHash(plan.hash)), " made ", time(plan.madeAt)) : null;
+// Renders the stored plan that the operation executes.
+function renderPlan(plan) {
+  return plan ? h("span", null, h("code", { title: plan.hash }, shortenHash(plan.hash)), " created ", renderTime(plan.createdAt)) : null;
 }
 
-// A link to the operation as a file that needs nothing else.
-function file(id, ending, words) {
-  return h("a", { href: `${at.operation(id)}/export${ending}`, download: "" }, words);
+// Creates a download link of the operation as a self-contained file.
+function createExportLink(id, extension, label) {
+  return h("a", { href: `${apiPath.operation(id)}/export${extension}`, download: "" }, label);
 }
 
-// How much of a wave is written, passed over, failed and well, in numbers and words; without what nothing is done about.
-function progressOf(operation, story, wave) {
-  const results = operation.resources.filter((one) => one.syncPhase === wave.phase && one.wave === wave.wave);
-  const states = results.map((one) => objectState(one, wave));
-  const untouched = story.tasksOf(wave).filter((task) => !isTouched(task)).length;
-  const leftAlone = wave.passedAt ? untouched : Math.min(untouched, results.filter((one) => one.status === "PruneSkipped").length);
+// Computes the progress of a wave, as numbers and as a text. Tasks without an action are not counted.
+function computeProgress(operation, model, wave) {
+  const results = operation.resources.filter((resource) => resource.syncPhase === wave.phase && resource.wave === wave.wave);
+  const states = results.map((resource) => getObjectState(resource, wave));
+  const untouched = model.getTasks(wave).filter((task) => !hasAction(task)).length;
+  const untouchedDone = wave.passedAt ? untouched : Math.min(untouched, results.filter((resource) => resource.status === "PruneSkipped").length);
   const { skipped } = wave;
-  const [tasks, well] = [wave.tasks - untouched, Math.max(0, wave.done - leftAlone)];
-  const failed = states.filter((one) => tone(one) === "bad").length;
-  const ended = well + skipped + failed;
-  const applied = Math.max(ended, story.appliedOf(wave));
-  const words = tasks === 0 ? "nothing to do" : [`${well} of ${tasks} done`, skipped > 0 ? `${skipped} skipped` : "", failed > 0 ? `${failed} failed` : "",
-    applied > ended ? `${applied} written` : ""].filter(Boolean).join(", ");
-  return { tasks, applied, ended, skipped, failed, well, words };
+  const [tasks, done] = [wave.tasks - untouched, Math.max(0, wave.done - untouchedDone)];
+  const failed = states.filter((state) => getTone(state) === "bad").length;
+  const finished = done + skipped + failed;
+  const applied = Math.max(finished, model.countApplied(wave));
+  const text = tasks === 0 ? "nothing to do" : [`${done} of ${tasks} done`, skipped > 0 ? `${skipped} skipped` : "", failed > 0 ? `${failed} failed` : "",
+    applied > finished ? `${applied} written` : ""].filter(Boolean).join(", ");
+  return { tasks, applied, finished, skipped, failed, done, text };
 }
 
-// The same as a picture that can be kept, with the names of the objects.
-function pictureOf(operation, explanation, story) {
-  const known = new Map(operation.resources.map((one) => [`${one.syncPhase} ${one.wave} ${one.group ?? ""} ${objectName(one)}`, one]));
+// Draws the waves with the names of their objects as a picture for download.
+function createWavesPicture(operation, explanation, model) {
+  const resultsByObject = new Map(operation.resources.map((resource) => [`${resource.syncPhase} ${resource.wave} ${resource.group ?? ""} ${formatObjectName(resource)}`, resource]));
   const waves = operation.waves.map((wave) => {
-    const { tasks: number, applied, ended, failed, well, words } = progressOf(operation, story, wave);
-    const share = (part) => (number > 0 ? part / number : 0);
-    const tasks = story.tasksOf(wave);
-    const stateOf = (task) => {
-      const one = known.get(`${wave.phase} ${wave.wave} ${task.group ?? ""} ${objectName(task)}`);
-      return one ? objectState(one, wave) : "Pending";
+    const { tasks: number, applied, finished, failed, done, text } = computeProgress(operation, model, wave);
+    const share = (amount) => (number > 0 ? amount / number : 0);
+    const tasks = model.getTasks(wave);
+    const getState = (task) => {
+      const resource = resultsByObject.get(`${wave.phase} ${wave.wave} ${task.group ?? ""} ${formatObjectName(task)}`);
+      return resource ? getObjectState(resource, wave) : "Pending";
     };
     return {
-      phase: wave.phase, wave: wave.wave, state: waveState(wave), words, objects: objectsOf(tasks, stateOf),
-      shares: [["busy", share(applied)], ["dull", share(ended)], ["bad", share(well + failed)], ["good", share(well)]],
+      phase: wave.phase, wave: wave.wave, state: getWaveState(wave), text, objects: describeObjects(tasks, getState),
+      shares: [["busy", share(applied)], ["dull", share(finished)], ["bad", share(done + failed)], ["good", share(done)]],
     };
   });
-  return wavesPicture({ title: titleOf(operation), words: `${operation.phase}: ${operation.finishedAt ? operation.message : explanation.summary}`, waves });
+  return drawWavesPicture({ title: formatTitle(operation), text: `${operation.outcome}: ${operation.finishedAt ? operation.message : explanation.summary}`, waves });
 }
 
-// What a picture that is kept is called.
-function titleOf(operation) {
+// Returns the title of the pictures.
+function formatTitle(operation) {
   return `${operation.deletion ? "Deletion" : "Operation"} of ${operation.app}`;
 }
 
-// The waves as columns that fill: first with what is applied, then with what is well.
-function columns(operation, story) {
-  if (operation.waves.length === 0) return h("p.empty", null, "There is no plan yet.");
+// Renders the waves as columns, which fill with applied and with finished objects.
+function renderWaves(operation, model) {
+  if (operation.waves.length === 0) return h("p.empty", null, "No plan yet.");
   return h("ol.waves", { tabindex: "0", "aria-label": "Waves" }, operation.waves.map((wave) => {
-    const { tasks, applied, ended, skipped, failed, well, words } = progressOf(operation, story, wave);
+    const { tasks, applied, finished, skipped, failed, done, text } = computeProgress(operation, model, wave);
     const share = (number) => `${tasks > 0 ? Math.round((number / tasks) * 100) : 0}%`;
-    // In all attempts, as the timeline has it.
-    const took = story.tookOf(wave, Date.now());
+    // Includes all attempts, as in the timeline.
+    const elapsed = model.getWaveDuration(wave, Date.now());
     return h("li.wave", { "data-key": `${wave.phase} ${wave.wave}` },
-      h("div.column", { "aria-hidden": "true" }, h("div.applied", { look: { height: share(applied) } }),
-        skipped > 0 ? h("div.done.dull", { look: { height: share(ended) } }) : null,
-        failed > 0 ? h("div.done.bad", { look: { height: share(well + failed) } }) : null,
-        h("div.done.good", { look: { height: share(well) } })),
-      h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), badge(waveState(wave)), h("small", null, words), h("small", null, took === null ? "" : long(took)), waveActions(operation, wave, story.tasksOf(wave)));
+      h("div.column", { "aria-hidden": "true" }, h("div.applied", { style: { height: share(applied) } }),
+        skipped > 0 ? h("div.done.dull", { style: { height: share(finished) } }) : null,
+        failed > 0 ? h("div.done.bad", { style: { height: share(done + failed) } }) : null,
+        h("div.done.good", { style: { height: share(done) } })),
+      h("strong", null, wave.phase), h("span", null, `wave ${wave.wave}`), renderBadge(getWaveState(wave)), h("small", null, text), h("small", null, elapsed === null ? "" : formatDuration(elapsed)), renderWaveActions(operation, wave, model.getTasks(wave)));
   }));
 }
 
-// What failed hooks wrote, in each attempt.
-function logsOf(operation, story) {
-  const ofAttempts = [...story.logs.values()].flatMap(({ attempt, object, logs }) => logs.map((log) => ({ ...log, attempt, name: objectName(object) })));
-  const all = ofAttempts.length > 0 ? ofAttempts : operation.hookLogs.map((log) => ({ ...log, attempt: 0, name: objectName(log) }));
-  return all.map((log) => h("details.log", { "data-key": `${log.attempt} ${log.name} ${log.pod} ${log.container}` },
-    h("summary", null, `Log of hook ${log.name}${story.attempt > 1 && log.attempt > 0 ? `, attempt ${log.attempt}` : ""}: ${log.pod}, ${log.container}`),
+// Renders the logs of failed hooks, for each attempt.
+function renderHookLogs(operation, model) {
+  const logsOfAttempts = [...model.logs.values()].flatMap(({ attempt, object, logs }) => logs.map((log) => ({ ...log, attempt, name: formatObjectName(object) })));
+  const allLogs = logsOfAttempts.length > 0 ? logsOfAttempts : operation.hookLogs.map((log) => ({ ...log, attempt: 0, name: formatObjectName(log) }));
+  return allLogs.map((log) => h("details.log", { "data-key": `${log.attempt} ${log.name} ${log.pod} ${log.container}` },
+    h("summary", null, `Log of hook ${log.name}${model.attempt > 1 && log.attempt > 0 ? `, attempt ${log.attempt}` : ""}: ${log.pod}, ${log.container}`),
     h("pre", { tabindex: "0" }, log.text)));
 }
 
-// What an operation has not come to yet, as its plan has it: of that, too, single objects can be gone on without.
-function comingOf(operation, story) {
+// Lists the planned objects that have no result yet, because they can be overridden too.
+function listUpcoming(operation, model) {
   if (operation.finishedAt) return [];
-  const own = (one, { phase, wave }) => `${phase} ${wave} ${objectKey(one)}`;
-  const known = new Set(operation.resources.map((one) => own(one, { phase: one.syncPhase, wave: one.wave })));
-  const isComing = (task, wave) => isTouched(task) && !known.has(own(task, wave));
-  return operation.waves.filter((wave) => !isBeyond(wave)).flatMap((wave) => story.tasksOf(wave).filter((task) => isComing(task, wave))
-    .map((task) => ({ ...task, syncPhase: wave.phase, wave: wave.wave, hookType: task.hook ? wave.phase : null, message: task.reason, isComing: true })));
+  const getKey = (object, { phase, wave }) => `${phase} ${wave} ${getObjectKey(object)}`;
+  const knownKeys = new Set(operation.resources.map((resource) => getKey(resource, { phase: resource.syncPhase, wave: resource.wave })));
+  const isUpcoming = (task, wave) => hasAction(task) && !knownKeys.has(getKey(task, wave));
+  return operation.waves.filter((wave) => !isWaveClosed(wave)).flatMap((wave) => model.getTasks(wave).filter((task) => isUpcoming(task, wave))
+    .map((task) => ({ ...task, syncPhase: wave.phase, wave: wave.wave, hookType: task.hook ? wave.phase : null, message: task.reason, isUpcoming: true })));
 }
 
-// What people call an object: with its phase, where a hook runs in several.
-function namer(operation, story) {
+// Creates a function that formats the name of an object, with the phase if its hook runs in several.
+function createNamer(operation, model) {
   const phases = new Map();
-  const add = (one, phase) => phases.set(objectKey(one), (phases.get(objectKey(one)) ?? new Set()).add(phase));
-  story.plan.forEach((wave) => wave.tasks.forEach((task) => add(task, wave.phase)));
-  operation.resources.forEach((one) => add(one, one.syncPhase));
-  return (one) => (phases.get(objectKey(one))?.size > 1 ? `${objectName(one)} of ${one.syncPhase}` : objectName(one));
+  const add = (object, phase) => phases.set(getObjectKey(object), (phases.get(getObjectKey(object)) ?? new Set()).add(phase));
+  model.plan.forEach((wave) => wave.tasks.forEach((task) => add(task, wave.phase)));
+  operation.resources.forEach((resource) => add(resource, resource.syncPhase));
+  return (object) => (phases.get(getObjectKey(object))?.size > 1 ? `${formatObjectName(object)} of ${object.syncPhase}` : formatObjectName(object));
 }
 
-function resultsOf(operation, story, most, more) {
-  const logs = logsOf(operation, story);
-  const rows = [...operation.resources, ...comingOf(operation, story)];
-  const nameOf = namer(operation, story);
-  const waveOf = (one) => operation.waves.find((wave) => wave.phase === one.syncPhase && wave.wave === one.wave);
+function renderResults(operation, model, limit, onMore) {
+  const logs = renderHookLogs(operation, model);
+  const rows = [...operation.resources, ...listUpcoming(operation, model)];
+  const formatName = createNamer(operation, model);
+  const findWave = (resource) => operation.waves.find((wave) => wave.phase === resource.syncPhase && wave.wave === resource.wave);
   return [
     h("h2", { id: "results" }, "Objects"),
-    operation.resources.length === 0 ? h("p.empty", null, "Nothing was written yet.") : null,
+    operation.resources.length === 0 ? h("p.empty", null, "Nothing has been written yet.") : null,
     rows.length === 0 ? null
       : h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Objects as a table" }, h("table", null,
-        h("thead", null, h("tr", null, ["Phase", "Wave", "Object", "Result", "State", "Message"].map((one) => h("th", { scope: "col" }, one)))),
-        h("tbody", null, rows.slice(0, most).map((one) => h("tr", null, h("td", null, one.syncPhase), h("td", null, String(one.wave)),
-          h("td", null, one.hookType ? "hook " : "", objectName(one)), h("td", null, resultOf(one, waveOf(one))),
-          h("td", null, badge(one.isComing ? "Pending" : objectState(one, waveOf(one)))), h("td.words", null, folded(wordsOf(one)), taskActions(operation, one, nameOf(one), story.awaitsCall(one)))))))),
-    rows.length > most ? h("button", { type: "button", onclick: more, "data-do": "objects" }, `Show all ${count(rows.length, "object")}`) : null,
+        h("thead", null, h("tr", null, ["Phase", "Wave", "Object", "Result", "State", "Message"].map((heading) => h("th", { scope: "col" }, heading)))),
+        h("tbody", null, rows.slice(0, limit).map((resource) => h("tr", null, h("td", null, resource.syncPhase), h("td", null, String(resource.wave)),
+          h("td", null, resource.hookType ? "hook " : "", formatObjectName(resource)), h("td", null, describeResult(resource, findWave(resource))),
+          h("td", null, renderBadge(resource.isUpcoming ? "Pending" : getObjectState(resource, findWave(resource)))), h("td.words", null, renderCollapsible(describeResource(resource)), renderTaskActions(operation, resource, formatName(resource), model.isAwaitingCall(resource)))))))),
+    rows.length > limit ? h("button", { type: "button", onclick: onMore, "data-do": "objects" }, `Show all ${formatCount(rows.length, "object")}`) : null,
     logs.length > 0 ? [h("h2", null, "Logs of failed hooks"), logs] : [],
-    operation.warnings.length > 0 ? [h("h2", null, "Findings of the plan"), h("ul", null, operation.warnings.map(findingOf))] : [],
+    operation.warnings.length > 0 ? [h("h2", null, "Findings of the plan"), h("ul", null, operation.warnings.map(renderFinding))] : [],
   ];
 }
 
-// What is said of an object, and nothing of it twice.
-function wordsOf(one) {
-  // What is to be tried again has that as its message until it is.
-  const message = one.overridden?.what === "Retry" && one.message?.startsWith("retried by ") ? null : one.message;
-  const said = [message, retried(one)].filter(Boolean);
-  const more = [one.reason, ...(one.warnings ?? [])].filter((words) => words && !said.some((known) => known.includes(words)));
-  return [...said, ...more].join("; ");
+// Describes the state of an object without repeating a text.
+function describeResource(resource) {
+  // Until the retry, the message says only who requested it, which `describeRetry` adds.
+  const message = resource.override?.action === "Retry" && resource.message?.startsWith("retried by ") ? null : resource.message;
+  const texts = [message, describeRetry(resource)].filter(Boolean);
+  const additions = [resource.reason, ...(resource.warnings ?? [])].filter((addition) => addition && !texts.some((text) => text.includes(addition)));
+  return [...texts, ...additions].join("; ");
 }
 
-// Who has had it tried again; who skipped it is in its message.
-function retried({ overridden }) {
-  // Once it is skipped or marked as done, the rest names whoever has done that.
-  if (!overridden?.retries || overridden.what !== "Retry") return null;
-  return `tried again ${overridden.retries === 1 ? "" : `${overridden.retries} times, `}as ${overridden.by} asked for${overridden.reason ? ` (${overridden.reason})` : ""}`;
+// Describes a retry by a person. The message already names the person of other overrides.
+function describeRetry({ override }) {
+  // The record names only the latest override, which may be another one.
+  if (!override?.retries || override.action !== "Retry") return null;
+  return `retried ${override.retries === 1 ? "" : `${override.retries} times, last `}by ${override.by}${override.reason ? ` (${override.reason})` : ""}`;
 }
 
-// Everything that was recorded, the newest first.
-function logOf(facts, listed, more) {
-  const shown = facts.slice(-listed).reverse();
+// Renders the recorded events, newest first.
+function renderLog(events, limit, onMore) {
+  const visible = events.slice(-limit).reverse();
   return [
-    h("h2", { id: "facts" }, "What was recorded"),
-    h("div.scroll", { tabindex: "0", role: "region", "aria-label": "What was recorded, as a table" }, h("table.facts", null,
-      h("thead", null, h("tr", null, ["Number", "Time", "What"].map((one) => h("th", { scope: "col" }, one)))),
-      h("tbody", null, shown.map((fact) => h("tr", { "data-key": fact.sequence }, h("td", null, String(fact.sequence)),
-        h("td", null, fact.at ? h("time", { datetime: fact.at, title: fact.at }, clock(fact.at)) : ""), h("td.words", null, fact.text)))))),
-    facts.length > shown.length ? h("button", { type: "button", onclick: more, "data-do": "facts" }, `Show more of ${count(facts.length, "fact")}`) : null,
+    h("h2", { id: "facts" }, "Event log"),
+    h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Event log as a table" }, h("table.facts", null,
+      h("thead", null, h("tr", null, ["Number", "Time", "Event"].map((heading) => h("th", { scope: "col" }, heading)))),
+      h("tbody", null, visible.map((event) => h("tr", { "data-key": event.sequence }, h("td", null, String(event.sequence)),
+        h("td", null, event.at ? h("time", { datetime: event.at, title: event.at }, formatClock(event.at)) : ""), h("td.words", null, event.text)))))),
+    events.length > visible.length ? h("button", { type: "button", onclick: onMore, "data-do": "facts" }, `Show more of ${formatCount(events.length, "event")}`) : null,
   ];
 }

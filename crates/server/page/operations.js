@@ -1,89 +1,89 @@
-// All operations, the newest first.
+// View of all operations, newest first.
 
-import { look, query } from "./ask.js";
-import { fill, h, link, paths, refill, say, soon } from "./draw.js";
-import { OPERATION, asked, filterBar } from "./lists.js";
-import { follow } from "./news.js";
-import { askedBy, badge, between, count, folded, inZone, short, time } from "./words.js";
+import { controlNamespace, get, query } from "./api.js";
+import { fill, h, link, paths, refill, announce, debounce } from "./dom.js";
+import { OPERATION, readFilters, createFilterBar } from "./filters.js";
+import { subscribe } from "./events.js";
+import { renderRequester, renderBadge, formatElapsed, formatCount, renderCollapsible, localizeRetryTime, shortenRevision, renderTime } from "./format.js";
 
-const PAGE = 50;
-// So many can be asked for at once.
-const MOST = 500;
+const PAGE_SIZE = 50;
+// Maximum page size of the API.
+const LIMIT_MAX = 500;
 
-// A row for each of these operations.
-export function operationsTable(items, withApplication = true) {
-  const head = ["Began", withApplication ? "Application" : null, "Result", "Took", "Waves", "Revision", "By", "Message"].filter(Boolean);
+// Renders operations as a table.
+export function renderOperationsTable(items, withApplication = true) {
+  const head = ["Started", withApplication ? "Application" : null, "Result", "Duration", "Waves", "Revision", "Requested by", "Message"].filter(Boolean);
   return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Operations as a table" }, h("table", null,
-    h("thead", null, h("tr", null, head.map((one) => h("th", { scope: "col" }, one)))),
-    h("tbody", null, items.map((one) => h("tr", { "data-key": one.id },
-      h("td", null, link(paths.operation(one.id), time(one.startedAt))),
-      withApplication ? h("td", null, applicationLink(one.app)) : null,
-      h("td", null, badge(one.phase, "result"), one.dryRun ? h("small", null, " dry run") : null, one.paused ? badge("Held") : null),
-      h("td", null, between(one.startedAt, one.finishedAt)),
-      h("td", null, `${one.wavesPassed} of ${one.waves}`),
-      h("td", null, one.revision ? short(one.revision) : "–"),
-      h("td", null, askedBy(one.initiatedBy, one.reason)),
-      h("td.words", null, folded(one.damage ?? inZone(one.message) ?? "")))))));
+    h("thead", null, h("tr", null, head.map((heading) => h("th", { scope: "col" }, heading)))),
+    h("tbody", null, items.map((operation) => h("tr", { "data-key": operation.id },
+      h("td", null, link(paths.operation(operation.id), renderTime(operation.startedAt))),
+      withApplication ? h("td", null, createApplicationLink(operation.app)) : null,
+      h("td", null, renderBadge(operation.outcome, "result"), operation.dryRun ? h("small", null, " dry run") : null, operation.paused ? renderBadge("Paused") : null),
+      h("td", null, formatElapsed(operation.startedAt, operation.finishedAt)),
+      h("td", null, `${operation.wavesPassed} of ${operation.waves}`),
+      h("td", null, operation.revision ? shortenRevision(operation.revision) : "–"),
+      h("td", null, renderRequester(operation.initiatedBy, operation.reason)),
+      h("td.words", null, renderCollapsible(operation.damage ?? localizeRetryTime(operation.message) ?? "")))))));
 }
 
-// An application as an operation names it: NAMESPACE/NAME, or the name of one of the control plane.
-export function applicationLink(name) {
+// Creates a link to the Application of an operation, which is named NAMESPACE/NAME, or by its plain name in the control plane.
+export function createApplicationLink(name) {
   if (!name) return "–";
-  const [namespace, own] = name.includes("/") ? name.split("/") : name.includes("_") ? name.split("_") : ["argocd", name];
-  return link(paths.application(namespace, own), name);
+  const [namespace, plainName] = name.includes("/") ? name.split("/") : name.includes("_") ? name.split("_") : [controlNamespace(), name];
+  return link(paths.application(namespace, plainName), name);
 }
 
 export function showOperations(view) {
-  const wanted = asked(["name", "phase", "open", "revision", "by", "since", "until"]);
-  const place = h("div");
-  const matching = h("p.matching");
-  const more = h("button", { type: "button", onclick: () => load(true) }, "Show more");
+  const selection = readFilters(["name", "phase", "open", "revision", "by", "since", "until"]);
+  const container = h("div");
+  const totalLine = h("p.matching");
+  const moreButton = h("button", { type: "button", onclick: () => load(true) }, "Show more");
   let items = [];
   let next = null;
   let abort = new AbortController();
   const load = async (isMore) => {
     abort.abort();
     abort = new AbortController();
-    const limit = isMore ? PAGE : Math.min(MOST, Math.max(PAGE, items.length));
+    const limit = isMore ? PAGE_SIZE : Math.min(LIMIT_MAX, Math.max(PAGE_SIZE, items.length));
     try {
-      const answer = await look(query("/api/v1/operations", {
-        application: wanted.name, phase: wanted.phase, open: wanted.open, revision: wanted.revision, by: wanted.by,
-        since: wanted.since, until: wanted.until, limit, page: isMore ? next : null,
+      const response = await get(query("/api/v1/operations", {
+        application: selection.name, outcome: selection.phase, open: selection.open, revision: selection.revision, initiatedBy: selection.by,
+        since: selection.since, until: selection.until, limit, page: isMore ? next : null,
       }), abort.signal);
-      // What was shown stays shown, also if it is more than can be asked for at once.
-      const isShort = !isMore && items.length > MOST;
-      const own = new Set(answer.items.map((one) => one.id));
-      const before = items.filter((one) => !own.has(one.id));
-      items = isMore ? items.concat(answer.items) : isShort ? answer.items.concat(before) : answer.items;
-      if (!isShort) next = answer.next;
-      more.hidden = !next;
-      fill(matching, count(answer.matching, "operation"));
-      refill(place, items.length > 0 ? operationsTable(items) : h("p.empty", null, "There are no operations like that."));
+      // Keeps the displayed items, even if they exceed the maximum page size.
+      const isPartial = !isMore && items.length > LIMIT_MAX;
+      const ids = new Set(response.items.map((operation) => operation.id));
+      const older = items.filter((operation) => !ids.has(operation.id));
+      items = isMore ? items.concat(response.items) : isPartial ? response.items.concat(older) : response.items;
+      if (!isPartial) next = response.next;
+      moreButton.hidden = !next;
+      fill(totalLine, formatCount(response.total, "operation"));
+      refill(container, items.length > 0 ? renderOperationsTable(items) : h("p.empty", null, "No matching operations."));
     } catch (problem) {
       if (problem.name === "AbortError") return;
-      say(problem.words ?? String(problem));
-      fill(matching, problem.words ?? String(problem));
+      announce(problem.fullMessage ?? String(problem));
+      fill(totalLine, problem.fullMessage ?? String(problem));
     }
   };
-  const again = soon(500, () => load(false));
-  fill(view, h("h1", null, "Operations"), filterBar({
-    filters: [["phase", "Result", OPERATION], ["open", "Over", [["true", "not over"], ["false", "over"]]]],
-    fields: [["revision", "Revision", "its beginning"], ["by", "Asked for by", "the whole name"]],
-    moments: [["since", "Began since"], ["until", "Began before"]], sorts: [], wanted,
-    search: "an Application, by its whole name",
-    then: () => {
+  const reload = debounce(500, () => load(false));
+  fill(view, h("h1", null, "Operations"), createFilterBar({
+    filters: [["phase", "Result", OPERATION], ["open", "State", [["true", "open"], ["false", "finished"]]]],
+    fields: [["revision", "Revision", "prefix"], ["by", "Requested by", "full name"]],
+    moments: [["since", "Started since"], ["until", "Started before"]], sorts: [], values: selection,
+    search: "full name of an Application",
+    onChange: () => {
       items = [];
       load(false);
     },
-  }), matching, place, more);
-  more.hidden = true;
+  }), totalLine, container, moreButton);
+  moreButton.hidden = true;
   load(false);
-  const end = follow((kind) => {
-    if (kind === "operation" || kind === "reset") again();
+  const unsubscribe = subscribe((kind) => {
+    if (kind === "operation" || kind === "reset") reload();
   });
   return () => {
-    end();
-    again.stop();
+    unsubscribe();
+    reload.stop();
     abort.abort();
   };
 }

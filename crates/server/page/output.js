@@ -1,45 +1,45 @@
-// What hooks write while they run: a log for each, which follows its last line as long as somebody looks at that.
+// Live output of hooks, with a log for each hook.
 
-import { at } from "./ask.js";
-import { fill, h } from "./draw.js";
-import { clock, objectName } from "./words.js";
+import { apiPath } from "./api.js";
+import { fill, h } from "./dom.js";
+import { formatClock, formatObjectName } from "./format.js";
 
-// So many lines of a hook are kept on the page.
-const LINES = 500;
-// Lines that come together are shown together, in milliseconds.
-const SHOW_EVERY = 250;
-const KINDS = ["line", "left-out", "note"];
-// How long until it is tried again where the service has no place for us.
-const AGAIN_AFTER = 5000;
-// How long after the last hook has ended it is listened for its last lines.
-const READ_ON_FOR = 5000;
-// More lines at once are not read out to those who hear the page.
-const SAID_MAX = 10;
+// Maximum number of displayed lines per hook.
+const LINES_MAX = 500;
+// Interval between updates of the display, in milliseconds.
+const SHOW_INTERVAL = 250;
+const KINDS = ["line", "omitted", "note"];
+// Delay before the stream is opened again, in milliseconds.
+const RETRY_DELAY = 5000;
+// Time for which the stream stays open after the last hook has ended, so that its last lines arrive, in milliseconds.
+const CLOSE_DELAY = 5000;
+// Maximum number of lines per update that are announced to screen readers.
+const ANNOUNCED_MAX = 10;
 
-// Follows the hooks of an operation into `place`. Returns { run, end }: `run` is told whether any of its hooks runs now.
-export function followOutput(id, place) {
+// Follows the output of the hooks of an operation. `setRunning` is called with true while any hook runs.
+export function followOutput(id, container) {
   const hooks = new Map();
-  let [stream, waiting, timer, again, closing] = [null, [], null, null, null];
-  let [isWanted, isOver] = [false, false];
+  let [stream, queue, timer, retryTimer, closeTimer] = [null, [], null, null, null];
+  let [hasRunningHooks, isFinished] = [false, false];
 
   function open() {
-    if (stream || !isWanted || isOver || document.hidden) return;
-    // What was written before comes again.
-    hooks.forEach((hook) => { hook.isFresh = true; });
-    stream = new EventSource(`${at.operation(id)}/output`);
-    KINDS.forEach((kind) => stream.addEventListener(kind, (event) => take(JSON.parse(event.data))));
+    if (stream || !hasRunningHooks || isFinished || document.hidden) return;
+    // The service sends earlier lines again.
+    hooks.forEach((hook) => { hook.isRestarted = true; });
+    stream = new EventSource(`${apiPath.operation(id)}/output`);
+    KINDS.forEach((kind) => stream.addEventListener(kind, (event) => enqueue(JSON.parse(event.data))));
     stream.addEventListener("end", () => {
-      isOver = true;
+      isFinished = true;
       close();
       show();
     });
     stream.addEventListener("error", () => {
-      // The browser would begin anew by itself, and all lines would come twice.
+      // The browser would reconnect automatically, and lines would appear twice.
       close();
-      again ??= setTimeout(() => {
-        again = null;
+      retryTimer ??= setTimeout(() => {
+        retryTimer = null;
         open();
-      }, AGAIN_AFTER);
+      }, RETRY_DELAY);
     });
   }
 
@@ -48,52 +48,52 @@ export function followOutput(id, place) {
     stream = null;
   }
 
-  function take(told) {
-    waiting.push(told);
-    timer ??= setTimeout(show, SHOW_EVERY);
+  function enqueue(entry) {
+    queue.push(entry);
+    timer ??= setTimeout(show, SHOW_INTERVAL);
   }
 
   function show() {
     clearTimeout(timer);
     timer = null;
-    const told = waiting;
-    waiting = [];
-    const touched = new Set();
-    for (const one of told) {
-      const hook = hookOf(one.hook ? objectName(one.hook) : null);
-      if (hook.isFresh) {
+    const entries = queue;
+    queue = [];
+    const changedHooks = new Set();
+    for (const entry of entries) {
+      const hook = getHook(entry.hook ? formatObjectName(entry.hook) : null);
+      if (hook.isRestarted) {
         fill(hook.log);
-        [hook.isFresh, hook.left] = [false, 0];
+        [hook.isRestarted, hook.droppedLines] = [false, 0];
       }
-      if (!touched.has(hook)) hook.log.setAttribute("aria-live", told.length > SAID_MAX ? "off" : "polite");
+      if (!changedHooks.has(hook)) hook.log.setAttribute("aria-live", entries.length > ANNOUNCED_MAX ? "off" : "polite");
       hook.isAtEnd ??= hook.log.scrollTop + hook.log.clientHeight >= hook.log.scrollHeight - 4;
-      hook.log.append(lineOf(one, hook));
-      touched.add(hook);
+      hook.log.append(renderLine(entry, hook));
+      changedHooks.add(hook);
     }
-    for (const hook of touched) {
-      while (hook.log.childElementCount > LINES) {
+    for (const hook of changedHooks) {
+      while (hook.log.childElementCount > LINES_MAX) {
         hook.log.firstElementChild.remove();
-        hook.left += 1;
+        hook.droppedLines += 1;
       }
-      hook.about.textContent = hook.left > 0 ? `The last ${LINES} lines.` : "";
-      // Who reads something above is not taken away from it.
+      hook.note.textContent = hook.droppedLines > 0 ? `Last ${LINES_MAX} lines.` : "";
+      // A reader who has scrolled up keeps the position.
       if (hook.isAtEnd) hook.log.scrollTop = hook.log.scrollHeight;
       hook.isAtEnd = null;
     }
   }
 
-  function hookOf(name) {
-    const known = hooks.get(name);
-    if (known) return known;
+  function getHook(name) {
+    const existing = hooks.get(name);
+    if (existing) return existing;
     const title = name ? `Output of hook ${name}` : "Output of hooks";
     const log = h("div.output", { role: "log", "aria-live": "polite", "aria-relevant": "additions", "aria-label": title, tabindex: "0" });
-    const about = h("p.quiet");
-    const hook = { log, about, left: 0, isFresh: false, isAtEnd: null, sources: new Set() };
+    const note = h("p.quiet");
+    const hook = { log, note, droppedLines: 0, isRestarted: false, isAtEnd: null, sources: new Set() };
     if (hooks.size === 0) {
-      place.setAttribute("aria-labelledby", "output");
-      fill(place, h("h2", { id: "output" }, "What hooks write"));
+      container.setAttribute("aria-labelledby", "output");
+      fill(container, h("h2", { id: "output" }, "Hook output"));
     }
-    place.append(h("details", { open: true, "data-hook": name ?? "" }, h("summary", null, title), about, log));
+    container.append(h("details", { open: true, "data-hook": name ?? "" }, h("summary", null, title), note, log));
     hooks.set(name, hook);
     return hook;
   }
@@ -105,31 +105,31 @@ export function followOutput(id, place) {
   document.addEventListener("visibilitychange", onVisible);
 
   return {
-    run(isRunning) {
-      isWanted = isRunning;
+    setRunning(isRunning) {
+      hasRunningHooks = isRunning;
       if (isRunning) {
-        clearTimeout(closing);
-        closing = null;
+        clearTimeout(closeTimer);
+        closeTimer = null;
         open();
       } else if (stream) {
-        closing ??= setTimeout(close, READ_ON_FOR);
+        closeTimer ??= setTimeout(close, CLOSE_DELAY);
       }
     },
-    end() {
+    stop() {
       document.removeEventListener("visibilitychange", onVisible);
       clearTimeout(timer);
-      clearTimeout(again);
-      clearTimeout(closing);
-      isOver = true;
+      clearTimeout(retryTimer);
+      clearTimeout(closeTimer);
+      isFinished = true;
       close();
     },
   };
 }
 
-// One line, as text; with pod and container once a hook has several.
-function lineOf(told, hook) {
-  if (told.pod) hook.sources.add(`${told.pod}, ${told.container}`);
-  const source = told.pod && hook.sources.size > 1 ? h("small", null, `${told.pod}, ${told.container}: `) : null;
-  const time = told.at ? h("time", { datetime: told.at, title: told.at }, clock(told.at)) : null;
-  return h(`div.${told.kind === "line" ? "said" : "aside"}`, null, time, " ", source, told.text);
+// Renders a line as text, with pod and container if the hook has several.
+function renderLine(entry, hook) {
+  if (entry.pod) hook.sources.add(`${entry.pod}, ${entry.container}`);
+  const source = entry.pod && hook.sources.size > 1 ? h("small", null, `${entry.pod}, ${entry.container}: `) : null;
+  const time = entry.at ? h("time", { datetime: entry.at, title: entry.at }, formatClock(entry.at)) : null;
+  return h(`div.${entry.kind === "line" ? "said" : "aside"}`, null, time, " ", source, entry.text);
 }

@@ -1,138 +1,138 @@
-// One rollout or deletion of an ApplicationSet as it was recorded: it looks the same while it goes on and long after.
+// View of the record of one rollout or deletion, running or finished.
 
-import { at, look, query } from "./ask.js";
-import { decisionsOf, tableOf } from "./decided.js";
-import { fill, h, link, paths, refill, say, soon } from "./draw.js";
-import { follow } from "./news.js";
-import { stepsOf } from "./rollout.js";
-import { KINDS, skippedOf } from "./runs.js";
-import { badge, between, clock, count, folded, moment, orderOf, short, terms, time } from "./words.js";
+import { apiPath, get, query } from "./api.js";
+import { renderDecisions, renderTable } from "./decisions.js";
+import { fill, h, link, paths, refill, announce, debounce } from "./dom.js";
+import { subscribe } from "./events.js";
+import { renderSteps } from "./appset.js";
+import { KINDS, formatSkipped } from "./run-list.js";
+import { renderBadge, formatElapsed, formatClock, formatCount, renderCollapsible, formatTime, describeOrder, shortenRevision, renderTerms, renderTime } from "./format.js";
 
-// So many facts are listed at once.
-const FACTS = 200;
+// Number of events that are displayed at first.
+const EVENTS_MAX = 200;
 
 export function showRun(view, namespace, name, id) {
-  const path = at.run(id);
+  const path = apiPath.run(id);
   const abort = new AbortController();
-  const facts = [];
-  let [run, listed] = [null, FACTS];
+  const events = [];
+  let [run, eventsShown] = [null, EVENTS_MAX];
   const head = h("div");
   const steps = h("section", { "aria-labelledby": "steps" });
-  const people = h("section");
+  const decisions = h("section");
   const log = h("section", { "aria-labelledby": "facts" });
-  fill(view, head, steps, people, log);
+  fill(view, head, steps, decisions, log);
 
   function showAll() {
-    const before = head.querySelector(".badge")?.textContent;
-    refill(head, headOf(run, namespace, name));
-    const isThere = run.rollout || run.deletion;
-    refill(steps, isThere ? stepsOf({ rollout: run.rollout, teardown: run.deletion }, namespace, null) : compacted(run));
-    refill(people, decisionsOf(run), waitsOf(run));
-    refill(log, isThere ? logOf(facts, listed, run.compacted, () => {
-      listed += 2000;
+    const previousState = head.querySelector(".badge")?.textContent;
+    refill(head, renderHeader(run, namespace, name));
+    const hasDetails = run.rollout || run.deletion;
+    refill(steps, hasDetails ? renderSteps({ rollout: run.rollout, deletion: run.deletion }, namespace, null) : renderCompacted(run));
+    refill(decisions, renderDecisions(run), renderWaits(run));
+    refill(log, hasDetails ? renderLog(events, eventsShown, run.compactedEvents, () => {
+      eventsShown += 2000;
       showAll();
     }) : null);
-    const now = head.querySelector(".badge")?.textContent;
-    if (before && before !== now) say(`${KINDS[run.kind]} of ${name}: ${now}`);
+    const currentState = head.querySelector(".badge")?.textContent;
+    if (previousState && previousState !== currentState) announce(`${KINDS[run.kind]} of ${name}: ${currentState}`);
   }
 
   async function load() {
     try {
-      const found = await look(path, abort.signal);
-      if (found.set && found.set !== `${namespace}/${name}`) return nowhere();
-      run = found;
-      let next = facts.at(-1)?.sequence ?? 0;
+      const response = await get(path, abort.signal);
+      if (response.applicationSet && response.applicationSet !== `${namespace}/${name}`) return showNotFound();
+      run = response;
+      let next = events.at(-1)?.sequence ?? 0;
       while (next !== null && (run.rollout || run.deletion)) {
-        const answer = await look(query(`${path}/log`, { after: next, limit: 500 }), abort.signal);
-        facts.push(...answer.items.filter((fact) => fact.sequence > (facts.at(-1)?.sequence ?? 0)));
-        next = answer.next;
+        const page = await get(query(`${path}/log`, { after: next, limit: 500 }), abort.signal);
+        events.push(...page.items.filter((event) => event.sequence > (events.at(-1)?.sequence ?? 0)));
+        next = page.next;
       }
       showAll();
     } catch (problem) {
       if (problem.name === "AbortError") return undefined;
-      if (problem.status === 404) return nowhere();
-      if (run) return say(problem.words ?? String(problem));
-      fill(view, h("h1", null, name), h("p.problem", { role: "alert" }, problem.words ?? String(problem)));
+      if (problem.status === 404) return showNotFound();
+      if (run) return announce(problem.fullMessage ?? String(problem));
+      fill(view, h("h1", null, name), h("p.problem", { role: "alert" }, problem.fullMessage ?? String(problem)));
     }
     return undefined;
   }
 
-  function nowhere() {
-    fill(view, h("h1", null, name), h("p.problem", { role: "alert" }, `There is no rollout and no deletion ${id} of ${namespace}/${name}, or it is not kept any more: `,
-      "the oldest are forgotten, as ", h("code", null, "--summaries"), " says. ", link(paths.set(namespace, name), `${namespace}/${name}`)));
+  function showNotFound() {
+    fill(view, h("h1", null, name), h("p.problem", { role: "alert" }, `No rollout or deletion ${id} of ${namespace}/${name}: it does not exist or is no longer stored. `,
+      "Set the number of stored records with ", h("code", null, "--summaries"), ". ", link(paths.set(namespace, name), `${namespace}/${name}`)));
   }
 
-  const again = soon(250, load);
+  const reload = debounce(250, load);
   const isOpen = () => run && !run.finishedAt;
-  const end = follow((kind, data) => {
-    const isOwn = data?.namespace === namespace && data?.name === name && (kind === "applicationSet" || kind === "applicationSetGone");
-    if ((isOwn || kind === "reset") && (isOpen() || !run)) again();
+  const unsubscribe = subscribe((kind, data) => {
+    const isThisSet = data?.namespace === namespace && data?.name === name && (kind === "applicationSet" || kind === "applicationSetRemoved");
+    if ((isThisSet || kind === "reset") && (isOpen() || !run)) reload();
   });
-  again.now();
-  // What is recorded of single Applications changes nothing of their set.
+  reload.now();
+  // Events of single Applications in the run do not emit an event of the ApplicationSet.
   const ticking = setInterval(() => {
-    if (isOpen() && !document.hidden) again();
+    if (isOpen() && !document.hidden) reload();
   }, 2000);
   return () => {
-    end();
-    again.stop();
+    unsubscribe();
+    reload.stop();
     clearInterval(ticking);
     abort.abort();
   };
 }
 
-function headOf(run, namespace, name) {
+function renderHeader(run, namespace, name) {
   const isRollout = run.kind === "rollout";
   const passed = run.steps === null ? null : `${run.stepsPassed} of ${run.steps} passed`;
   return [
-    h("div.title", null, h("h1", null, `${KINDS[run.kind]} of `, link(paths.set(namespace, name), name)), badge(run.end ?? "Running", "result"), run.paused ? badge("Held") : null),
-    h("div.lead", null, folded(run.finishedAt ? run.message : explained(run))),
+    h("div.title", null, h("h1", null, `${KINDS[run.kind]} of `, link(paths.set(namespace, name), name)), renderBadge(run.outcome ?? "Running", "result"), run.paused ? renderBadge("Paused") : null),
+    h("div.lead", null, renderCollapsible(run.finishedAt ? run.message : describeStatus(run))),
     run.damage ? h("p.problem", null, run.damage) : null,
-    h("p.quiet", null, "All of it as one file: ", file(run.id, ".html", "for people"), ", ", file(run.id, "", "for programs")),
-    terms([
-      ["Began", time(run.startedAt)], ["Ended", run.finishedAt ? time(run.finishedAt) : null], ["Took", between(run.startedAt, run.finishedAt)],
-      ["Asked for by", run.by], ["Why", folded(run.reason)], ["Order", orderOf(run.deletion ?? {})], ["Revisions", run.revisions.map(short).join(", ")], ["Steps", passed],
-      ["Applications", `${run.done} of ${run.applications} ${isRollout ? "Healthy" : run.deletion?.order === "Orphan" ? "let go" : "gone"}${skippedOf(run)}`], ["Id", h("code", null, run.id)],
+    h("p.quiet", null, "Download the full record: ", createExportLink(run.id, ".html", "HTML"), ", ", createExportLink(run.id, "", "JSON")),
+    renderTerms([
+      ["Started", renderTime(run.startedAt)], ["Finished", run.finishedAt ? renderTime(run.finishedAt) : null], ["Duration", formatElapsed(run.startedAt, run.finishedAt)],
+      ["Requested by", run.initiatedBy], ["Reason", renderCollapsible(run.reason)], ["Order", describeOrder(run.deletion ?? {})], ["Revisions", run.revisions.map(shortenRevision).join(", ")], ["Steps", passed],
+      ["Applications", `${run.done} of ${run.applications} ${isRollout ? "Healthy" : run.deletion?.order === "Orphan" ? "released" : "deleted"}${formatSkipped(run)}`], ["ID", h("code", null, run.id)],
     ]),
   ];
 }
 
-// Where it stands while it goes on, and who blocks.
-function explained(run) {
+// Describes the progress of a running rollout or deletion, and what blocks it.
+function describeStatus(run) {
   const { explanation } = run;
   if (!explanation) return run.message;
-  const first = explanation.awaited[0];
-  return [explanation.position, explanation.progress, first ? `waits for ${first.what}: ${first.why}` : null, explanation.paused].filter(Boolean).join("; ");
+  const firstAwaited = explanation.awaited[0];
+  return [explanation.position, explanation.progress, firstAwaited ? `waits for ${firstAwaited.subject}: ${firstAwaited.reason}` : null, explanation.pausedBy].filter(Boolean).join("; ");
 }
 
-// A link to all of it as a file that needs nothing else.
-function file(id, ending, words) {
-  return h("a", { href: `${at.run(id)}/export${ending}`, download: "" }, words);
+// Creates a download link of the record as a self-contained file.
+function createExportLink(id, extension, label) {
+  return h("a", { href: `${apiPath.run(id)}/export${extension}`, download: "" }, label);
 }
 
-function compacted(run) {
+function renderCompacted(run) {
   if (run.damage) return null;
-  return h("p", { id: "steps", role: "status" }, "Its details were compacted: steps, Applications and what was recorded are not kept any more. As many of the newest rollouts, and of the newest deletions, of an ApplicationSet keep them as ",
-    h("code", null, "--history"), " says, ten if it is not said.");
+  return h("p", { id: "steps", role: "status" }, "The details were compacted: steps, Applications and event log are no longer stored. The newest rollouts and deletions of each ApplicationSet keep their details; set the number with ",
+    h("code", null, "--history"), " (default: 10).");
 }
 
-function waitsOf(run) {
+function renderWaits(run) {
   if (run.waits.length === 0) return null;
-  return tableOf("waits", "What it waited for", ["From", "Until", "How long", "Who", "For what"], run.waits.map((wait) => h("tr", null,
-    h("td", null, time(wait.since)), h("td", null, wait.until ? time(wait.until) : "still"), h("td", null, between(wait.since, wait.until)),
-    h("td", null, wait.what), h("td.words", null, wait.why))));
+  return renderTable("waits", "Waits", ["From", "Until", "Duration", "Waiting for", "Reason"], run.waits.map((wait) => h("tr", null,
+    h("td", null, renderTime(wait.since)), h("td", null, wait.until ? renderTime(wait.until) : "ongoing"), h("td", null, formatElapsed(wait.since, wait.until)),
+    h("td", null, wait.subject), h("td.words", null, wait.reason))));
 }
 
-// Everything that was recorded, the newest first.
-function logOf(facts, listed, older, more) {
-  const shown = facts.slice(-listed).reverse();
+// Renders the recorded events, newest first.
+function renderLog(events, limit, compactedCount, onMore) {
+  const visible = events.slice(-limit).reverse();
   return [
-    h("h2", { id: "facts" }, "What was recorded"),
-    older > 0 ? h("p.quiet", null, `${count(older, "older fact")} not kept any more.`) : null,
-    h("div.scroll", { tabindex: "0", role: "region", "aria-label": "What was recorded, as a table" }, h("table.facts", null,
-      h("thead", null, h("tr", null, ["Number", "Time", "What"].map((one) => h("th", { scope: "col" }, one)))),
-      h("tbody", null, shown.map((fact) => h("tr", { "data-key": fact.sequence }, h("td", null, String(fact.sequence)),
-        h("td", null, fact.at ? h("time", { datetime: fact.at, title: moment(fact.at) }, clock(fact.at)) : ""), h("td.words", null, fact.text)))))),
-    facts.length > shown.length ? h("button", { type: "button", onclick: more, "data-do": "facts" }, `Show more of ${count(facts.length, "fact")}`) : null,
+    h("h2", { id: "facts" }, "Event log"),
+    compactedCount > 0 ? h("p.quiet", null, `${formatCount(compactedCount, "older event")} no longer stored.`) : null,
+    h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Event log as a table" }, h("table.facts", null,
+      h("thead", null, h("tr", null, ["Number", "Time", "Event"].map((heading) => h("th", { scope: "col" }, heading)))),
+      h("tbody", null, visible.map((event) => h("tr", { "data-key": event.sequence }, h("td", null, String(event.sequence)),
+        h("td", null, event.at ? h("time", { datetime: event.at, title: formatTime(event.at) }, formatClock(event.at)) : ""), h("td.words", null, event.text)))))),
+    events.length > visible.length ? h("button", { type: "button", onclick: onMore, "data-do": "facts" }, `Show more of ${formatCount(events.length, "event")}`) : null,
   ];
 }

@@ -1,32 +1,32 @@
-// Signing in and out.
+// Sign-in and sign-out.
 
-import { session, signIn, signInWithProvider, signOut } from "./ask.js";
-import { fill, h, say } from "./draw.js";
+import { session, signIn, getProviderSignInUrl, signOut } from "./api.js";
+import { fill, h, announce } from "./dom.js";
 
-// The token of the address that `tidegate serve` has printed; it does not stay in the address.
-export function tokenOfAddress() {
-  const found = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (found) history.replaceState(null, "", location.pathname + location.search);
-  return found;
+// Returns the token of the address that `tidegate serve` printed, and removes it from the address and the history.
+export function takeTokenFromAddress() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token) history.replaceState(null, "", location.pathname + location.search);
+  return token;
 }
 
-// Asks who somebody is, until that counts: by a token, or by whom a provider vouches for.
-export function askWhoItIs(place, why, then) {
-  const ways = [session.provider && withProvider(), session.tokens && withToken(why, then)].filter(Boolean);
-  const alone = why && !session.tokens ? h("p.problem", { role: "alert" }, why) : null;
-  fill(place, h("section.panel.narrow", null, h("h1", null, "Sign in"), alone,
-    ways.flatMap((way, index) => (index === 0 ? [way] : [h("p.or", null, "or"), way]))));
-  place.querySelector("#token, a.button").focus();
+// Shows the sign-in with a token or with a provider.
+export function showSignIn(container, message, onSignedIn) {
+  const forms = [session.provider && renderProviderLink(), session.acceptsTokens && renderTokenForm(message, onSignedIn)].filter(Boolean);
+  const standaloneProblem = message && !session.acceptsTokens ? h("p.problem", { role: "alert" }, message) : null;
+  fill(container, h("section.panel.narrow", null, h("h1", null, "Sign in"), standaloneProblem,
+    forms.flatMap((form, index) => (index === 0 ? [form] : [h("p.or", null, "or"), form]))));
+  container.querySelector("#token, a.button").focus();
 }
 
-// A link that leads away from the page, and back to what is to be seen here.
-function withProvider() {
-  return h("p", null, h("a.button.primary", { href: signInWithProvider() }, `Sign in with ${session.provider}`));
+// Renders the link to the provider, which leads back to the current view.
+function renderProviderLink() {
+  return h("p", null, h("a.button.primary", { href: getProviderSignInUrl() }, `Sign in with ${session.provider}`));
 }
 
-function withToken(why, then) {
-  const problem = h("p.problem", { role: "alert", id: "token-problem" }, why ?? "");
-  problem.hidden = !why;
+function renderTokenForm(message, onSignedIn) {
+  const problem = h("p.problem", { role: "alert", id: "token-problem" }, message ?? "");
+  problem.hidden = !message;
   const field = h("input", {
     type: "password", id: "token", autocomplete: "current-password", required: true, "aria-describedby": "token-help token-problem",
   });
@@ -35,31 +35,31 @@ function withToken(why, then) {
     try {
       await signIn(field.value.trim());
       field.value = "";
-      then();
+      onSignedIn();
     } catch (error) {
       problem.hidden = false;
-      fill(problem, error.words ?? String(error));
+      fill(problem, error.fullMessage ?? String(error));
       field.focus();
     }
   };
-  const help = session.provider ? ["A token of the file that --tokens names."]
-    : ["A token of the file that --tokens names. Without --tokens, open the address that ", h("code", null, "tidegate serve"), " has printed."];
+  const help = session.provider ? ["A token from the file given with --tokens."]
+    : ["A token from the file given with --tokens. Without --tokens, open the URL that ", h("code", null, "tidegate serve"), " printed."];
   return h("form", { onsubmit: submit },
     h("label", { for: "token" }, "Token"), field, h("p.help", { id: "token-help" }, help),
     problem, h("button", { type: "submit", class: session.provider ? null : "primary" }, "Sign in"));
 }
 
-// Who is signed in, at the top of the page.
-export function showWho(place, then) {
-  if (session.role === null) return fill(place);
-  const role = session.role === "operator" ? "operator" : "may look";
-  if (!session.tokens && !session.provider) {
-    return fill(place, h("span", { title: "The service was started without tokens: on this machine everybody may look" }, "may look"));
+// Shows the signed-in user at the top of the page.
+export function showUser(container, onSignedOut) {
+  if (session.role === null) return fill(container);
+  const role = session.role === "operator" ? "operator" : "read-only";
+  if (!session.acceptsTokens && !session.provider) {
+    return fill(container, h("span", { title: "The service runs without tokens: every user of this machine has read-only access" }, "read-only"));
   }
-  const leave = async () => {
-    await signOut().catch((error) => say(error.words ?? String(error)));
-    then();
+  const endSession = async () => {
+    await signOut().catch((error) => announce(error.fullMessage ?? String(error)));
+    onSignedOut();
   };
-  return fill(place, h("span", null, session.name, " ", h("small", null, `(${role})`)),
-    h("button", { type: "button", onclick: leave }, "Sign out"));
+  return fill(container, h("span", null, session.name, " ", h("small", null, `(${role})`)),
+    h("button", { type: "button", onclick: endSession }, "Sign out"));
 }

@@ -1,45 +1,55 @@
-//! Who asks, and what they may.
+//! Callers and their permissions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a token allows, or a group of people. The later one allows all that the earlier one does.
+/// Role of a token or of a group of people. Each role includes the permissions of the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// To look.
+    /// May read.
     ReadOnly,
-    /// To have things done.
+    /// May run operations and change applications.
     Operator,
 }
 
-/// Who asks.
+/// A caller of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The name of their token; of who came by a provider, `oidc:` and their name there; empty where nobody is asked.
+    /// Name of the caller's token. For people who signed in with a provider, `oidc:` and the user name. Empty without
+    /// authentication.
     pub name: String,
-    /// What they may.
+    /// Role of the caller.
     pub role: Role,
 }
 
 impl Caller {
-    /// Somebody on this machine, where no tokens are used.
-    pub(crate) fn unnamed() -> Self {
+    /// Returns the caller on this machine for a server that does not use tokens.
+    pub(crate) fn anonymous() -> Self {
         Self { name: String::new(), role: Role::ReadOnly }
     }
 }
 
-/// Who may ask for something.
+/// A person whom a provider has authenticated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Person {
+    /// Name, with the prefix for people who signed in with a provider, and role.
+    pub caller: Caller,
+    /// Identifier at the provider.
+    pub subject: String,
+}
+
+/// Access rule of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Everybody, as often as they like: whoever looks whether the process lives must not be kept out by others.
+    /// Everyone, without a rate limit, so that other callers cannot block liveness checks.
     Probe,
-    /// Everybody: it tells nothing of what is served.
-    Open,
-    /// Everybody, who are told who they are.
-    Anybody,
-    /// Whoever signs what they send.
-    Signed,
-    /// Whoever has this role.
-    Needs(Role),
+    /// Everyone, because the response reveals nothing about managed applications.
+    Public,
+    /// Everyone; the response contains the caller's identity.
+    OptionalAuth,
+    /// Senders that sign their requests.
+    SignedRequest,
+    /// Callers who have this role.
+    RequiresRole(Role),
 }

@@ -1,91 +1,91 @@
-//! Why the API cannot be offered. Every message says what to do next.
+//! Errors when starting the API server. Every message says what to do next.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why the API cannot be offered.
+/// Error when starting the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Anybody could ask.
+    /// The address is reachable from other machines, but no tokens are configured.
     #[error(
-        "--listen {listen} can be reached from other machines, and without tokens anybody there could ask; give --tokens FILE or --oidc FILE, or listen on 127.0.0.1"
+        "--listen {listen} is reachable from other machines but authentication is not configured: add --tokens FILE or --oidc FILE, or listen on 127.0.0.1"
     )]
-    Open {
-        /// Where.
+    MissingTokens {
+        /// Configured address.
         listen: SocketAddr,
     },
-    /// The address cannot be listened on.
+    /// The address cannot be bound.
     #[error(
-        "cannot listen on {listen}: {source}; name another port with --listen, or end what listens there"
+        "cannot listen on {listen}: {source}; choose another port with --listen, or stop the process that uses this one"
     )]
-    Listen {
-        /// Where.
+    Bind {
+        /// Configured address.
         listen: SocketAddr,
-        /// The system's words.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A file of the settings.
-    #[error("cannot read {}: {source}; check that it exists and that you may read it", path.display())]
-    File {
-        /// Which.
+    /// A configuration file cannot be read.
+    #[error("cannot read {}: {source}; check that the file exists and is readable", path.display())]
+    ReadFile {
+        /// Path of the file.
         path: PathBuf,
-        /// The system's words.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Others may read or write what they must not.
-    #[error("{} is open to others (its mode is {mode:o}): {why}; {advice}", path.display())]
-    Exposed {
-        /// Which file.
+    /// Other users have too many permissions on a file.
+    #[error("{} has mode {mode:o}, which gives other users access: {why}; {advice}", path.display())]
+    FilePermissions {
+        /// Path of the file.
         path: PathBuf,
-        /// Its mode.
+        /// Permission bits of the file.
         mode: u32,
-        /// What they could do.
+        /// Consequence of the permissions.
         why: &'static str,
-        /// What to do.
+        /// Next step for the user.
         advice: &'static str,
     },
-    /// A line of the file of tokens. What it says is not repeated: it may be a token.
-    #[error("{}, line {line}: {why}; a line is NAME ROLE sha256:HEX, and ROLE is read-only or operator", path.display())]
-    Token {
-        /// The file.
+    /// A line of the token file is invalid. The error does not quote it: it may contain a token.
+    #[error("{}, line {line}: {why}; use NAME ROLE sha256:HEX, where ROLE is read-only or operator", path.display())]
+    InvalidToken {
+        /// Token file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// Line number, starting at 1.
         line: usize,
-        /// What is wrong with it.
+        /// Description of the problem.
         why: &'static str,
     },
-    /// There is nobody in the file of tokens.
-    #[error("{} has no token, so nobody could ask; a line is NAME ROLE sha256:HEX", path.display())]
-    NoToken {
-        /// The file.
+    /// The token file does not contain any tokens.
+    #[error("{} contains no token; add a line such as NAME ROLE sha256:HEX", path.display())]
+    EmptyTokenFile {
+        /// Token file.
         path: PathBuf,
     },
-    /// No token can be made.
-    #[error("the system gives no random numbers, so no token can be made; give --tokens FILE")]
-    NoSecret,
-    /// The secrets of webhooks. What is in them is not repeated.
+    /// No token can be generated.
+    #[error("cannot generate a token, because the system provides no random numbers; use --tokens FILE")]
+    TokenGeneration,
+    /// The webhook secrets are invalid. The error does not quote them.
     #[error("{} cannot be used for webhooks: {why}", path.display())]
-    Webhooks {
-        /// The file or folder.
+    InvalidWebhooks {
+        /// File or folder.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// Problem and next step.
         why: String,
     },
-    /// With whom people sign in.
+    /// The OpenID provider settings are invalid.
     #[error("{}: {why}", path.display())]
-    Oidc {
-        /// The file.
+    InvalidOidc {
+        /// Settings file.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// Problem and next step.
         why: String,
     },
-    /// Certificate or key.
+    /// The TLS certificate or key is invalid.
     #[error("{} cannot be used for TLS: {why}", path.display())]
-    Tls {
-        /// The file.
+    InvalidTls {
+        /// Path of the file.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// Problem and next step.
         why: String,
     },
 }

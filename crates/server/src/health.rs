@@ -1,4 +1,4 @@
-//! Whether the process is alive and ready, for those who start it again or send others to it.
+//! Liveness and readiness of the process.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,25 +6,26 @@ use serde::Serialize;
 use crate::problem::{Code, Problem};
 use crate::route::Call;
 
-/// All is well.
+/// Response of a healthy process.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct Well {
-    /// Always true; where it is not, the answer is a problem.
+#[schemars(rename = "HealthResponse")]
+pub(crate) struct HealthResponse {
+    /// Always true; an unhealthy process responds with a problem.
     ok: bool,
 }
 
-/// The process works, or begins to; one that has failed ends by itself.
-pub(crate) async fn alive(call: Call) -> Result<Well, Problem> {
-    match call.site.failure() {
-        None => Ok(Well { ok: true }),
+/// Returns success if the process is running or starting; a process that has failed exits.
+pub(crate) async fn check_liveness(call: Call) -> Result<HealthResponse, Problem> {
+    match call.state.failure_reason() {
+        None => Ok(HealthResponse { ok: true }),
         Some(failure) => Err(Problem::new(Code::Internal, failure)),
     }
 }
 
-/// The log is open, and the applications were looked at.
-pub(crate) async fn ready(call: Call) -> Result<Well, Problem> {
-    match call.site.missing() {
-        None => Ok(Well { ok: true }),
+/// Returns success if the log is open and the applications have been loaded.
+pub(crate) async fn check_readiness(call: Call) -> Result<HealthResponse, Problem> {
+    match call.state.missing_part() {
+        None => Ok(HealthResponse { ok: true }),
         Some(missing) => Err(Problem::new(Code::NotReady, missing)),
     }
 }

@@ -1,57 +1,61 @@
-//! The HTTP API of a `tidegate serve`, and the page that shows it.
+//! The HTTP API of `tidegate serve`, and its web page.
 //!
 //! ```text
-//! Server ──connections, TLS, time──▶ Front ──who, how often, how much──▶ one Route of the table ──▶ service::queries
+//! Server ──connections, TLS, timeouts──▶ Middleware ──auth, rate, size──▶ one Route of the table ──▶ Queries
 //!                                                                          │
-//!                                                        openapi: the same table, described
+//!                                                         openapi: description of the same table
 //! ```
 //!
-//! A route is a row of one table: path, rights, types of question and answer, and the function between them. The router and
-//! the description are made from the same rows, so that what is described is what is answered. Nobody is let in from another
-//! machine without a token. The page that people look at (`page`) is files alone: whatever it shows or does, it asks of the
-//! same API, in a session that a token opens, or who signs in with a provider (`entrance`, `oidc`). [`Remote`] is the other end: what asks such an API, as the command line does.
+//! A route is a row in a table: path, permissions, request and response types, and handler. The router and the API description
+//! are generated from the same rows, so the description always matches the API. Access from another machine requires a token. The
+//! web page (`page`) consists of static files and uses the same API. Its session is opened with a token or by signing in with a
+//! provider (`auth`, `oidc`). [`ApiClient`] is the API client that the command line uses.
 
 mod access;
-mod bulletin;
-mod description;
-mod entrance;
+mod api_client;
+mod app_state;
+mod auth;
 mod error;
-mod following;
-mod front;
+mod event_buffer;
+mod event_publisher;
+mod framing;
+mod headers;
 mod health;
+mod http_client;
 mod limits;
-mod listening;
+mod listener;
+mod loopback;
 mod metrics;
+mod middleware;
 mod notify;
 mod oidc;
-mod outgoing;
+mod openapi;
 mod page;
-mod pages;
-mod patience;
+mod pagination;
 mod problem;
-mod question;
-mod rate;
-mod remote;
+mod query;
+mod rate_limit;
 mod route;
+mod router;
 mod routes;
-mod seen;
 mod sessions;
 mod settings;
-mod site;
+mod stall_timeout;
+mod subscriber_progress;
 mod tls;
 mod tokens;
 mod traces;
 mod webhooks;
 
 pub use access::{Caller, Role};
+pub use api_client::{ApiClient, HookOutputStream};
+pub use app_state::AppState;
 pub use error::ServerError;
 pub use limits::{Limits, Rate};
-pub use listening::Server;
-pub use metrics::metric_names;
-pub use notify::{Notifying, Targets, WrongTargets};
+pub use listener::Server;
+pub use metrics::{METRICS, Metric, MetricKind, metric_names};
+pub use notify::{Notifier, Targets, TargetsError};
 pub use problem::{Code, Problem};
-pub use remote::{Remote, RemoteOutput};
-pub use routes::description;
+pub use routes::openapi_description;
 pub use settings::{Settings, TlsFiles};
-pub use site::Site;
-pub use traces::{Collector, Tracing, WrongCollector};
+pub use traces::{Collector, CollectorError, TraceExporter};

@@ -1,60 +1,61 @@
-//! What is taken from those who ask.
+//! Limits on clients.
 
 use std::time::Duration;
 
-/// How often something may happen.
+/// Rate limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// In the long run, every second.
+    /// Sustained rate per second.
     pub per_second: f64,
-    /// At once, after a rest.
+    /// Maximum number of requests at once after a pause.
     pub burst: f64,
 }
 
-/// What is taken from those who ask.
+/// Limits on clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Connections at once; others wait to be accepted. Each costs some 20 KiB, and a file handle.
+    /// Maximum number of connections; additional connections wait to be accepted. Each costs about 20 KiB and a file handle.
     pub connections: usize,
-    /// Those of one address; more are closed at once, so that nobody takes all places.
-    pub connections_each: usize,
-    /// Connections that are told events at once.
+    /// Maximum number of connections from one address, so that one client cannot use all of them. Additional connections are
+    /// closed immediately.
+    pub connections_per_address: usize,
+    /// Maximum number of event streams.
     pub streams: usize,
-    /// Bytes of the head of a request, at least 8 KiB. Names are at most 253 characters, so it is ample.
+    /// Maximum size of a request head in bytes, at least 8 KiB. This is ample, because names have at most 253 characters.
     pub head_bytes: usize,
-    /// How long the head of a request may take, and how long a connection may be idle.
-    pub head_within: Duration,
-    /// Bytes of the body of a request. The largest is a sync of named resources.
+    /// Time limit for a request head, and for an idle connection.
+    pub head_timeout: Duration,
+    /// Maximum size of a request body in bytes. The largest bodies are syncs of selected resources.
     pub body_bytes: usize,
-    /// How long it may take.
-    pub body_within: Duration,
-    /// How long an answer may take. A comparison may fetch a repository first.
-    pub answer_within: Duration,
-    /// How long somebody may take nothing of an answer before the connection is cut.
-    pub stalled_for: Duration,
-    /// How long a TLS handshake may take.
-    pub handshake_within: Duration,
-    /// How long answers on their way may take when the process ends.
-    pub end_within: Duration,
-    /// Requests of one token, or of one person who has signed in otherwise.
-    pub each: Rate,
-    /// Requests of all that are let in.
-    pub all: Rate,
-    /// Requests of those who are not, of all together: nobody guesses tokens.
-    pub strangers: Rate,
-    /// Files of the page, which everybody may have: a view asks for some twenty, from memory.
-    pub visitors: Rate,
-    /// How long an OpenID provider may take for an answer.
-    pub provider_within: Duration,
-    /// Bytes of such an answer.
+    /// Time limit for a request body.
+    pub body_timeout: Duration,
+    /// Time limit for a response. A comparison may have to fetch a repository first.
+    pub response_timeout: Duration,
+    /// Time after which a connection is closed if the client does not read the response.
+    pub stall_timeout: Duration,
+    /// Time limit for a TLS handshake.
+    pub handshake_timeout: Duration,
+    /// Time limit for open responses during shutdown.
+    pub shutdown_timeout: Duration,
+    /// Rate limit for requests with the same token, or from the same signed-in person.
+    pub caller_rate: Rate,
+    /// Rate limit for all authenticated requests together.
+    pub total_rate: Rate,
+    /// Rate limit for all unauthenticated requests together, to prevent guessing of tokens.
+    pub unauthenticated_rate: Rate,
+    /// Rate limit for page files, which are public. A view loads about twenty files from memory.
+    pub page_rate: Rate,
+    /// Time limit for a response from an OpenID provider.
+    pub provider_timeout: Duration,
+    /// Maximum size of a response from an OpenID provider in bytes.
     pub provider_bytes: usize,
-    /// How often its keys are fetched, where a token names one that is not known.
-    pub provider_keys_again: Duration,
-    /// Events of webhooks, of all senders.
-    pub webhooks: Rate,
-    /// Bytes of an event. Larger pushes are found by the next regular look.
+    /// Minimum interval between fetches of the provider's keys when a token names an unknown key.
+    pub provider_keys_interval: Duration,
+    /// Rate limit for webhook events from all senders together.
+    pub webhook_rate: Rate,
+    /// Maximum size of a webhook event in bytes. Larger pushes are found by the next regular poll.
     pub webhook_bytes: usize,
-    /// Events that are read at once, as long as nobody knows whose they are.
+    /// Maximum number of webhook events read at once whose sender is not known yet.
     pub webhook_bodies: usize,
 }
 
@@ -62,24 +63,24 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 256,
-            connections_each: 128,
+            connections_per_address: 128,
             streams: 64,
             head_bytes: 16 << 10,
-            head_within: Duration::from_secs(10),
+            head_timeout: Duration::from_secs(10),
             body_bytes: 256 << 10,
-            body_within: Duration::from_secs(10),
-            answer_within: Duration::from_secs(60),
-            stalled_for: Duration::from_secs(30),
-            handshake_within: Duration::from_secs(10),
-            end_within: Duration::from_secs(5),
-            each: Rate { per_second: 50.0, burst: 200.0 },
-            all: Rate { per_second: 500.0, burst: 1000.0 },
-            strangers: Rate { per_second: 5.0, burst: 50.0 },
-            visitors: Rate { per_second: 200.0, burst: 2000.0 },
-            provider_within: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(10),
+            response_timeout: Duration::from_secs(60),
+            stall_timeout: Duration::from_secs(30),
+            handshake_timeout: Duration::from_secs(10),
+            shutdown_timeout: Duration::from_secs(5),
+            caller_rate: Rate { per_second: 50.0, burst: 200.0 },
+            total_rate: Rate { per_second: 500.0, burst: 1000.0 },
+            unauthenticated_rate: Rate { per_second: 5.0, burst: 50.0 },
+            page_rate: Rate { per_second: 200.0, burst: 2000.0 },
+            provider_timeout: Duration::from_secs(10),
             provider_bytes: 1 << 20,
-            provider_keys_again: Duration::from_secs(30),
-            webhooks: Rate { per_second: 50.0, burst: 200.0 },
+            provider_keys_interval: Duration::from_secs(30),
+            webhook_rate: Rate { per_second: 50.0, burst: 200.0 },
             webhook_bytes: 8 << 20,
             webhook_bodies: 8,
         }

@@ -1,4 +1,4 @@
-//! What is answered when something cannot be done.
+//! Error responses of the API.
 
 use std::time::Duration;
 
@@ -9,44 +9,51 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_executor::EngineError;
 use tidegate_oplog::LogError;
-use tidegate_service::error::{Kind, ServiceError};
+use tidegate_service::error::{ErrorCategory, ServiceError};
 
-/// What kind of problem it is. The words stay; programs may go by them.
+/// Kind of a problem. The words are stable; programs may depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Code {
-    /// What is asked for does not make sense.
+    /// The request is invalid.
     BadRequest,
-    /// There is no token or session, or none that counts.
+    /// There is no token or session, or it is not valid.
     Unauthorized,
-    /// The role does not allow it.
+    /// The role does not permit the request.
     Forbidden,
-    /// There is no such thing.
+    /// The resource does not exist.
     NotFound,
-    /// The thing is there, and this cannot be done to it.
+    /// The resource does not support this method.
     MethodNotAllowed,
-    /// The body did not come in time.
+    /// The body did not arrive in time.
+    #[serde(rename = "request-timeout")]
     TooSlow,
-    /// The state of things does not allow it.
+    /// The current state does not permit the request.
+    #[serde(rename = "conflict")]
     Refused,
-    /// It was there, and is not kept any more.
+    /// The resource existed but is no longer stored.
     Gone,
-    /// The body is longer than is taken.
+    /// The body is too large.
+    #[serde(rename = "payload-too-large")]
     TooLarge,
-    /// The body is no JSON.
+    /// The body is not JSON.
+    #[serde(rename = "unsupported-media-type")]
     NotJson,
-    /// It is asked too often.
+    /// There were too many requests.
+    #[serde(rename = "too-many-requests")]
     TooOften,
-    /// The process has only begun, or ends.
+    /// The process is starting or shutting down.
     NotReady,
-    /// There was no answer in time. What was asked for may be done all the same.
+    /// There was no response in time. The request may still take effect.
+    #[serde(rename = "gateway-timeout")]
     NoAnswer,
-    /// Something went wrong.
+    /// An internal error occurred.
+    #[serde(rename = "internal-error")]
     Internal,
 }
 
 impl Code {
-    /// Its status.
+    /// Returns the HTTP status.
     pub fn status(self) -> StatusCode {
         match self {
             Self::BadRequest => StatusCode::BAD_REQUEST,
@@ -66,63 +73,64 @@ impl Code {
         }
     }
 
-    /// What to do about it, where nothing better is known.
+    /// Returns the default advice.
     fn advice(self) -> &'static str {
         match self {
-            Self::BadRequest => "correct the request; /openapi.json describes what is taken",
+            Self::BadRequest => "correct the request; /openapi.json describes the API",
             Self::Unauthorized => {
-                "send `Authorization: Bearer TOKEN` with a token of the file that --tokens names"
+                "send `Authorization: Bearer TOKEN` with a token from the file given with --tokens"
             }
-            Self::Forbidden => "use a token, or sign in as somebody, of the role that is named",
-            Self::NotFound => "look at the list of what there is; /openapi.json has the paths",
-            Self::MethodNotAllowed => "use a method that the header Allow names",
-            Self::TooSlow => "send the body at once",
-            Self::Refused => "change what is in the way, or wait for it, and ask again",
-            Self::Gone => "do without it, and look at what is kept: the thing itself says that",
-            Self::TooLarge => "send less",
+            Self::Forbidden => "use a token, or sign in as a user, with the required role",
+            Self::NotFound => "check the name against the list; /openapi.json contains the paths",
+            Self::MethodNotAllowed => "use a method from the header Allow",
+            Self::TooSlow => "send the body without delay",
+            Self::Refused => "resolve the conflict or wait until it is gone, then retry",
+            Self::Gone => "read the resource itself, which shows what is still stored",
+            Self::TooLarge => "send a smaller request",
             Self::NotJson => "send JSON, with `Content-Type: application/json`",
-            Self::TooOften => "wait as long as Retry-After says, and ask again",
-            Self::NotReady => "ask again in a moment; /readyz says what is missing",
-            Self::NoAnswer => "look whether it was done, and ask again",
-            Self::Internal => "look into the log of the process, and ask again",
+            Self::TooOften => "retry after the time in Retry-After",
+            Self::NotReady => "retry in a moment; /readyz shows the reason",
+            Self::NoAnswer => "check whether the request was carried out, then retry",
+            Self::Internal => "see the log of the process, then retry",
         }
     }
 }
 
-/// What is answered when something cannot be done.
+/// Error response of the API.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// What kind of problem it is.
+    /// Kind of the problem.
     pub code: Code,
-    /// What is wrong, for people.
+    /// Human-readable message.
     pub message: String,
-    /// What to do about it.
+    /// Next step for the caller.
+    #[serde(rename = "hint")]
     pub next: String,
-    /// When to ask again, in seconds.
+    /// Delay before a retry, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u64>,
 }
 
 impl Problem {
-    /// A problem with the usual advice.
+    /// Creates a problem with the default advice.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), next: code.advice().to_owned(), retry_after_seconds: None }
     }
 
-    /// What is asked for does not make sense.
-    pub fn bad(message: impl Into<String>) -> Self {
+    /// Creates a problem for an invalid request.
+    pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(Code::BadRequest, message)
     }
 
-    /// It may be asked again after some time.
-    pub(crate) fn after(self, wait: Duration) -> Self {
+    /// Sets the delay before a retry.
+    pub(crate) fn with_retry_after(self, wait: Duration) -> Self {
         let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1);
         Self { retry_after_seconds: Some(seconds), ..self }
     }
 
-    /// As an answer.
-    pub(crate) fn answer(&self) -> Response<Body> {
+    /// Returns the HTTP response.
+    pub(crate) fn to_response(&self) -> Response<Body> {
         let body = serde_json::to_vec(self).unwrap_or_default();
         let mut answer = Response::new(Body::from(body));
         *answer.status_mut() = self.code.status();
@@ -138,18 +146,18 @@ impl Problem {
     }
 }
 
-/// What to do about an approval that somebody may not give.
-const APPROVERS: &str = "have it approved by somebody whom the message names: a role does not help";
+/// Advice if the caller is not allowed to give an approval.
+const APPROVERS_ADVICE: &str = "ask one of the approvers in the message; a role is not enough";
 
 impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Self {
         let code = match &error {
             ServiceError::Engine(
-                EngineError::Unknown { .. } | EngineError::Log(LogError::UnknownStream { .. }),
+                EngineError::UnknownOperation { .. } | EngineError::Log(LogError::UnknownStream { .. }),
             )
             | ServiceError::Log(LogError::UnknownStream { .. })
             | ServiceError::UnknownOperation { .. }
-            | ServiceError::NoOperation { .. }
+            | ServiceError::NotAnOperation { .. }
             | ServiceError::UnknownRun { .. }
             | ServiceError::BadInput { .. }
             | ServiceError::UnknownPlan { .. } => Code::NotFound,
@@ -157,19 +165,19 @@ impl From<ServiceError> for Problem {
             ServiceError::Engine(EngineError::Log(LogError::Compacted { .. }))
             | ServiceError::Log(LogError::Compacted { .. }) => Code::Gone,
             ServiceError::Engine(EngineError::ShuttingDown | EngineError::Stopped) => Code::NotReady,
-            error => match error.kind() {
-                Kind::BadInput => Code::BadRequest,
-                Kind::Refusal => Code::Refused,
-                Kind::NotFinished => Code::NotReady,
-                Kind::Error => Code::Internal,
+            error => match error.category() {
+                ErrorCategory::BadInput => Code::BadRequest,
+                ErrorCategory::Refused => Code::Refused,
+                ErrorCategory::NotFinished => Code::NotReady,
+                ErrorCategory::Error => Code::Internal,
             },
         };
         let problem = Self::new(code, error.to_string());
         match error {
-            // It is no matter of roles.
-            ServiceError::NotAllowed { .. } => Self { next: APPROVERS.to_owned(), ..problem },
-            ServiceError::NoOperation { id, is_run: true, .. } => {
-                Self { next: format!("ask for /api/v1/runs/{id}"), ..problem }
+            // The reason is not the caller's role.
+            ServiceError::NotAllowed { .. } => Self { next: APPROVERS_ADVICE.to_owned(), ..problem },
+            ServiceError::NotAnOperation { id, is_run: true, .. } => {
+                Self { next: format!("use /api/v1/runs/{id}"), ..problem }
             }
             _ => problem,
         }

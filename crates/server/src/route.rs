@@ -1,4 +1,4 @@
-//! One row of the table of routes: where, for whom, what is asked and answered, and the function between them.
+//! Rows of the route table: path, permissions, request and response types, and the handler.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,47 +12,47 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::access::{Access, Caller, Role};
-use crate::entrance::Visit;
+use crate::app_state::AppState;
+use crate::auth::RequestOrigin;
 use crate::problem::{Code, Problem};
-use crate::question::{Nothing, Question, schema};
-use crate::site::Site;
-use crate::tokens::Pass;
-use crate::webhooks::{Heard, Sender, hear};
+use crate::query::{NoParameters, QueryParser, inline_schema};
+use crate::tokens::AuthContext;
+use crate::webhooks::{Sender, WebhookEvent, parse_event};
 
-/// A request whose head was looked at.
-pub(crate) struct Asked {
-    pub site: Arc<Site>,
-    /// The parts of the path that have names.
-    pub names: Vec<(String, String)>,
+/// A request whose head has been checked.
+pub(crate) struct CheckedRequest {
+    pub state: Arc<AppState>,
+    /// Named path parameters.
+    pub path_parameters: Vec<(String, String)>,
     pub query: Option<String>,
     pub body: Bytes,
-    pub by: Caller,
-    pub pass: Pass,
-    pub visit: Visit,
-    /// The header `Last-Event-ID`.
+    pub caller: Caller,
+    pub auth: AuthContext,
+    pub origin: RequestOrigin,
+    /// `Last-Event-ID` header.
     pub last_event: Option<String>,
-    /// Who sent the body, where that is proven by the body itself.
+    /// Sender of the body, if the body itself proves who sent it.
     pub sender: Option<Sender>,
 }
 
-/// A request as its handler sees it.
-pub(crate) struct Call<Q = Nothing, B = Nothing> {
-    pub site: Arc<Site>,
+/// A request in the form that is passed to its handler.
+pub(crate) struct Call<Q = NoParameters, B = NoParameters> {
+    pub state: Arc<AppState>,
     pub query: Q,
     pub body: B,
-    pub by: Caller,
-    /// Whether who asked may still hear the rest of a long answer.
-    pub pass: Pass,
-    /// How they came.
-    pub visit: Visit,
+    pub caller: Caller,
+    /// Used to check that the caller may still receive the rest of a long response.
+    pub auth: AuthContext,
+    /// Origin of the request.
+    pub origin: RequestOrigin,
     pub last_event: Option<String>,
-    names: Vec<(String, String)>,
+    path_parameters: Vec<(String, String)>,
 }
 
 impl<Q, B> Call<Q, B> {
-    /// A part of the path.
-    pub fn name(&self, wanted: &str) -> &str {
-        self.names
+    /// Returns a path parameter.
+    pub fn path_parameter(&self, wanted: &str) -> &str {
+        self.path_parameters
             .iter()
             .find(|(name, _)| name == wanted)
             .map(|(_, value)| value.as_str())
@@ -60,106 +60,113 @@ impl<Q, B> Call<Q, B> {
     }
 }
 
-pub(crate) type Answer = Result<Response<Body>, Problem>;
-type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
-type Handler = Box<dyn Fn(Asked) -> Answering + Send + Sync>;
+pub(crate) type HandlerResult = Result<Response<Body>, Problem>;
+type HandlerFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
+type Handler = Box<dyn Fn(CheckedRequest) -> HandlerFuture + Send + Sync>;
 
-/// What makes the schema of a type.
-pub(crate) type Shape = fn(&mut SchemaGenerator) -> Schema;
+/// Function that generates the schema of a type.
+pub(crate) type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
 
-/// What is answered when all is well.
+/// Content of a successful response.
 #[derive(Clone, Copy)]
-pub(crate) enum Gives {
-    /// JSON of this shape.
-    Json(Shape),
+pub(crate) enum ResponseContent {
+    /// JSON with this schema.
+    Json(SchemaFn),
     /// Text of this media type.
     Text(&'static str),
-    /// Server-sent events, whose data are JSON of this shape.
-    Events(Shape),
+    /// Server-sent events whose data are JSON with this schema.
+    Events(SchemaFn),
 }
 
-/// One row of the table of routes.
+/// One row of the route table.
 pub(crate) struct Route {
     pub method: Method,
     pub path: &'static str,
-    /// What programs call it.
+    /// Operation id of the API description.
     pub id: &'static str,
-    /// What it does.
+    /// Summary of the API description.
     pub summary: &'static str,
     pub access: Access,
-    /// The parameters of its query, as an object.
+    /// Query parameters, as an object schema.
     pub query: Schema,
-    pub body: Option<Shape>,
+    pub body: Option<SchemaFn>,
+    /// True if an empty body must be rejected.
+    pub needs_body: bool,
     pub status: StatusCode,
-    pub gives: Gives,
+    pub content: ResponseContent,
     handler: Handler,
 }
 
 impl Route {
     /// Answers a request.
-    pub fn answer(&self, asked: Asked) -> Answering {
-        (self.handler)(asked)
+    pub fn handle(&self, request: CheckedRequest) -> HandlerFuture {
+        (self.handler)(request)
     }
 
-    /// Everybody may ask, as often as they like.
+    /// Permits everyone, without a rate limit.
     pub fn probe(self) -> Self {
         Self { access: Access::Probe, ..self }
     }
 
-    /// Everybody may ask, and is told who they are.
-    pub fn anybody(self) -> Self {
-        Self { access: Access::Anybody, ..self }
+    /// Permits everyone; the response contains the caller's identity.
+    pub fn optional_auth(self) -> Self {
+        Self { access: Access::OptionalAuth, ..self }
     }
 
-    /// Everybody may ask.
-    pub fn open(self) -> Self {
-        Self { access: Access::Open, ..self }
+    /// Permits everyone.
+    pub fn public(self) -> Self {
+        Self { access: Access::Public, ..self }
     }
 }
 
-/// The path and what it is called and does.
-pub(crate) type Words = (&'static str, &'static str, &'static str);
+/// Path, operation id and summary.
+pub(crate) type RouteInfo = (&'static str, &'static str, &'static str);
 
-/// A question whose answer is JSON.
-pub(crate) fn look<Q, A, F, Fut>(words: Words, handler: F) -> Route
+/// Creates a GET route with a JSON response.
+pub(crate) fn get_route<Q, A, F, Fut>(text: RouteInfo, handler: F) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     A: Serialize + JsonSchema + 'static,
     F: Fn(Call<Q>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<A, Problem>> + Send + 'static,
 {
-    look_otherwise(words, Gives::Json(SchemaGenerator::subschema_for::<A>), move |call| {
+    get_route_as(text, ResponseContent::Json(SchemaGenerator::subschema_for::<A>), move |call| {
         let answering = handler(call);
-        async move { json(StatusCode::OK, &answering.await?) }
+        async move { json_response(StatusCode::OK, &answering.await?) }
     })
 }
 
-/// A question whose answer is something else.
-pub(crate) fn look_otherwise<Q, F, Fut>(words: Words, gives: Gives, handler: F) -> Route
+/// Creates a GET route whose response is not JSON.
+pub(crate) fn get_route_as<Q, F, Fut>(text: RouteInfo, content: ResponseContent, handler: F) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     F: Fn(Call<Q>) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Answer> + Send + 'static,
+    Fut: Future<Output = HandlerResult> + Send + 'static,
 {
-    look_at(words, gives, Question::new(), handler)
+    build_get_route(text, content, QueryParser::new(), handler)
 }
 
-/// A way through here to somewhere else, for browsers; `question` reads what they are sent with.
-pub(crate) fn pass_through<Q, F, Fut>(words: Words, question: Question<Q>, handler: F) -> Route
+/// Creates a GET route that redirects browsers; `question` parses the query.
+pub(crate) fn redirect_route<Q, F, Fut>(words: RouteInfo, question: QueryParser<Q>, handler: F) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     F: Fn(Call<Q>) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Answer> + Send + 'static,
+    Fut: Future<Output = HandlerResult> + Send + 'static,
 {
-    let route = look_at(words, Gives::Text("text/html"), question, handler);
-    Route { status: StatusCode::SEE_OTHER, access: Access::Open, ..route }
+    let route = build_get_route(words, ResponseContent::Text("text/html"), question, handler);
+    Route { status: StatusCode::SEE_OTHER, access: Access::Public, ..route }
 }
 
-fn look_at<Q, F, Fut>((path, id, summary): Words, gives: Gives, question: Question<Q>, handler: F) -> Route
+fn build_get_route<Q, F, Fut>(
+    (path, id, summary): RouteInfo,
+    content: ResponseContent,
+    question: QueryParser<Q>,
+    handler: F,
+) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     F: Fn(Call<Q>) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Answer> + Send + 'static,
+    Fut: Future<Output = HandlerResult> + Send + 'static,
 {
     let question = Arc::new(question);
     Route {
@@ -167,24 +174,37 @@ where
         path,
         id,
         summary,
-        access: Access::Needs(Role::ReadOnly),
-        query: schema::<Q>(),
+        access: Access::RequiresRole(Role::ReadOnly),
+        query: inline_schema::<Q>(),
         body: None,
+        needs_body: false,
         status: StatusCode::OK,
-        gives,
-        handler: Box::new(move |asked| {
+        content,
+        handler: Box::new(move |request| {
             let (question, handler) = (Arc::clone(&question), handler.clone());
             Box::pin(async move {
-                let Asked { site, names, query, by, pass, visit, last_event, .. } = asked;
-                let query = question.read(query.as_deref())?;
-                handler(Call { site, names, query, body: Nothing {}, by, pass, visit, last_event }).await
+                let CheckedRequest {
+                    state, path_parameters, query, caller, auth, origin, last_event, ..
+                } = request;
+                let query = question.parse(query.as_deref())?;
+                handler(Call {
+                    state,
+                    path_parameters,
+                    query,
+                    body: NoParameters {},
+                    caller,
+                    auth,
+                    origin,
+                    last_event,
+                })
+                .await
             })
         }),
     }
 }
 
-/// Something to be deleted, by operators.
-pub(crate) fn delete<Q, A, F, Fut>(words: Words, handler: F) -> Route
+/// Creates a DELETE route for operators.
+pub(crate) fn delete_route<Q, A, F, Fut>(text: RouteInfo, handler: F) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
     A: Serialize + JsonSchema + 'static,
@@ -192,68 +212,79 @@ where
     Fut: Future<Output = Result<A, Problem>> + Send + 'static,
 {
     let status = StatusCode::ACCEPTED;
-    let route = look_otherwise(words, Gives::Json(SchemaGenerator::subschema_for::<A>), move |call| {
+    let route = get_route_as(text, ResponseContent::Json(SchemaGenerator::subschema_for::<A>), move |call| {
         let answering = handler(call);
-        async move { json(status, &answering.await?) }
+        async move { json_response(status, &answering.await?) }
     });
-    Route { method: Method::DELETE, access: Access::Needs(Role::Operator), status, ..route }
+    Route { method: Method::DELETE, access: Access::RequiresRole(Role::Operator), status, ..route }
 }
 
-/// Something to be done, by operators.
-pub(crate) fn act<B, A, F, Fut>(words: Words, handler: F) -> Route
+/// Creates a POST route for operators.
+pub(crate) fn post_route<B, A, F, Fut>(text: RouteInfo, handler: F) -> Route
 where
     B: DeserializeOwned + JsonSchema + Send + 'static,
     A: Serialize + JsonSchema + 'static,
-    F: Fn(Call<Nothing, B>) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(Call<NoParameters, B>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<A, Problem>> + Send + 'static,
 {
-    let gives = Gives::Json(SchemaGenerator::subschema_for::<A>);
-    act_otherwise((words, Role::Operator), (StatusCode::ACCEPTED, gives), move |call| {
+    let content = ResponseContent::Json(SchemaGenerator::subschema_for::<A>);
+    post_route_as((text, Role::Operator), (StatusCode::ACCEPTED, content), move |call| {
         let answering = handler(call);
-        async move { json(StatusCode::ACCEPTED, &answering.await?) }
+        async move { json_response(StatusCode::ACCEPTED, &answering.await?) }
     })
 }
 
-/// Something to be done, whose answer says more than its JSON.
-pub(crate) fn act_otherwise<B, F, Fut>(
-    ((path, id, summary), role): (Words, Role),
-    (status, gives): (StatusCode, Gives),
+/// Creates a POST route whose response contains more than the JSON.
+pub(crate) fn post_route_as<B, F, Fut>(
+    ((path, id, summary), role): (RouteInfo, Role),
+    (status, content): (StatusCode, ResponseContent),
     handler: F,
 ) -> Route
 where
     B: DeserializeOwned + JsonSchema + Send + 'static,
-    F: Fn(Call<Nothing, B>) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Answer> + Send + 'static,
+    F: Fn(Call<NoParameters, B>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = HandlerResult> + Send + 'static,
 {
-    let question = Arc::new(Question::<Nothing>::new());
+    let question = Arc::new(QueryParser::<NoParameters>::new());
     Route {
         method: Method::POST,
         path,
         id,
         summary,
-        access: Access::Needs(role),
-        query: schema::<Nothing>(),
+        access: Access::RequiresRole(role),
+        query: inline_schema::<NoParameters>(),
         body: Some(SchemaGenerator::subschema_for::<B>),
+        needs_body: read_body::<B>(b"").is_err() || inline_schema::<B>().get("oneOf").is_some(),
         status,
-        gives,
-        handler: Box::new(move |asked| {
+        content,
+        handler: Box::new(move |request| {
             let (question, handler) = (Arc::clone(&question), handler.clone());
             Box::pin(async move {
-                let Asked { site, names, query, body, by, pass, visit, last_event, .. } = asked;
-                let query = question.read(query.as_deref())?;
+                let CheckedRequest {
+                    state,
+                    path_parameters,
+                    query,
+                    body,
+                    caller,
+                    auth,
+                    origin,
+                    last_event,
+                    ..
+                } = request;
+                let query = question.parse(query.as_deref())?;
                 let body = read_body(&body)?;
-                handler(Call { site, names, query, body, by, pass, visit, last_event }).await
+                handler(Call { state, path_parameters, query, body, caller, auth, origin, last_event }).await
             })
         }),
     }
 }
 
-/// An event that its sender has proven; whoever writes one by themselves writes a `B`.
-pub(crate) fn told<B, A, F, Fut>((path, id, summary): Words, handler: F) -> Route
+/// Creates a POST route for a signed event; `B` is the body in the generic format.
+pub(crate) fn webhook_route<B, A, F, Fut>((path, id, summary): RouteInfo, handler: F) -> Route
 where
     B: JsonSchema,
     A: Serialize + JsonSchema + 'static,
-    F: Fn(Arc<Site>, Heard) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(Arc<AppState>, WebhookEvent) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<A, Problem>> + Send + 'static,
 {
     let status = StatusCode::ACCEPTED;
@@ -262,45 +293,50 @@ where
         path,
         id,
         summary,
-        access: Access::Signed,
-        query: schema::<Nothing>(),
+        access: Access::SignedRequest,
+        query: inline_schema::<NoParameters>(),
         body: Some(SchemaGenerator::subschema_for::<B>),
+        needs_body: true,
         status,
-        gives: Gives::Json(SchemaGenerator::subschema_for::<A>),
-        handler: Box::new(move |asked| {
+        content: ResponseContent::Json(SchemaGenerator::subschema_for::<A>),
+        handler: Box::new(move |request| {
             let handler = handler.clone();
             Box::pin(async move {
-                let Asked { site, body, sender, .. } = asked;
-                let unknown = || Problem::bad("nobody knows whose event this is");
-                let heard = hear(&sender.ok_or_else(unknown)?, &body)?;
-                json(status, &handler(site, heard).await?)
+                let CheckedRequest { state, body, sender, .. } = request;
+                let unknown = || Problem::bad_request("the sender of the event is unknown");
+                let webhook_event = parse_event(&sender.ok_or_else(unknown)?, &body)?;
+                json_response(status, &handler(state, webhook_event).await?)
             })
         }),
     }
 }
 
-/// An empty body is an empty object.
+/// Parses a body. An empty body is treated as an empty object.
 fn read_body<B: DeserializeOwned>(body: &[u8]) -> Result<B, Problem> {
     let body = if body.iter().all(u8::is_ascii_whitespace) { b"{}" } else { body };
-    // An array would be taken for the fields in their order.
+    // Otherwise an array would be accepted as the fields in order.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
-        return Err(Problem::bad("the body is no JSON object"));
+        return Err(Problem::bad_request("the body is not a JSON object"));
     }
     let mut json = serde_json::Deserializer::from_slice(body);
     let read = serde_path_to_error::deserialize(&mut json).map_err(|error| error.to_string());
     let read = read.and_then(|read| json.end().map(|()| read).map_err(|error| error.to_string()));
-    read.map_err(|error| Problem::bad(format!("the body: {error}")))
+    read.map_err(|error| Problem::bad_request(format!("invalid body: {error}")))
 }
 
-/// An answer as JSON.
-pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Answer {
+/// Returns a JSON response.
+pub(crate) fn json_response(status: StatusCode, value: &impl Serialize) -> HandlerResult {
     let body = serde_json::to_vec(value)
-        .map_err(|error| Problem::new(Code::Internal, format!("the answer cannot be written: {error}")))?;
-    Ok(text(status, "application/json", body))
+        .map_err(|error| Problem::new(Code::Internal, format!("cannot serialize the response: {error}")))?;
+    Ok(text_response(status, "application/json", body))
 }
 
-/// An answer in one piece.
-pub(crate) fn text(status: StatusCode, media: &'static str, body: impl Into<Body>) -> Response<Body> {
+/// Returns a complete response.
+pub(crate) fn text_response(
+    status: StatusCode,
+    media: &'static str,
+    body: impl Into<Body>,
+) -> Response<Body> {
     let mut answer = Response::new(body.into());
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));

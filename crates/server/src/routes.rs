@@ -1,10 +1,10 @@
-//! The table of routes.
+//! Route table.
 
 mod applications;
-mod applicationsets;
+mod appsets;
 mod events;
+mod hook_output;
 mod operations;
-mod output;
 mod plans;
 mod runs;
 mod session;
@@ -13,51 +13,53 @@ mod sign_in;
 use http::StatusCode;
 use serde_json::Value;
 
-use crate::description::document;
-use crate::health::{alive, ready};
-use crate::metrics::MEDIA;
-use crate::question::Nothing;
-use crate::route::{Call, Gives, Route, look, look_otherwise, text, told};
-use crate::webhooks::{self, Generic};
+use crate::health::{check_liveness, check_readiness};
+use crate::metrics::MEDIA_TYPE;
+use crate::openapi::describe_routes;
+use crate::query::NoParameters;
+use crate::route::{Call, ResponseContent, Route, get_route, get_route_as, text_response, webhook_route};
+use crate::webhooks::{self, GenericPush};
 
-/// All there is.
+/// Returns all routes.
 pub(crate) fn routes() -> Vec<Route> {
     let of_the_process = vec![
-        look(("/healthz", "alive", "Whether the process works"), alive).probe(),
-        look(("/readyz", "ready", "Whether all questions can be answered"), ready).probe(),
-        look_otherwise(
-            ("/openapi.json", "describe", "This description"),
-            Gives::Text("application/json"),
-            |_: Call<Nothing>| async {
-                Ok(text(StatusCode::OK, "application/json", description().to_string()))
+        get_route(("/healthz", "alive", "Liveness of the process"), check_liveness).probe(),
+        get_route(("/readyz", "ready", "Readiness of the process"), check_readiness).probe(),
+        get_route_as(
+            ("/openapi.json", "describe", "OpenAPI description of the API"),
+            ResponseContent::Text("application/json"),
+            |_: Call<NoParameters>| async {
+                Ok(text_response(StatusCode::OK, "application/json", openapi_description().to_string()))
             },
         )
-        .open(),
+        .public(),
     ];
-    let metrics = look_otherwise(
-        ("/metrics", "metrics", "Metrics, as Prometheus reads them"),
-        Gives::Text(MEDIA),
-        |call: Call<Nothing>| async move { Ok(text(StatusCode::OK, MEDIA, call.site.page())) },
+    let metrics = get_route_as(
+        ("/metrics", "metrics", "Metrics in the Prometheus format"),
+        ResponseContent::Text(MEDIA_TYPE),
+        |call: Call<NoParameters>| async move {
+            Ok(text_response(StatusCode::OK, MEDIA_TYPE, call.state.render_metrics()))
+        },
     );
-    let webhook = told::<Generic, _, _, _>(
-        ("/api/webhook", "tellPush", "Tell of a push: the applications that it is about are compared"),
-        webhooks::tell,
+    let webhook = webhook_route::<GenericPush, _, _, _>(
+        (webhooks::WEBHOOK_PATH, "tellPush", "Receive a webhook event and compare the affected applications"),
+        webhooks::deliver_event,
     );
     let of_the_service = [
         session::routes(),
         sign_in::routes(),
         applications::routes(),
         plans::routes(),
-        applicationsets::routes(),
+        appsets::routes(),
         runs::routes(),
         operations::routes(),
-        output::routes(),
+        hook_output::routes(),
         events::routes(),
     ];
     of_the_process.into_iter().chain([metrics, webhook]).chain(of_the_service.into_iter().flatten()).collect()
 }
 
-/// The description of all routes.
-pub fn description() -> Value {
-    document(&routes())
+/// Returns the description of all routes.
+pub fn openapi_description() -> Value {
+    describe_routes(&routes())
 }

@@ -1,4 +1,4 @@
-//! Where and how the API is offered.
+//! Settings of the API server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,36 +6,37 @@ use std::path::PathBuf;
 use crate::error::ServerError;
 use crate::limits::Limits;
 
-/// Where and how the API is offered.
+/// Settings of the API server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it is listened; port 0 for any.
+    /// Address to listen on; port 0 selects any free port.
     pub listen: SocketAddr,
-    /// The tokens of those who may ask. Without them those on this machine may look.
+    /// Token file. If it is missing, callers on this machine have read access.
     pub tokens: Option<PathBuf>,
-    /// With whom people sign in at the page. Without it, nobody does but with a token.
+    /// OpenID provider settings for signing in on the page. If missing, only tokens are accepted.
     pub oidc: Option<PathBuf>,
-    /// Who has started the process: without tokens, one is made for them, and nobody else may ask.
+    /// User who started the process. If there is no token file, a token is generated for this user, and all other users are
+    /// denied access.
     pub owner: Option<String>,
-    /// The secrets of webhooks: a file, or a folder of files. Without them no webhook is taken.
+    /// Webhook secrets: a file, or a folder of files. If missing, webhooks are disabled.
     pub webhooks: Option<PathBuf>,
-    /// What the connections are secured with.
+    /// TLS certificate and key.
     pub tls: Option<TlsFiles>,
-    /// What is taken from those who ask.
+    /// Limits on clients.
     pub limits: Limits,
 }
 
-/// What connections are secured with, in PEM. Both are read again when they change.
+/// TLS certificate and key in PEM. Both are reloaded when they change.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The certificate, and those that vouch for it.
+    /// Certificate with its chain.
     pub certificates: PathBuf,
-    /// Its private key.
+    /// Private key.
     pub key: PathBuf,
 }
 
 impl Settings {
-    /// The usual limits, and nothing but this address.
+    /// Creates settings for an address with default limits.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             listen,
@@ -48,25 +49,25 @@ impl Settings {
         }
     }
 
-    /// Refuses what would let in anybody.
+    /// Rejects settings that would grant access to everyone.
     pub fn check(&self) -> Result<(), ServerError> {
         let is_open = self.tokens.is_none() && self.oidc.is_none();
-        if is_open && !self.is_here() {
-            return Err(ServerError::Open { listen: self.listen });
+        if is_open && !self.is_local_only() {
+            return Err(ServerError::MissingTokens { listen: self.listen });
         }
         Ok(())
     }
 
-    /// Whether it is offered to this machine alone.
-    pub(crate) fn is_here(&self) -> bool {
+    /// Returns true if the server listens only on this machine.
+    pub(crate) fn is_local_only(&self) -> bool {
         self.listen.ip().to_canonical().is_loopback()
     }
 
-    /// What those who start it should know; nothing where all is well.
+    /// Returns a warning for the user who starts the server, if any.
     pub fn warning(&self) -> Option<String> {
-        (!self.is_here() && self.tls.is_none()).then(|| {
+        (!self.is_local_only() && self.tls.is_none()).then(|| {
             format!(
-                "{} is served without TLS: tokens and cookies can be read on the way; give --tls-cert and --tls-key, unless something in front of it does TLS",
+                "{} is served without TLS, so tokens and cookies are sent unencrypted; set --tls-cert and --tls-key, unless a proxy terminates TLS",
                 self.listen
             )
         })

@@ -1,4 +1,4 @@
-//! TLS: certificate and key from files, read again when they change.
+//! TLS: certificate and key from files, reloaded when they change.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -14,48 +14,49 @@ use tokio::time::Instant;
 use crate::error::ServerError;
 use crate::settings::TlsFiles;
 
-/// How often it is looked whether the files have changed, while somebody connects.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// The rights of others: to write, and of everybody: to read.
+/// Minimum interval between checks of the files, which are made when a new connection is opened.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+/// Permission bits that allow others to write, or everyone to read.
 const OTHERS_WRITE: u32 = 0o022;
 const ALL_READ: u32 = 0o004;
-const RIGHTS: u32 = 0o777;
+const PERMISSION_BITS: u32 = 0o777;
 
-/// What tells one state of a file from another.
-type Version = Option<(u64, u64, i64, i64)>;
+/// Version of a file, used to detect changes.
+type FileVersion = Option<(u64, u64, i64, i64)>;
 
-/// How connections are secured.
+/// TLS configuration.
 pub(crate) struct Tls {
     files: TlsFiles,
-    read: Mutex<Read>,
+    loaded: Mutex<LoadedConfig>,
 }
 
-struct Read {
+struct LoadedConfig {
     config: Arc<ServerConfig>,
-    from: [Version; 2],
-    looked_at: Instant,
+    versions: [FileVersion; 2],
+    checked_at: Instant,
 }
 
 impl Tls {
     /// Reads the files.
     pub fn open(files: &TlsFiles) -> Result<Self, ServerError> {
-        let from = versions(files);
-        let read = Read { config: read(files)?, from, looked_at: Instant::now() };
-        Ok(Self { files: files.clone(), read: Mutex::new(read) })
+        let versions = file_versions(files);
+        let read = LoadedConfig { config: load_config(files)?, versions, checked_at: Instant::now() };
+        Ok(Self { files: files.clone(), loaded: Mutex::new(read) })
     }
 
-    /// How a connection is secured that begins now. Where the files cannot be used any more, what they had is.
+    /// Returns the configuration for a new connection. If the files can no longer be used, their previous content stays in
+    /// effect.
     pub fn config(&self, now: Instant) -> Arc<ServerConfig> {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.saturating_duration_since(read.looked_at) >= LOOK_EVERY {
-            read.looked_at = now;
-            let from = versions(&self.files);
-            if from != read.from {
-                match self::read(&self.files) {
-                    // Of a pair that is being replaced, one may be there before the other: then it is read again.
-                    Ok(config) => (read.config, read.from) = (config, from),
+        let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.saturating_duration_since(read.checked_at) >= CHECK_INTERVAL {
+            read.checked_at = now;
+            let from = file_versions(&self.files);
+            if from != read.versions {
+                match self::load_config(&self.files) {
+                    // While the pair is being replaced, one file may be newer than the other. The next check reads both again.
+                    Ok(config) => (read.config, read.versions) = (config, from),
                     Err(error) => {
-                        tracing::warn!(%error, "the certificate stays the one that was there before")
+                        tracing::warn!(%error, "failed to reload the certificate; the previous one stays in use")
                     }
                 }
             }
@@ -64,29 +65,29 @@ impl Tls {
     }
 }
 
-fn versions(files: &TlsFiles) -> [Version; 2] {
+fn file_versions(files: &TlsFiles) -> [FileVersion; 2] {
     [&files.certificates, &files.key].map(|path| {
         let found = fs::metadata(path).ok()?;
         Some((found.dev(), found.ino(), found.mtime(), found.mtime_nsec()))
     })
 }
 
-fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServerError> {
+fn load_config(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServerError> {
     let TlsFiles { certificates: chain_path, key: key_path } = files;
-    let wrong = |path: &Path, why: String| ServerError::Tls { path: path.to_owned(), why };
-    let chain = content(chain_path)?;
+    let wrong = |path: &Path, why: String| ServerError::InvalidTls { path: path.to_owned(), why };
+    let chain = read_file(chain_path)?;
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&chain)
         .collect::<Result<_, _>>()
-        .map_err(|error| wrong(chain_path, format!("{error}; it is to hold certificates in PEM")))?;
+        .map_err(|error| wrong(chain_path, format!("{error}; the file must contain PEM certificates")))?;
     if chain.is_empty() {
-        return Err(wrong(chain_path, "it holds no certificate in PEM".to_owned()));
+        return Err(wrong(chain_path, "the file contains no PEM certificate".to_owned()));
     }
-    let found =
-        fs::metadata(key_path).map_err(|source| ServerError::File { path: key_path.to_owned(), source })?;
-    closed(key_path, &found, "a private key is for its owner", "its owner can close it: chmod 600")?;
-    // What the parser says of a key may repeat it.
-    let key = PrivateKeyDer::from_pem_slice(&content(key_path)?)
-        .map_err(|_| wrong(key_path, "it holds no private key in PEM".to_owned()))?;
+    let found = fs::metadata(key_path)
+        .map_err(|source| ServerError::ReadFile { path: key_path.to_owned(), source })?;
+    check_permissions(key_path, &found, "a private key must be readable only by its owner", "run chmod 600")?;
+    // The parser's message may quote the key.
+    let key = PrivateKeyDer::from_pem_slice(&read_file(key_path)?)
+        .map_err(|_| wrong(key_path, "the file contains no PEM private key".to_owned()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -99,20 +100,20 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServerError> {
     Ok(Arc::new(config))
 }
 
-fn content(path: &Path) -> Result<Vec<u8>, ServerError> {
-    fs::read(path).map_err(|source| ServerError::File { path: path.to_owned(), source })
+fn read_file(path: &Path) -> Result<Vec<u8>, ServerError> {
+    fs::read(path).map_err(|source| ServerError::ReadFile { path: path.to_owned(), source })
 }
 
-/// Refuses a file that everybody can read, or that others can write.
-pub(crate) fn closed(
+/// Rejects a file that everyone can read or that others can write.
+pub(crate) fn check_permissions(
     path: &Path,
     found: &fs::Metadata,
     why: &'static str,
     advice: &'static str,
 ) -> Result<(), ServerError> {
-    let mode = found.permissions().mode() & RIGHTS;
+    let mode = found.permissions().mode() & PERMISSION_BITS;
     if mode & (OTHERS_WRITE | ALL_READ) == 0 {
         return Ok(());
     }
-    Err(ServerError::Exposed { path: path.to_owned(), mode, why, advice })
+    Err(ServerError::FilePermissions { path: path.to_owned(), mode, why, advice })
 }

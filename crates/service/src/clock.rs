@@ -1,16 +1,15 @@
-//! Time over restarts.
+//! Time across restarts.
 //!
-//! While a process runs, time is measured and not read from the wall. Between two processes of one machine it is measured
-//! as well: the file `clock` of the state directory says which time it was, by the clock that operations go by, at which
-//! moment of the machine's uptime.
+//! The running process measures time and doesn't read the wall clock. Time between two processes on the same
+//! machine is measured too: the file `clock` in the state directory maps operation time to machine uptime.
 //!
 //! ```text
 //! clock     boot id | milliseconds since boot | milliseconds since 1970 | the first digits of the SHA-256 of these
 //! ```
 //!
-//! Where the machine was started anew, or is another one, only its clock can tell how much time has passed; it is not
-//! believed when it says that time went back. Where no operation is open nothing depends on it, and the clock on the wall
-//! counts.
+//! After a reboot, or on another machine, only the wall clock can tell how much time has passed. It isn't
+//! trusted if it went backwards. If no operation is open, nothing depends on the measured time, and the wall
+//! clock is used.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -27,144 +26,147 @@ use crate::notices::Notices;
 use crate::operations;
 use crate::state_dir::StateDir;
 
-/// Clocks are corrected by a little all the time.
+/// Tolerated difference. Clocks are constantly corrected by small amounts.
 const TOLERANCE: Duration = Duration::from_secs(5);
-/// A line.
+/// Maximum size of the file.
 const BYTES_MAX: u64 = 1024;
 const DIGITS: usize = 16;
 
-/// The time at a moment of a machine's uptime.
+/// Operation time at a known machine uptime.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Mark {
+struct ClockMark {
     uptime: Uptime,
     time: Timestamp,
 }
 
-/// What an earlier process has left.
+/// Content of the clock file left by an earlier process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Left {
-    /// Nothing.
-    Nothing,
-    /// The time.
-    Mark(Mark),
-    /// Something else, or something that may not be read. A machine that lost its power may have left an empty file.
-    Garbled,
+enum StoredMark {
+    /// The file doesn't exist.
+    Missing,
+    /// A valid time.
+    Mark(ClockMark),
+    /// An invalid or unreadable file. A power failure can leave an empty file.
+    Invalid,
 }
 
-/// What was made of the clock on the wall.
+/// Comparison of the wall clock with the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Judgement {
-    /// It goes on from where it was.
-    Steady,
-    /// It was set by so much, and operations go on by the time that passed.
+enum ClockComparison {
+    /// The wall clock agrees.
+    InAgreement,
+    /// The wall clock was set forward by this amount; operations continue with the measured time.
     Ahead(Timestamp, Duration),
-    /// It was set back by so much, or another machine is behind.
+    /// The wall clock was set back by this amount, or the state directory moved to a machine whose clock is
+    /// behind.
     Behind(Timestamp, Duration),
 }
 
-/// Sets the clock of this process by what earlier ones have left, and says so when it is not that of the wall.
+/// Sets the clock of this process from the file left by earlier processes, and warns if it differs from the
+/// wall clock.
 ///
 /// # Errors
 ///
-/// Something that is no file is in its place.
-pub fn settle(state_dir: &StateDir, log: &Log, notices: &dyn Notices) -> Result<(), ServiceError> {
+/// Returns an error if the path is not a regular file.
+pub fn initialize_clock(state_dir: &StateDir, log: &Log, notices: &dyn Notices) -> Result<(), ServiceError> {
     let path = state_dir.clock();
-    let mark = match read(&path)? {
-        Left::Mark(mark) => mark,
-        Left::Nothing => return Ok(()),
-        Left::Garbled => {
+    let mark = match read_stored_mark(&path)? {
+        StoredMark::Mark(mark) => mark,
+        StoredMark::Missing => return Ok(()),
+        StoredMark::Invalid => {
             notices.warn(&format!(
-                "{} is damaged, and is written anew by the next operation: whether the clock of this machine was set since the last one cannot be told",
+                "{} is damaged; the next operation rewrites it. Clock changes since the last operation cannot be detected",
                 path.display()
             ));
             return Ok(());
         }
     };
-    let is_open = match operations::listed(log, &Lookup::open()) {
+    let is_open = match operations::list_operations(log, &Lookup::open()) {
         Ok(listed) => !operations::open_operations(&listed).is_empty(),
-        // Whoever asks for operations next is told.
+        // The next query for operations reports the error.
         Err(_) => return Ok(()),
     };
     if !is_open {
         return Ok(());
     }
-    let (time, by, which) = match judge(&mark, Uptime::now().as_ref(), SystemClock.now()) {
-        Judgement::Steady => return Ok(()),
-        Judgement::Ahead(time, by) => (time, by, "ahead of"),
-        Judgement::Behind(time, by) => (time, by, "behind"),
+    let (time, by, which) = match compare_clocks(&mark, Uptime::now().as_ref(), SystemClock.now()) {
+        ClockComparison::InAgreement => return Ok(()),
+        ClockComparison::Ahead(time, by) => (time, by, "ahead of"),
+        ClockComparison::Behind(time, by) => (time, by, "behind"),
     };
     SystemClock::set(time);
     notices.warn(&format!(
-        "the clock of this machine is {} {which} the one that the open operations in {} go by; their deadlines count the time that has passed, and until they are over times are told by that clock",
+        "the clock of this machine is {} {which} the clock of the unfinished operations in {}; their deadlines use elapsed time, and \
+         timestamps follow their clock until they end",
         format_duration(Duration::from_secs(by.as_secs())),
         state_dir.path().display()
     ));
     Ok(())
 }
 
-/// Leaves the time for later processes. The caller holds the lock of the state directory.
-pub fn mark(state_dir: &StateDir) {
+/// Writes the time for later processes. The caller must hold the state directory lock.
+pub fn write_mark(state_dir: &StateDir) {
     let Some(uptime) = Uptime::now() else { return };
-    let mark = Mark { uptime, time: SystemClock.now() };
+    let mark = ClockMark { uptime, time: SystemClock.now() };
     let (path, new) = (state_dir.clock(), state_dir.path().join("clock.new"));
-    // Without it the clock on the wall counts.
+    // If the file is missing, the next process uses the wall clock.
     let write = || {
-        // Whatever is there, opening it may last for ever.
+        // Opening an existing special file could block forever.
         let _ = fs::remove_file(&new);
         File::create_new(&new)?.write_all(mark.to_line().as_bytes())?;
         fs::rename(&new, &path)
     };
     if let Err(error) = write() {
-        tracing::warn!(%error, path = %path.display(), "the time could not be left for later processes");
+        tracing::warn!(%error, path = %path.display(), "failed to store the time for later processes");
     }
 }
 
-fn judge(mark: &Mark, uptime: Option<&Uptime>, wall: Timestamp) -> Judgement {
+fn compare_clocks(mark: &ClockMark, uptime: Option<&Uptime>, wall: Timestamp) -> ClockComparison {
     let measured = uptime
         .filter(|uptime| uptime.boot == mark.uptime.boot)
         .and_then(|uptime| uptime.since.checked_sub(mark.uptime.since))
         .map(|passed| mark.time + passed);
     let least = measured.unwrap_or(mark.time);
     if least.since(wall) > TOLERANCE {
-        return Judgement::Behind(least, least.since(wall));
+        return ClockComparison::Behind(least, least.since(wall));
     }
     match measured {
-        Some(time) if wall.since(time) > TOLERANCE => Judgement::Ahead(time, wall.since(time)),
-        _ => Judgement::Steady,
+        Some(time) if wall.since(time) > TOLERANCE => ClockComparison::Ahead(time, wall.since(time)),
+        _ => ClockComparison::InAgreement,
     }
 }
 
-fn read(path: &Path) -> Result<Left, ServiceError> {
+fn read_stored_mark(path: &Path) -> Result<StoredMark, ServiceError> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => {
             return Err(LogError::NotAFile { path: path.to_path_buf() }.into());
         }
         Ok(_) => {}
-        Err(_) => return Ok(Left::Nothing),
+        Err(_) => return Ok(StoredMark::Missing),
     }
     let mut line = Vec::new();
     let read = File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut line));
-    let mark = read.ok().and_then(|_| std::str::from_utf8(&line).ok().and_then(Mark::parse));
-    Ok(mark.map_or(Left::Garbled, Left::Mark))
+    let mark = read.ok().and_then(|_| std::str::from_utf8(&line).ok().and_then(ClockMark::parse));
+    Ok(mark.map_or(StoredMark::Invalid, StoredMark::Mark))
 }
 
-impl Mark {
+impl ClockMark {
     fn to_line(&self) -> String {
         let Self { uptime: Uptime { boot, since }, time } = self;
-        let said = format!("{boot} {} {}", since.as_millis(), time.as_millis());
-        format!("{said} {}\n", digest(&said))
+        let text = format!("{boot} {} {}", since.as_millis(), time.as_millis());
+        format!("{text} {}\n", line_digest(&text))
     }
 
     fn parse(line: &str) -> Option<Self> {
         let (said, stored) = line.strip_suffix('\n')?.rsplit_once(' ')?;
-        let mut words = said.split(' ');
-        let (boot, since, time) = (words.next()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let mut text = said.split(' ');
+        let (boot, since, time) = (text.next()?, text.next()?.parse().ok()?, text.next()?.parse().ok()?);
         let uptime = Uptime { boot: boot.to_owned(), since: Duration::from_millis(since) };
-        (digest(said) == stored).then(|| Self { uptime, time: Timestamp::from_millis(time) })
+        (line_digest(said) == stored).then(|| Self { uptime, time: Timestamp::from_millis(time) })
     }
 }
 
-fn digest(text: &str) -> String {
+fn line_digest(text: &str) -> String {
     let digits: String = Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     digits.chars().take(DIGITS).collect()
 }
@@ -175,48 +177,61 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn uptime(boot: &str, since: Duration) -> Uptime {
+    fn uptime_since(boot: &str, since: Duration) -> Uptime {
         Uptime { boot: boot.to_owned(), since }
     }
 
     #[test]
-    fn steps_of_the_clock_are_told_from_time_that_passed() {
+    fn clock_steps_are_distinguished_from_elapsed_time() {
         let noon = Timestamp::from_millis(1_795_262_400_000);
-        let mark = Mark { uptime: uptime("a", HOUR), time: noon };
+        let mark = ClockMark { uptime: uptime_since("a", HOUR), time: noon };
         let later = noon + HOUR;
         let second = Duration::from_secs(1);
-        let same = Some(uptime("a", HOUR * 2));
+        let same = Some(uptime_since("a", HOUR * 2));
         let rows = [
-            ("an hour has passed", same.clone(), later, Judgement::Steady),
-            ("and the clock was put right by a second", same.clone(), later + second, Judgement::Steady),
-            ("or back", same.clone(), later - second, Judgement::Steady),
-            ("set forward", same.clone(), later + HOUR, Judgement::Ahead(later, HOUR)),
-            ("set back", same.clone(), noon - HOUR, Judgement::Behind(later, HOUR * 2)),
-            ("another machine, later", Some(uptime("b", second)), later, Judgement::Steady),
+            ("an hour has passed", same.clone(), later, ClockComparison::InAgreement),
+            (
+                "and the clock was put right by a second",
+                same.clone(),
+                later + second,
+                ClockComparison::InAgreement,
+            ),
+            ("or back", same.clone(), later - second, ClockComparison::InAgreement),
+            ("set forward", same.clone(), later + HOUR, ClockComparison::Ahead(later, HOUR)),
+            ("set back", same.clone(), noon - HOUR, ClockComparison::Behind(later, HOUR * 2)),
+            ("another machine, later", Some(uptime_since("b", second)), later, ClockComparison::InAgreement),
             (
                 "another machine, earlier",
-                Some(uptime("b", HOUR * 9)),
+                Some(uptime_since("b", HOUR * 9)),
                 noon - HOUR,
-                Judgement::Behind(noon, HOUR),
+                ClockComparison::Behind(noon, HOUR),
             ),
-            ("an uptime that went back", Some(uptime("a", second)), later, Judgement::Steady),
-            ("a system without an uptime", None, noon - HOUR, Judgement::Behind(noon, HOUR)),
+            (
+                "an uptime that went back",
+                Some(uptime_since("a", second)),
+                later,
+                ClockComparison::InAgreement,
+            ),
+            ("a system without an uptime", None, noon - HOUR, ClockComparison::Behind(noon, HOUR)),
         ];
         for (what, uptime, wall, expected) in rows {
-            assert_eq!(judge(&mark, uptime.as_ref(), wall), expected, "{what}");
+            assert_eq!(compare_clocks(&mark, uptime.as_ref(), wall), expected, "{what}");
         }
     }
 
     #[test]
-    fn a_mark_is_read_as_it_was_left_or_not_at_all() {
-        let mark = Mark { uptime: uptime("c4a5d083", HOUR), time: Timestamp::from_millis(1_795_262_400_000) };
+    fn a_mark_is_read_exactly_as_written_or_rejected() {
+        let mark = ClockMark {
+            uptime: uptime_since("c4a5d083", HOUR),
+            time: Timestamp::from_millis(1_795_262_400_000),
+        };
         let line = mark.to_line();
-        assert_eq!(Mark::parse(&line), Some(mark));
+        assert_eq!(ClockMark::parse(&line), Some(mark));
         for at in 0..line.len() {
             let mut bytes = line.clone().into_bytes();
             bytes[at] ^= 1;
-            assert_eq!(Mark::parse(&String::from_utf8(bytes).unwrap()), None, "byte {at}");
-            assert_eq!(Mark::parse(&line[..at]), None, "{at} bytes");
+            assert_eq!(ClockMark::parse(&String::from_utf8(bytes).unwrap()), None, "byte {at}");
+            assert_eq!(ClockMark::parse(&line[..at]), None, "{at} bytes");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! The clusters a command works on: which one the arguments mean, and the way back to where an operation was begun.
+//! Clusters used by commands: selects the cluster from the arguments, and reconnects to the cluster of a
+//! recorded operation.
 //!
 //! ```text
-//! arguments ───────────▶ choose ────▶ Chosen ───▶ Clusters ──▶ Session
-//! arguments, record ───▶ reconnect ──▶ checked: is it the cluster of the record? ──▲
+//! arguments ───────────▶ select_cluster ──▶ SelectedCluster ──▶ Clusters ──▶ Session
+//! arguments, record ───▶ reconnect ───────▶ verified cluster ────▲
 //! ```
 
 use std::collections::BTreeMap;
@@ -10,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate_cluster::{Cluster, Strain};
-use tidegate_executor::IN_FLIGHT;
+use tidegate_cluster::{Backpressure, Cluster, ErrorKind};
+use tidegate_executor::DEFAULT_IN_FLIGHT;
 use tidegate_kube::{ConnectOptions, KubeCluster};
 use tidegate_model::{Destination, Impersonation, OperationId};
 use tidegate_oplog::Log;
@@ -22,45 +23,47 @@ use crate::notices::Notices;
 use crate::outage;
 use crate::simulated;
 use crate::state_dir::StateDir;
+use crate::user;
 
-/// Namespace of objects that name none, when neither the arguments nor the kubeconfig do.
+/// Default namespace for objects that don't have one, if neither the arguments nor the kubeconfig specify it.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// The way to a real cluster, as far as it is named; the rest is in the kubeconfig.
+/// Connection to a real cluster. Unspecified fields come from the kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// The kubeconfig, instead of `KUBECONFIG`, the one at home, or the service account of a pod.
+    /// Kubeconfig file to use instead of `KUBECONFIG`, the file in the home directory, or the pod's service
+    /// account.
     pub kubeconfig: Option<PathBuf>,
-    /// The context, instead of its current one.
+    /// Context to use instead of the current one.
     pub context: Option<String>,
-    /// The user to act as.
+    /// User to impersonate.
     pub impersonate_user: Option<String>,
-    /// The groups to act as a member of.
+    /// Groups to impersonate.
     pub impersonate_groups: Vec<String>,
-    /// Longest time of one request, watches apart.
+    /// Timeout of each request, except watches.
     pub request_timeout: Option<Duration>,
 }
 
-/// The cluster the arguments mean. A real one has answered.
-pub enum Chosen {
-    /// That of the state directory. It is opened with the log, whose lock guards it.
+/// Cluster selected by the arguments. A real cluster has already responded.
+pub enum SelectedCluster {
+    /// Simulated cluster in the state directory. It is opened together with the log, whose lock protects it.
     Simulated,
-    /// A real one.
-    Real(Connected),
+    /// A real cluster.
+    Real(ConnectedCluster),
 }
 
-/// A real cluster.
-pub struct Connected {
-    /// What is recorded about it.
+/// A connected real cluster.
+pub struct ConnectedCluster {
+    /// Cluster record stored in operations.
     pub destination: Destination,
-    /// One connection; its clones share it, and the limit of calls on their way.
+    /// Connection. Clones share it and its limit on concurrent calls.
     pub cluster: KubeCluster,
     /// Namespace of the context.
     pub namespace: String,
 }
 
-impl Chosen {
-    /// What is recorded in an operation that is begun here.
+impl SelectedCluster {
+    /// Returns the cluster record for new operations.
     pub fn destination(&self) -> Destination {
         match self {
             Self::Simulated => Destination::Simulated,
@@ -68,7 +71,8 @@ impl Chosen {
         }
     }
 
-    /// The namespace of objects that name none: as given, else that of the context.
+    /// Returns the namespace for objects that don't have one: `given` if set, otherwise the context's
+    /// namespace.
     pub fn namespace(&self, given: Option<&str>) -> String {
         match (given, self) {
             (Some(given), _) => given.to_owned(),
@@ -77,9 +81,10 @@ impl Chosen {
         }
     }
 
-    /// The cluster for a command that only looks, and the lock to hold meanwhile. The simulated cluster of a state
-    /// directory that is not there is empty, and leaves nothing behind.
-    pub async fn look(
+    /// Opens the cluster for a read-only command. The caller must hold the returned lock while it uses the
+    /// cluster. If there is no state directory, the simulated cluster is empty and doesn't leave any files
+    /// behind.
+    pub async fn open_read_only(
         &self,
         state_dir: &StateDir,
         notices: &dyn Notices,
@@ -87,44 +92,54 @@ impl Chosen {
         match self {
             Self::Real(connected) => Ok((Arc::new(connected.cluster.clone()), None)),
             Self::Simulated if state_dir.cluster().is_dir() => {
-                // Only one process at a time may have the cluster open, and the log has the lock.
-                let lock = log::lock(state_dir, notices).await?;
+                // The lock of the log ensures that only one process at a time has the cluster open.
+                let lock = log::open_locked(state_dir, notices).await?;
                 let cluster = simulated::open(state_dir, &lock, notices).await?;
                 Ok((Arc::new(cluster), Some(lock)))
             }
             Self::Simulated => {
-                simulated::tell_missing_beside(state_dir, notices)?;
-                Ok((Arc::new(simulated::empty()), None))
+                simulated::warn_if_missing_without_log(state_dir, notices)?;
+                Ok((Arc::new(simulated::empty_cluster()), None))
             }
         }
     }
 }
 
-/// The cluster of a plan that is compared with nothing has a default namespace as well.
-pub fn namespace_offline(given: Option<&str>) -> String {
-    Chosen::Simulated.namespace(given)
+/// Returns the namespace for objects that don't have one, for a plan that isn't compared with a cluster.
+pub fn offline_namespace(given: Option<&str>) -> String {
+    SelectedCluster::Simulated.namespace(given)
 }
 
-/// Finds the cluster that is meant: the simulated one, without a connection. A real one must answer.
-pub async fn choose(connection: Option<&Connection>, notices: &dyn Notices) -> Result<Chosen, ServiceError> {
-    let Some(connection) = connection else { return Ok(Chosen::Simulated) };
-    let mut way = way(connection).await?;
-    ask(&mut way, &Approach::default(), notices).await?;
-    Ok(Chosen::Real(way))
+/// Selects the cluster: the simulated cluster if no connection is given, otherwise a real cluster, which must
+/// respond.
+pub async fn select_cluster(
+    connection: Option<&Connection>,
+    notices: &dyn Notices,
+) -> Result<SelectedCluster, ServiceError> {
+    let Some(connection) = connection else { return Ok(SelectedCluster::Simulated) };
+    let mut connected = prepare_connection(connection).await?;
+    read_identity(&mut connected, &ConnectionAttempt::default(), notices).await?;
+    Ok(SelectedCluster::Real(connected))
 }
 
-/// Goes back to the cluster of a recorded operation. Arguments say how to get there; where the record names another
-/// server, nothing is done, and where the server is that of another cluster now, nothing but what `purpose` allows.
+/// Prepares a second connection to a cluster, so that its calls aren't delayed by calls on the first. Doesn't
+/// call the API server.
+pub async fn open_second_connection(connection: &Connection) -> Result<Arc<dyn Cluster>, ServiceError> {
+    Ok(Arc::new(prepare_connection(connection).await?.cluster))
+}
+
+/// Reconnects to the cluster of a recorded operation, using the connection arguments. Rejects a different
+/// server. If the server now belongs to a different cluster, permits only the actions that `purpose` allows.
 async fn reconnect(
     operation: OperationId,
     recorded: &Destination,
     args: &Connection,
-    purpose: Purpose,
-    approach: &Approach,
+    purpose: ReconnectPurpose,
+    approach: &ConnectionAttempt,
     notices: &dyn Notices,
 ) -> Result<Arc<dyn Cluster>, ServiceError> {
     let Destination::Kubernetes { context, kubeconfig, impersonate, .. } = recorded else {
-        return Err(ServiceError::refused(format!("operation {operation} works on the simulated cluster")));
+        return Err(ServiceError::refused(format!("operation {operation} runs on the simulated cluster")));
     };
     let recorded_user =
         (args.impersonate_user.is_none() && !impersonate.user.is_empty()).then_some(impersonate);
@@ -138,53 +153,58 @@ async fn reconnect(
             .map_or_else(|| args.impersonate_groups.clone(), |user| user.groups.clone()),
         request_timeout: args.request_timeout,
     };
-    let mut connected = way(&args).await?;
-    // Before anything is sent: neither requests nor credentials are for another cluster.
+    let mut connected = prepare_connection(&args).await?;
+    // Check this before sending anything: neither requests nor credentials may reach another cluster.
     if !connected.destination.is_same_cluster(recorded) {
-        return Err(ServiceError::Elsewhere {
+        return Err(ServiceError::DifferentCluster {
             operation,
             recorded: recorded.to_string(),
             found: connected.destination.to_string(),
         });
     }
-    ask(&mut connected, approach, notices).await?;
-    if purpose == Purpose::GoOn && connected.destination.is_replaced(recorded) {
-        return Err(ServiceError::Replaced { operation, recorded: recorded.to_string() });
+    read_identity(&mut connected, approach, notices).await?;
+    if purpose == ReconnectPurpose::Resume && connected.destination.is_replaced_by(recorded) {
+        return Err(ServiceError::ClusterReplaced { operation, recorded: recorded.to_string() });
     }
     Ok(Arc::new(connected.cluster))
 }
 
-/// What a cluster is gone back to for.
+/// Purpose of a reconnection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// The operation goes on.
-    GoOn,
-    /// The operation is ended: what it still deletes bears its id, so another cluster in the place of its own takes no
-    /// harm.
-    End,
+pub enum ReconnectPurpose {
+    /// Resume the operation.
+    Resume,
+    /// Terminate the operation. Its remaining deletions are bound to its ID, so they can't harm a replacement
+    /// cluster.
+    Terminate,
 }
 
-/// One that does not answer is better told of before anything is recorded; and one that does is asked which it is.
-async fn ask(
-    connected: &mut Connected,
-    approach: &Approach,
+/// Connects to the cluster and reads its identity before anything is recorded, so that failures are reported
+/// early.
+async fn read_identity(
+    connected: &mut ConnectedCluster,
+    approach: &ConnectionAttempt,
     notices: &dyn Notices,
 ) -> Result<(), ServiceError> {
-    let Connected { destination, cluster, .. } = connected;
-    let asking = async { tokio::join!(cluster.reach(), cluster.identity()) };
-    approach.is_to(Some(cluster.clone()));
-    let (reached, identity) = outage::explained(cluster, notices, asking).await;
-    approach.is_to(None);
+    let ConnectedCluster { destination, cluster, .. } = connected;
+    let asking = async { tokio::join!(cluster.check_connection(), cluster.identity()) };
+    approach.set_cluster(Some(cluster.clone()));
+    let (reached, identity) = outage::with_delay_notices(cluster, notices, asking).await;
+    approach.set_cluster(None);
     let identity = reached.and(identity);
-    let found = identity.map_err(|error| ServiceError::of_cluster(destination, &error.message))?;
+    let found = identity.map_err(|error| {
+        let is_passing = error.kind.is_transient() && error.kind != ErrorKind::Unauthorized;
+        ServiceError::from_cluster_message(destination, &error.message).with_transient(is_passing)
+    })?;
     if let Destination::Kubernetes { uid, .. } = destination {
         *uid = found.unwrap_or_default();
     }
+    user::read_cluster_user(cluster).await;
     Ok(())
 }
 
-/// Finds the way to a cluster, without going it.
-async fn way(args: &Connection) -> Result<Connected, ServiceError> {
+/// Prepares the cluster connection without calling the API server.
+async fn prepare_connection(args: &Connection) -> Result<ConnectedCluster, ServiceError> {
     let by_default = ConnectOptions::default();
     let options = ConnectOptions {
         kubeconfig: args.kubeconfig.clone(),
@@ -192,27 +212,27 @@ async fn way(args: &Connection) -> Result<Connected, ServiceError> {
         impersonate_user: args.impersonate_user.clone(),
         impersonate_groups: args.impersonate_groups.clone(),
         call_timeout: args.request_timeout.unwrap_or(by_default.call_timeout),
-        in_flight: IN_FLIGHT,
+        in_flight: DEFAULT_IN_FLIGHT,
         watch_duration: by_default.watch_duration,
     };
     let cluster = tidegate_kube::connect(&options).await?;
     let destination = Destination::Kubernetes {
         context: cluster.context().to_owned(),
-        server: cluster.server().trim_end_matches('/').to_owned(),
-        kubeconfig: args.kubeconfig.as_deref().map(absolute).transpose()?,
+        server: cluster.server_url().trim_end_matches('/').to_owned(),
+        kubeconfig: args.kubeconfig.as_deref().map(absolute_path).transpose()?,
         impersonate: Impersonation {
             user: args.impersonate_user.clone().unwrap_or_default(),
             groups: args.impersonate_groups.clone(),
         },
-        // Told when it is asked.
+        // Set when the cluster responds.
         uid: String::new(),
     };
     let namespace = cluster.default_namespace().to_owned();
-    Ok(Connected { destination, cluster, namespace })
+    Ok(ConnectedCluster { destination, cluster, namespace })
 }
 
-/// A kubeconfig that is named by the folder we are in must be found again from another one.
-fn absolute(path: &Path) -> Result<String, ServiceError> {
+/// Makes a kubeconfig path absolute, so that later commands in other directories find the file.
+fn absolute_path(path: &Path) -> Result<String, ServiceError> {
     let full = std::path::absolute(path).map_err(|source| ServiceError::Io {
         action: "find",
         path: path.to_path_buf(),
@@ -221,39 +241,40 @@ fn absolute(path: &Path) -> Result<String, ServiceError> {
     Ok(full.to_string_lossy().into_owned())
 }
 
-/// The cluster that somebody connects to now, so that others learn what keeps it waiting.
+/// Cluster connection in progress. Other tasks can use it to find out what is delaying the connection.
 #[derive(Default)]
-pub struct Approach(Mutex<Option<KubeCluster>>);
+pub struct ConnectionAttempt(Mutex<Option<KubeCluster>>);
 
-impl Approach {
-    fn is_to(&self, cluster: Option<KubeCluster>) {
+impl ConnectionAttempt {
+    fn set_cluster(&self, cluster: Option<KubeCluster>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = cluster;
     }
 
-    /// What keeps it waiting.
-    pub fn strain(&self) -> Option<Strain> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.strain()
+    /// Returns the cause of the delay.
+    pub fn backpressure(&self) -> Option<Backpressure> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.backpressure()
     }
 }
 
-/// The clusters an engine works on, by what operations have recorded of them.
+/// Clusters of an engine, keyed by the record stored in operations.
 #[derive(Clone, Default)]
 pub struct Clusters {
-    /// Whether the simulated one is among them.
+    /// True if the simulated cluster is included.
     pub simulated: bool,
-    /// The real ones, each by what was recorded of it first.
+    /// Real clusters, keyed by the record under which they were first added.
     pub real: BTreeMap<Destination, Arc<dyn Cluster>>,
 }
 
 impl Clusters {
-    /// Adds the cluster an operation was begun on, unless it is there. `approach` tells others of it meanwhile.
+    /// Adds an operation's cluster if it is missing. `approach` makes the connection attempt visible to other
+    /// tasks.
     pub async fn add(
         &mut self,
         operation: OperationId,
         recorded: &Destination,
         args: &Connection,
-        purpose: Purpose,
-        approach: &Approach,
+        purpose: ReconnectPurpose,
+        approach: &ConnectionAttempt,
         notices: &dyn Notices,
     ) -> Result<(), ServiceError> {
         if *recorded == Destination::Simulated {
@@ -266,11 +287,11 @@ impl Clusters {
     }
 }
 
-impl From<Chosen> for Clusters {
-    fn from(chosen: Chosen) -> Self {
+impl From<SelectedCluster> for Clusters {
+    fn from(chosen: SelectedCluster) -> Self {
         match chosen {
-            Chosen::Simulated => Self { simulated: true, real: BTreeMap::new() },
-            Chosen::Real(connected) => {
+            SelectedCluster::Simulated => Self { simulated: true, real: BTreeMap::new() },
+            SelectedCluster::Real(connected) => {
                 let cluster: Arc<dyn Cluster> = Arc::new(connected.cluster);
                 Self { simulated: false, real: BTreeMap::from([(connected.destination, cluster)]) }
             }

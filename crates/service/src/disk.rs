@@ -1,5 +1,5 @@
-//! What changes the files of a state directory. There is one; tests have another, on which a process dies between any two
-//! changes, and in the middle of one.
+//! File changes in a state directory. Tests use an implementation in which a process dies between two changes
+//! or in the middle of one.
 
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -7,55 +7,56 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// A folder for its owner alone.
-const OWNER_ONLY: u32 = 0o700;
+/// Mode of folders that only their owner can access.
+const OWNER_ONLY_MODE: u32 = 0o700;
 
-/// Changes files and folders, one at a time.
+/// Writer of files and folders. Each method makes one change.
 pub trait Disk: Debug + Send + Sync + 'static {
-    /// Makes a folder for this user alone, where it is not there. What it is in has to be: a state directory that was moved away
-    /// is not begun anew in its old place.
+    /// Creates a folder that only this user can access, unless it exists. The parent must exist, so that a
+    /// state directory that was moved away isn't recreated at its old path.
     ///
     /// # Errors
     ///
-    /// The system's words; so below.
-    fn make_folder(&self, path: &Path) -> io::Result<()>;
+    /// Returns the operating system's error, as all methods do.
+    fn create_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Writes a file, whatever was in it, and has it on the disk: nothing of what counts, for a crash may leave a part of it.
+    /// Overwrites a file and syncs it to disk. Don't use this for important files, because a crash can leave
+    /// a partial file.
     ///
     /// # Errors
     ///
-    /// It is not written, or only in part.
+    /// Returns an error if the file isn't written, or is only written in part.
     fn write(&self, path: &Path, content: &[u8], mode: u32) -> io::Result<()>;
 
-    /// Puts a file into the place of another: a crash leaves the one or the other.
+    /// Atomically replaces one file with another. After a crash, the path has either the old or the new file.
     ///
     /// # Errors
     ///
-    /// Everything is as it was.
+    /// Returns an error if the rename fails. Nothing has changed in this case.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
     ///
-    /// Everything is as it was.
+    /// Returns an error if the removal fails. Nothing has changed in this case.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Has the names in a folder on the disk.
+    /// Syncs a folder's entries to disk.
     ///
     /// # Errors
     ///
-    /// What was renamed and removed may come back after a crash.
+    /// Returns an error if the sync fails. A crash can then revert renames and removals.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 }
 
-/// The files of the system.
+/// The operating system's file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemDisk;
 
 impl Disk for SystemDisk {
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
-        match DirBuilder::new().mode(OWNER_ONLY).create(path) {
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        match DirBuilder::new().mode(OWNER_ONLY_MODE).create(path) {
             Err(_) if path.is_dir() => Ok(()),
             made => made,
         }

@@ -1,11 +1,11 @@
-//! Operations as documents: what `-o json` prints and what tidegate processes tell each other. The field names are a
-//! stable interface, documented in `docs/cli.md`.
+//! Documents that describe operations, for `-o json` and for communication between tidegate processes. Field
+//! names are a stable interface, documented in `docs/reference/json-output.md`.
 
 pub mod deletion;
 pub mod differences;
 pub mod events;
-pub mod facts;
 pub mod filter;
+pub mod log_entries;
 pub mod output;
 pub mod plan;
 pub mod record;
@@ -13,136 +13,153 @@ pub mod runs;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tidegate_lifecycle::operation::{Awaited, Explanation, OperationView, TRYING_AGAIN};
-use tidegate_model::{OperationId, OperationPhase, Timestamp, Wisher};
+use tidegate_lifecycle::NextAction;
+use tidegate_lifecycle::operation::{AwaitedItem, Explanation, OperationView, RETRYING, resume_action};
+use tidegate_model::{OperationId, OperationOutcome, OperationPhase, Requester, Timestamp};
 
-use crate::operations::{self, Listed};
+use crate::operations::{self, OperationEntry};
 
-/// Why an operation is where it is.
+/// Explanation of an operation's status.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplanationDocument {
     /// The operation.
     pub id: OperationId,
-    /// The application it belongs to.
+    /// The operation's application.
     pub app: String,
-    /// Running, or how it ended.
+    /// `Running`, or the outcome.
     pub phase: OperationPhase,
-    /// It only tries what it would do; absent where it is no dry run, as in the operation.
+    /// True for a dry run. Absent otherwise, as in the operation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// The whole answer as one sentence.
+    /// Complete explanation in one sentence.
     pub summary: String,
-    /// The stage: `wave 2 of 5 (Sync, wave 1)`.
+    /// Stage, such as `wave 2 of 5 (Sync, wave 1)`.
     pub position: String,
-    /// What goes on there: `3 of 14 healthy`; may be empty.
+    /// Progress within the stage, such as `3 of 14 healthy`. Can be empty.
     pub progress: String,
-    /// The longest wait first.
-    pub awaited: Vec<Awaited>,
-    /// Seconds until the nearest deadline; `None` without one.
-    pub deadline_in_seconds: Option<u64>,
-    /// Seconds since that deadline; `None` while there is time left.
-    pub deadline_passed_seconds: Option<u64>,
-    /// Since when the cluster does not answer, and why.
-    pub trouble: Option<String>,
-    /// Who holds it, since when and why.
-    pub paused: Option<String>,
-    /// The health rules it is judged by, by the first digits of their digest; `None` until it is planned.
+    /// Conditions that the operation is waiting for, longest wait first.
+    pub awaited: Vec<AwaitedItem>,
+    /// Seconds until the next deadline, or `None` if there is no deadline.
+    pub seconds_until_deadline: Option<u64>,
+    /// Seconds since that deadline passed, or `None` before it.
+    pub seconds_since_deadline: Option<u64>,
+    /// Duration and cause of a cluster outage.
+    pub outage: Option<String>,
+    /// Person who paused the operation, with the time and the reason.
+    pub paused_by: Option<String>,
+    /// Health rules of the operation, identified by the first digits of their digest. `None` until the
+    /// operation is planned.
     #[serde(default)]
     pub health_rules: Option<String>,
-    /// When and from which the health rules changed; `None` where they did not while it ran.
+    /// Time and origin of a change to the health rules. `None` if the rules did not change during the
+    /// operation.
     #[serde(default)]
-    pub rules_changed: Option<String>,
-    /// The kept plan that it carries out, by the first digits of its hash, and who has approved it; `None` where it made its own.
+    pub health_rules_change: Option<String>,
+    /// Stored plan that the operation executes, identified by the first digits of its hash, with its
+    /// approvals. `None` if the operation made its own plan.
     #[serde(default)]
     pub plan: Option<String>,
-    /// What people decided about single tasks while it ran: who, why, and which.
+    /// Decisions about single tasks that people made during the operation: the person, the reason and the
+    /// decision.
     #[serde(default)]
-    pub overridden: Vec<String>,
-    /// The wave or attempt that follows.
-    pub next: Option<String>,
-    /// What is to follow it or to take its place, such as a newer revision, and what is in the way; `None` where nothing waits.
+    pub overrides: Vec<String>,
+    /// The next wave or attempt.
+    pub next_position: Option<String>,
+    /// Pending successor or replacement, such as a newer revision, and what is blocking it. `None` if there
+    /// is none.
     #[serde(default)]
-    pub waiting: Option<String>,
-    /// The moment all this was true.
+    pub successor: Option<String>,
+    /// Next action for the reader: a command to run, a change to make, or the event to wait for.
+    #[serde(default)]
+    pub next_action: NextAction,
+    /// Time when this status was read.
     pub at: Timestamp,
-    /// Whether a process works on it; `None` where that cannot be told.
-    pub at_work: Option<bool>,
+    /// True if a process is running the operation, `None` if unknown.
+    pub is_running: Option<bool>,
 }
 
-/// An operation, and whether a process works on it.
+/// Operation with its execution state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationDocument<'a> {
-    /// Its fields are those of the document.
+    /// Fields of the operation, included directly in the document.
     #[serde(flatten)]
     pub operation: &'a OperationView,
-    /// What the containers of failed hooks wrote last, in every attempt; `None` where there was one, and where only how it stands is
-    /// told.
+    /// Last output of failed hooks' containers, in every attempt. `None` if there was only one attempt, or if
+    /// only the status is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs: Option<Vec<record::AttemptLog>>,
-    /// `None` where that cannot be told.
-    pub at_work: Option<bool>,
+    /// True if a process is running the operation, `None` if unknown.
+    pub is_running: Option<bool>,
 }
 
-/// One line of `ops list`.
+/// Summary of an operation, as in `ops list`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SummaryDocument {
     /// The operation.
     pub id: OperationId,
-    /// `None` where even that is lost, as with all that may be absent here.
+    /// The operation's application. Like all optional fields here, `None` if the summary is lost.
     pub app: Option<String>,
-    /// The cluster it was begun on, in words.
+    /// Description of the operation's cluster.
     pub destination: Option<String>,
-    /// As it was recorded last.
+    /// Last recorded phase.
     pub phase: Option<OperationPhase>,
-    /// Nothing is written to the cluster; of what an earlier program began it is not known.
+    /// The phase, or `Superseded` if another operation replaced this one, in which case the phase is
+    /// `Failed`.
+    #[serde(default)]
+    pub outcome: Option<OperationOutcome>,
+    /// True for a dry run.
     #[serde(default)]
     pub dry_run: bool,
-    /// A person holds it.
+    /// True if a person paused it.
     pub paused: bool,
-    /// Of an operation that is over: why it ended so.
+    /// Reason for the outcome, once the operation has finished.
     pub message: Option<String>,
-    /// Where the summary is lost: what the id says.
+    /// Start time. If the summary is lost, this is the time in the ID.
     pub started_at: Timestamp,
-    /// `None` until it is over.
+    /// End time. `None` while unfinished.
     pub finished_at: Option<Timestamp>,
-    /// The revision of its manifests; `None` where it is not known, as of what an earlier program began.
+    /// Revision of the manifests. `None` if unknown.
     #[serde(default)]
     pub revision: Option<String>,
-    /// Who has asked for it; `None` where that is not known.
+    /// Requester. `None` if unknown.
     #[serde(default)]
     pub initiated_by: Option<String>,
-    /// Why; `None` where that was not said. Of a deletion, who has asked for it says that too.
+    /// Reason. `None` if none was given. For a deletion, the requester contains the reason too.
     #[serde(default)]
     pub reason: Option<String>,
-    /// In the newest attempt.
+    /// Number of finished waves in the newest attempt.
     pub waves_passed: u32,
-    /// All waves of its plan; 0 before there is one.
+    /// Total number of waves in the plan. 0 until there is a plan.
     pub waves: u32,
-    /// What is damaged of it.
+    /// Description of damage in the log.
     pub damage: Option<String>,
-    /// What it is, where it is no operation but something that a newer program began.
+    /// Kind of log entry, if a newer version wrote it and it isn't an operation.
     pub unknown_kind: Option<String>,
-    /// Whether a process works on it; `None` where that cannot be told.
-    pub at_work: Option<bool>,
+    /// True if a process is running the operation, `None` if unknown.
+    pub is_running: Option<bool>,
 }
 
 impl ExplanationDocument {
-    /// The explanation of an operation.
-    pub fn new(operation: &OperationView, mut explanation: Explanation, at_work: Option<bool>) -> Self {
-        let left_alone = at_work == Some(false) && operation.finished_at.is_none();
-        if left_alone && let Some(trouble) = &mut explanation.trouble {
-            trouble.truncate(trouble.trim_end_matches(TRYING_AGAIN).len());
+    /// Creates the explanation of an operation.
+    pub fn new(operation: &OperationView, mut explanation: Explanation, is_running: Option<bool>) -> Self {
+        let is_unattended = is_running == Some(false) && operation.finished_at.is_none();
+        if is_unattended && let Some(trouble) = &mut explanation.trouble {
+            trouble.truncate(trouble.trim_end_matches(RETRYING).len());
         }
         let mut summary = explanation.to_string();
-        if left_alone {
-            summary.push_str("; no process is at work on it");
+        if is_unattended {
+            summary.push_str("; no process is running it");
         }
-        if left_alone && explanation.deadline_passed_seconds.is_some() {
+        if is_unattended && explanation.deadline_passed_seconds.is_some() {
             summary.push_str(", so the next resume ends this wait");
         }
+        let next_action = match is_unattended {
+            true => resume_action(operation.id, explanation.paused.is_some()),
+            false => explanation.action,
+        };
         Self {
             id: operation.id,
             app: operation.app.clone(),
@@ -152,77 +169,80 @@ impl ExplanationDocument {
             position: explanation.position,
             progress: explanation.progress,
             awaited: explanation.awaited,
-            deadline_in_seconds: explanation.deadline_in_seconds,
-            deadline_passed_seconds: explanation.deadline_passed_seconds,
-            trouble: explanation.trouble,
-            paused: explanation.paused,
+            seconds_until_deadline: explanation.deadline_in_seconds,
+            seconds_since_deadline: explanation.deadline_passed_seconds,
+            outage: explanation.trouble,
+            paused_by: explanation.paused,
             health_rules: operation.health_rules.as_ref().map(|rules| rules.digest.clone()),
-            rules_changed: explanation.rules_changed,
+            health_rules_change: explanation.rules_changed,
             plan: explanation.plan,
-            overridden: explanation.overridden,
-            next: explanation.next,
-            waiting: None,
+            overrides: explanation.overridden,
+            next_position: explanation.next,
+            successor: None,
+            next_action,
             at: explanation.at,
-            at_work,
+            is_running,
         }
     }
 
-    /// The same, while this waits for its end.
+    /// Adds a description of what is waiting for the operation to finish.
     #[must_use]
-    pub fn while_waits(mut self, waiting: Option<String>) -> Self {
-        if let Some(words) = &waiting {
+    pub fn with_waiting(mut self, waiting: Option<String>) -> Self {
+        if let Some(text) = &waiting {
             self.summary.push_str("; ");
-            self.summary.push_str(words);
+            self.summary.push_str(text);
         }
-        self.waiting = waiting;
+        self.successor = waiting;
         self
     }
 
-    /// Whether it waits for somebody to go on with it.
-    pub fn is_left_alone(&self) -> bool {
-        self.at_work == Some(false) && !self.phase.is_completed()
+    /// Returns true if the operation is unfinished but no process is running it.
+    pub fn is_unattended(&self) -> bool {
+        self.is_running == Some(false) && !self.phase.is_completed()
     }
 }
 
 impl SummaryDocument {
-    /// What a person is told of it.
+    /// Returns the message to show to people.
     pub fn message(&self) -> String {
         match &self.unknown_kind {
-            Some(kind) => format!("this program does not know what a {kind} is; it is kept as it is"),
+            Some(kind) => format!("unknown record kind {kind}; it stays unchanged"),
             None => self.damage.as_ref().or(self.message.as_ref()).cloned().unwrap_or_default(),
         }
     }
 
-    /// Whether it waits for somebody to go on with it.
-    pub fn is_left_alone(&self) -> bool {
-        self.at_work == Some(false) && self.phase.is_some_and(|phase| !phase.is_completed())
+    /// Returns true if the operation is unfinished but no process is running it.
+    pub fn is_unattended(&self) -> bool {
+        self.is_running == Some(false) && self.phase.is_some_and(|phase| !phase.is_completed())
     }
 }
 
-impl From<&Listed> for SummaryDocument {
-    fn from(listed: &Listed) -> Self {
-        let known = listed.summary.as_ref();
-        let (waves_passed, waves) = known.map_or((0, 0), |known| known.waves);
+impl From<&OperationEntry> for SummaryDocument {
+    fn from(listed: &OperationEntry) -> Self {
+        let summary = listed.summary.as_ref();
+        let (waves_passed, waves) = summary.map_or((0, 0), |summary| summary.waves);
         let word = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        let asker = known.map(|known| Wisher::of_operation(&known.initiated_by));
+        let requester = summary.map(|summary| Requester::from_operation(&summary.initiated_by));
         Self {
             id: listed.operation,
-            app: known.map(|known| known.application.clone()),
-            destination: known.map(|known| known.destination.clone()),
-            phase: known.map(|known| known.phase),
-            dry_run: known.is_some_and(|known| known.dry_run),
-            paused: known.is_some_and(|known| known.paused),
-            message: known.map(|known| known.message.clone()),
-            started_at: known.map_or_else(|| operations::made_at(listed.operation), |known| known.started_at),
-            finished_at: known.and_then(|known| known.finished_at),
-            revision: known.and_then(|known| word(&known.revision)),
-            initiated_by: asker.and_then(|asker| word(asker.by)),
-            reason: asker.and_then(|asker| word(asker.reason)),
+            app: summary.map(|summary| summary.application.clone()),
+            destination: summary.map(|summary| summary.destination.clone()),
+            phase: summary.map(|summary| summary.phase),
+            outcome: summary.map(|summary| OperationOutcome::from_phase(summary.phase, &summary.message)),
+            dry_run: summary.is_some_and(|summary| summary.dry_run),
+            paused: summary.is_some_and(|summary| summary.paused),
+            message: summary.map(|summary| summary.message.clone()),
+            started_at: summary
+                .map_or_else(|| operations::creation_time(listed.operation), |summary| summary.started_at),
+            finished_at: summary.and_then(|summary| summary.finished_at),
+            revision: summary.and_then(|summary| word(&summary.revision)),
+            initiated_by: requester.and_then(|requester| word(requester.name)),
+            reason: requester.and_then(|requester| word(requester.reason)),
             waves_passed,
             waves,
             damage: listed.damage.clone(),
             unknown_kind: listed.unknown_kind.clone(),
-            at_work: listed.at_work,
+            is_running: listed.at_work,
         }
     }
 }

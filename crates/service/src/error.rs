@@ -1,4 +1,4 @@
-//! Why a state directory, a cluster or an operation could not be reached. Every message says what to do next.
+//! Errors of state directories, clusters and operations. Every message says what to do next.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,184 +6,195 @@ use std::path::PathBuf;
 use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_executor::EngineError;
 use tidegate_kube::ConnectError;
-use tidegate_lifecycle::Illegal;
+use tidegate_lifecycle::IllegalEvent;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::LogError;
 
-/// Why something could not be done.
+/// An error of the service.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// There is no way to the cluster.
-    #[error("{source}{}", instead(source))]
+    /// A cluster is not reachable.
+    #[error("{source}{}", alternative_without_cluster(source))]
     Connect {
-        /// Why not.
+        /// Cause of the error.
         #[from]
         source: ConnectError,
     },
-    /// The way to the cluster of an operation leads to another one now.
+    /// The connection for an operation now leads to a different cluster.
     #[error(
-        "operation {operation} was begun on the {recorded}, and what is there now is the {found}; it goes on only where it was begun: name the way there with --context or --kubeconfig"
+        "operation {operation} was started on the {recorded}, but the current cluster is the {found}; an operation can resume only where \
+         it was started: select its cluster with --context or --kubeconfig"
     )]
-    Elsewhere {
-        /// Which operation.
+    DifferentCluster {
+        /// The operation.
         operation: OperationId,
-        /// Where it was begun.
+        /// Cluster in which the operation was started.
         recorded: String,
-        /// Where the way leads to.
+        /// Cluster that the connection leads to.
         found: String,
     },
-    /// Another cluster has come in the place of the one an operation was begun on.
+    /// Another cluster has replaced the operation's cluster.
     #[error(
-        "operation {operation} was begun on another cluster than the one that is at {recorded} now: the URL is the same, but the UID of the namespace kube-system is not. Name the way to the old one with --context or --kubeconfig, or, if it is gone, end the operation with `tidegate ops terminate {operation}` and begin anew"
+        "operation {operation} was started on a different cluster than the one now at {recorded}: the URL is the same, but the UID of the \
+         namespace kube-system differs; select the old cluster with --context or --kubeconfig, or, if it is gone, terminate the operation \
+         with `tidegate ops terminate {operation}` and start a new one"
     )]
-    Replaced {
-        /// Which operation.
+    ClusterReplaced {
+        /// The operation.
         operation: OperationId,
-        /// Where it was begun.
+        /// Cluster in which the operation was started.
         recorded: String,
     },
-    /// Nowhere to keep state.
+    /// The state directory couldn't be determined.
     #[error(
-        "neither HOME nor XDG_STATE_HOME is set, so there is no place for the state; name one with --state-dir or TIDEGATE_STATE_DIR"
+        "no state directory: neither HOME nor XDG_STATE_HOME is set; set --state-dir or TIDEGATE_STATE_DIR"
     )]
     NoStateDirectory,
-    /// No operation has this id, prefix or application.
-    #[error("no operation, and no application that has had one, is named {text:?} in {}; `tidegate ops list` shows those there are, and `tidegate app explain` says what an application waits for before its first", state_dir.display())]
-    UnknownOperation {
-        /// What was asked for.
-        text: String,
-        /// Where it was looked for.
-        state_dir: PathBuf,
-    },
-    /// The id is that of something else.
-    #[error("{id} is {what}")]
-    NoOperation {
-        /// What was asked for.
-        id: OperationId,
-        /// What it is, and where to look.
-        what: String,
-        /// It is a rollout or a deletion of an ApplicationSet.
-        is_run: bool,
-    },
-    /// More than one operation begins like this.
-    #[error("{text:?} is the beginning of {} operations: {}; write more of the id", matches.len(), matches.join(", "))]
-    AmbiguousOperation {
-        /// What was asked for.
-        text: String,
-        /// The operations.
-        matches: Vec<String>,
-    },
-    /// No rollout and no deletion has this id, prefix or ApplicationSet.
+    /// No operation matches this ID, prefix or application.
     #[error(
-        "no rollout and no deletion is named {text:?}: the oldest are not kept; `tidegate appset runs` shows those there are"
-    )]
-    UnknownRun {
-        /// What was asked for.
-        text: String,
-    },
-    /// More than one rollout or deletion is meant.
-    #[error("{text:?} means {} rollouts or deletions: {}; write more of the id", matches.len(), matches.join(", "))]
-    AmbiguousRun {
-        /// What was asked for.
-        text: String,
-        /// They, with their ApplicationSets.
-        matches: Vec<String>,
-    },
-    /// The state of things does not allow it.
-    #[error("{message}")]
-    Refused {
-        /// What is in the way, and what to do.
-        message: String,
-    },
-    /// Somebody may not have that done, whatever their role.
-    #[error("{message}")]
-    NotAllowed {
-        /// Why, and who may.
-        message: String,
-    },
-    /// No kept plan is named so.
-    #[error("there is no plan {text}: {why}")]
-    UnknownPlan {
-        /// What was asked for.
-        text: String,
-        /// Which there are, or what a hash is.
-        why: String,
-    },
-    /// What was asked for is not there, or means nothing, as the process at work says.
-    #[error("{message}")]
-    BadInput {
-        /// What, and which there are.
-        message: String,
-    },
-    /// The key in the environment is none.
-    #[error("TIDEGATE_LOG_KEY holds no key: {reason}")]
-    LogKey {
-        /// Why not.
-        reason: String,
-    },
-    /// A cluster.
-    #[error("{message}")]
-    Cluster {
-        /// Which, and what it said.
-        message: String,
-        /// Whether the same may be done in a moment, though nobody changes anything.
-        is_passing: bool,
-    },
-    /// A file or folder of the state directory.
-    #[error("cannot {action} {}: {source}; {}", path.display(), advice(source))]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// The system's words.
-        source: io::Error,
-    },
-    /// The process that owns the state directory gave no usable answer.
-    #[error("the process that works in this state directory {problem}; try again, or stop it and resume")]
-    Control {
-        /// What happened.
-        problem: String,
-    },
-    /// The process that owns the state directory gave no answer at all.
-    #[error(
-        "the process at work in {} does not answer: it was stopped by a signal, or hangs; let it go on (`kill -CONT`), or end it and start it again",
+        "there is no operation {text:?}, and no application with that name that has an operation, in {}; `tidegate ops list` lists all \
+         operations, and `tidegate app explain` shows what an application is waiting for before its first operation",
         state_dir.display()
     )]
-    Silent {
-        /// Where it works.
+    UnknownOperation {
+        /// Text that was searched for.
+        text: String,
+        /// State directory that was searched.
         state_dir: PathBuf,
     },
-    /// The API of a process elsewhere.
-    #[error("the `tidegate serve` at {url} {problem}")]
-    Remote {
-        /// Where.
-        url: String,
-        /// What happened.
-        problem: String,
+    /// The ID doesn't belong to an operation.
+    #[error("{id} is {what}")]
+    NotAnOperation {
+        /// Requested ID.
+        id: OperationId,
+        /// Kind of object that has this ID, and the command that shows it.
+        what: String,
+        /// True for a rollout or a deletion of an ApplicationSet.
+        is_run: bool,
     },
-    /// The address of an API.
-    #[error("{url:?} is no address of a `tidegate serve`: {why}")]
-    Address {
-        /// What was given.
-        url: String,
-        /// What is wrong with it, and what to write instead.
+    /// Several operations match.
+    #[error("{text:?} matches {} operations: {}; give more digits of the id", matches.len(), matches.join(", "))]
+    AmbiguousOperation {
+        /// Text that was searched for.
+        text: String,
+        /// Matching operations.
+        matches: Vec<String>,
+    },
+    /// No rollout or deletion matches this ID, prefix or ApplicationSet.
+    #[error(
+        "there is no rollout or deletion {text:?}; it may be too old to be stored; `tidegate appset runs` lists the stored ones"
+    )]
+    UnknownRun {
+        /// Text that was searched for.
+        text: String,
+    },
+    /// Several rollouts or deletions match.
+    #[error("{text:?} matches {} rollouts or deletions: {}; give more digits of the id", matches.len(), matches.join(", "))]
+    AmbiguousRun {
+        /// Text that was searched for.
+        text: String,
+        /// Matching runs with their ApplicationSets.
+        matches: Vec<String>,
+    },
+    /// The current state does not allow the request.
+    #[error("{message}")]
+    Refused {
+        /// Obstacle, and what to do about it.
+        message: String,
+    },
+    /// The user isn't permitted to make the request, regardless of the user's role.
+    #[error("{message}")]
+    NotAllowed {
+        /// Reason, and who is permitted to make the request.
+        message: String,
+    },
+    /// No stored plan matches.
+    #[error("there is no plan {text}: {why}")]
+    UnknownPlan {
+        /// Text that was searched for.
+        text: String,
+        /// Existing plans, or the format of a hash.
         why: String,
     },
-    /// The operation log.
+    /// The running process reported that the subject of a request doesn't exist, or that the request is
+    /// invalid.
+    #[error("{message}")]
+    BadInput {
+        /// Description of the problem, and existing subjects.
+        message: String,
+    },
+    /// The log key in the environment is invalid.
+    #[error("invalid key in TIDEGATE_LOG_KEY: {reason}")]
+    LogKey {
+        /// Reason.
+        reason: String,
+    },
+    /// A cluster returned an error.
+    #[error("{message}")]
+    Cluster {
+        /// Name of the cluster, and the error it returned.
+        message: String,
+        /// True if a retry can succeed without any change.
+        is_transient: bool,
+    },
+    /// A file or folder in the state directory can't be accessed.
+    #[error("cannot {action} {}: {source}; {}", path.display(), io_advice(source))]
+    Io {
+        /// Action that failed.
+        action: &'static str,
+        /// Path of the file or folder.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// The process that owns the state directory sent an unusable response.
+    #[error(
+        "the process that uses this state directory {problem}; try again, or stop that process and resume"
+    )]
+    Control {
+        /// Description of the problem.
+        problem: String,
+    },
+    /// The process that owns the state directory doesn't respond.
+    #[error(
+        "the process that uses {} does not respond: it hangs or was stopped by a signal; continue it (`kill -CONT`), or restart it",
+        state_dir.display()
+    )]
+    NoResponse {
+        /// State directory of the process.
+        state_dir: PathBuf,
+    },
+    /// The API of a remote service returned an error.
+    #[error("the `tidegate serve` at {url} {problem}")]
+    Remote {
+        /// URL of the service.
+        url: String,
+        /// Description of the problem.
+        problem: String,
+    },
+    /// The URL of an API is invalid.
+    #[error("invalid address {url:?} of `tidegate serve`: {why}")]
+    InvalidUrl {
+        /// URL as given.
+        url: String,
+        /// Reason, and what to write instead.
+        why: String,
+    },
+    /// The operation log returned an error.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The engine.
+    /// The engine returned an error.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The log of an operation does not make sense.
+    /// The log of an operation is inconsistent.
     #[error(transparent)]
-    Damaged(#[from] Illegal),
+    Damaged(#[from] IllegalEvent),
 }
 
 impl ServiceError {
-    /// What a cluster said. Where its words name the server, only the context has to be added.
-    pub fn of_cluster(cluster: &Destination, message: &str) -> Self {
+    /// Creates an error from a cluster's message. If the message already contains the server, adds only the
+    /// context.
+    pub fn from_cluster_message(cluster: &Destination, message: &str) -> Self {
         let message = match cluster {
             Destination::Kubernetes { server, context, .. } if message.contains(server.as_str()) => {
                 match context.as_str() {
@@ -193,53 +204,58 @@ impl ServiceError {
             }
             _ => format!("the {cluster}: {message}"),
         };
-        Self::Cluster { message, is_passing: false }
+        Self::Cluster { message, is_transient: false }
     }
 
-    /// What a call to a cluster came to.
-    pub fn of_call(cluster: &Destination, error: &ClusterError) -> Self {
+    /// Creates an error from a failed call to a cluster.
+    pub fn from_call(cluster: &Destination, error: &ClusterError) -> Self {
         let passes = error.kind.is_transient() || error.kind == ErrorKind::Conflict;
-        match Self::of_cluster(cluster, &error.to_string()) {
-            Self::Cluster { message, .. } => Self::Cluster { message, is_passing: passes },
+        Self::from_cluster_message(cluster, &error.to_string()).with_transient(passes)
+    }
+
+    /// Sets whether a retry of a failed call can succeed without any change.
+    pub(crate) fn with_transient(self, is_transient: bool) -> Self {
+        match self {
+            Self::Cluster { message, .. } => Self::Cluster { message, is_transient },
             other => other,
         }
     }
 
-    /// Whether the same may be done in a moment, though nobody changes anything.
-    pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Cluster { is_passing: true, .. })
+    /// Returns true if a retry can succeed without any change.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Cluster { is_transient: true, .. })
     }
 
-    /// What the simulated cluster said.
-    pub fn simulated(error: impl ToString) -> Self {
-        Self::of_cluster(&Destination::Simulated, &error.to_string())
+    /// Creates an error of the simulated cluster.
+    pub fn simulation(error: impl ToString) -> Self {
+        Self::from_cluster_message(&Destination::Simulated, &error.to_string())
     }
 
-    /// Something the state of things does not allow.
+    /// Creates an error for a request that the current state doesn't allow.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::Refused { message: message.into() }
     }
 }
 
-/// What an error means for whoever asked.
+/// Error category, as seen by the requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Something went wrong.
+pub enum ErrorCategory {
+    /// A general error.
     Error,
-    /// What was asked for does not make sense.
+    /// The request is invalid.
     BadInput,
     /// The operation can be resumed.
     NotFinished,
-    /// Nothing is wrong but the state of things, which may change.
-    Refusal,
+    /// The current state does not allow the request, but can change.
+    Refused,
 }
 
 impl ServiceError {
-    /// What it means for whoever asked.
-    pub fn kind(&self) -> Kind {
+    /// Returns the error's category.
+    pub fn category(&self) -> ErrorCategory {
         match self {
             Self::Connect { .. }
-            | Self::Address { .. }
+            | Self::InvalidUrl { .. }
             | Self::LogKey { .. }
             | Self::NoStateDirectory
             | Self::UnknownOperation { .. }
@@ -248,51 +264,51 @@ impl ServiceError {
             | Self::AmbiguousOperation { .. }
             | Self::UnknownRun { .. }
             | Self::AmbiguousRun { .. }
-            | Self::Engine(EngineError::Unknown { .. })
-            | Self::Log(LogError::UnknownStream { .. }) => Kind::BadInput,
-            Self::Engine(EngineError::ShuttingDown) => Kind::NotFinished,
+            | Self::Engine(EngineError::UnknownOperation { .. })
+            | Self::Log(LogError::UnknownStream { .. }) => ErrorCategory::BadInput,
+            Self::Engine(EngineError::ShuttingDown) => ErrorCategory::NotFinished,
             Self::Refused { .. }
-            | Self::NoOperation { .. }
+            | Self::NotAnOperation { .. }
             | Self::NotAllowed { .. }
-            | Self::Elsewhere { .. }
-            | Self::Replaced { .. }
+            | Self::DifferentCluster { .. }
+            | Self::ClusterReplaced { .. }
             | Self::Log(LogError::Locked { .. })
             | Self::Engine(
                 EngineError::Busy { .. }
-                | EngineError::Refused { .. }
+                | EngineError::Rejected { .. }
                 | EngineError::AlreadyFinished { .. }
                 | EngineError::NotRunning { .. },
-            ) => Kind::Refusal,
+            ) => ErrorCategory::Refused,
             Self::Log(_)
             | Self::Engine(_)
             | Self::Cluster { .. }
             | Self::Io { .. }
             | Self::Control { .. }
             | Self::Remote { .. }
-            | Self::Silent { .. }
-            | Self::Damaged(_) => Kind::Error,
+            | Self::NoResponse { .. }
+            | Self::Damaged(_) => ErrorCategory::Error,
         }
     }
 }
 
-/// What to do about an error of the system.
-fn advice(error: &io::Error) -> &'static str {
-    /// Too many open files, in this process or in all.
-    const NO_HANDLES: [i32; 2] = [23, 24];
+/// Returns advice for an operating system error.
+fn io_advice(error: &io::Error) -> &'static str {
+    /// Error codes for too many open files, in this process or in the whole system.
+    const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     match error.kind() {
-        _ if error.raw_os_error().is_some_and(|code| NO_HANDLES.contains(&code)) => {
-            "allow more open files (`ulimit -n`) or end other programs"
+        _ if error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code)) => {
+            "allow more open files (`ulimit -n`) or stop other programs"
         }
-        io::ErrorKind::FileTooLarge => "raise the limit for the size of files (`ulimit -f`)",
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space and start again",
-        _ => "check that the path exists and that you may use it",
+        io::ErrorKind::FileTooLarge => "raise the file size limit (`ulimit -f`)",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some disk space and start again",
+        _ => "check that the path exists and that you have access to it",
     }
 }
 
-/// Who has no cluster can still try things out.
-fn instead(error: &ConnectError) -> &'static str {
+/// Suggests an alternative for users who don't have a cluster.
+fn alternative_without_cluster(error: &ConnectError) -> &'static str {
     match error {
-        ConnectError::NotConfigured { .. } => "; --sim works on a simulated cluster, and needs nothing",
+        ConnectError::NotConfigured { .. } => "; --sim uses a simulated cluster and needs no configuration",
         _ => "",
     }
 }

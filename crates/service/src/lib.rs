@@ -1,45 +1,47 @@
-//! What every front end of Tidegate needs: a state directory with its log, the clusters that operations work on, questions
-//! about operations and wishes for them, and the socket by which processes reach the one at work.
+//! Parts shared by all Tidegate front ends: the state directory and its log, clusters of operations, queries
+//! and requests for operations, and the socket that receives requests for the running process.
 //!
 //! ```text
-//! Session   an engine at work in a state directory: log, clusters, control socket
-//! route     who answers for a state directory: the process at work, or else the log
-//! queries   the answers
-//! control   how processes ask each other
-//! applications  Applications that are compared and synced for as long as the process lives
-//! direct        the Applications of a cluster, for somebody who asks no service
-//! sets          ApplicationSets that are generated for as long as the process lives
+//! session           engine running in a state directory: log, clusters, control socket
+//! operation_access  access to operations through the running process, or through the log if there is none
+//! queries           responses to queries and requests
+//! control           communication between processes
+//! applications      Applications that the process compares and syncs
+//! direct_client     access to a cluster's Applications without a service
+//! appsets           ApplicationSets whose Applications the process generates
 //! ```
 
+pub mod application_access;
 pub mod applications;
-mod board;
+pub mod appsets;
 pub mod clock;
 pub mod clusters;
 pub mod control;
 pub mod customizations;
-pub mod direct;
+pub mod direct_client;
 pub mod disk;
 pub mod documents;
-mod ending;
 pub mod error;
-mod exposed;
+mod file_permissions;
 pub mod files;
 pub mod gates;
-pub mod generating;
-pub mod last;
-pub mod lines;
+pub mod generator_inputs;
+pub mod last_sync;
+pub mod leadership;
 pub mod log;
 pub mod notices;
+pub mod operation_access;
 pub mod operations;
 pub mod outage;
-pub mod plain;
-pub mod plans;
 pub mod queries;
-pub mod reach;
-pub mod route;
+mod resource_cache;
 pub mod runs;
+pub mod sanitize;
 pub mod session;
-pub mod sets;
+pub mod shell_words;
+mod shutdown;
 pub mod simulated;
 pub mod state_dir;
+pub mod stored_plans;
+pub mod summaries;
 pub mod user;

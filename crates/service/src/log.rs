@@ -1,81 +1,81 @@
-//! The operation log of a state directory.
+//! Operation log in a state directory.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_executor::codecs;
-use tidegate_executor::effects::cluster_of;
+use tidegate_executor::effects::cluster_identity;
 use tidegate_model::SyncRequest;
-use tidegate_oplog::{Damage, Known, LogError, LogKey, SledLog};
+use tidegate_oplog::{ApplicationInventory, Damage, LogError, LogKey, SledLog};
 
 pub use tidegate_oplog::Log;
 
 use crate::clock;
-use crate::control::client::{Asked, ask};
+use crate::control::client::{RequestOutcome, send_request};
 use crate::control::protocol::Request;
 use crate::error::ServiceError;
 use crate::notices::Notices;
 use crate::state_dir::StateDir;
 
-/// The key of the log, instead of the one in the state directory.
-const LOG_KEY: &str = "TIDEGATE_LOG_KEY";
-/// How long the lock of the state directory is tried for. Commands that only look hold it for a moment.
-const LOCK_WITHIN: Duration = Duration::from_secs(3);
-const LOCK_AGAIN_AFTER: Duration = Duration::from_millis(25);
+/// Environment variable with the log key, which replaces the key in the state directory.
+const LOG_KEY_VARIABLE: &str = "TIDEGATE_LOG_KEY";
+/// Time limit for locking the state directory. Read-only commands hold the lock briefly.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(25);
 
-/// Opens the log. While a command that only looks has it, waits a moment; a process at work is not waited for.
-pub async fn lock(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
-    let give_up = tokio::time::Instant::now() + LOCK_WITHIN;
+/// Opens the log. Waits briefly while a read-only command holds the lock, but doesn't wait for a running
+/// process.
+pub async fn open_locked(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
+    let give_up = tokio::time::Instant::now() + LOCK_TIMEOUT;
     loop {
         match open_once(state_dir, notices).await {
             Err(locked @ ServiceError::Log(LogError::Locked { .. })) => {
-                let asked = ask(&state_dir.socket(), &Request::open()).await?;
-                let at_work = !matches!(asked, Asked::Nobody);
+                let outcome = send_request(&state_dir.socket(), &Request::unfinished_operations()).await?;
+                let at_work = !matches!(outcome, RequestOutcome::NoProcess);
                 if at_work || tokio::time::Instant::now() > give_up {
                     return Err(locked);
                 }
             }
             result => return result,
         }
-        tokio::time::sleep(LOCK_AGAIN_AFTER).await;
+        tokio::time::sleep(LOCK_RETRY_DELAY).await;
     }
 }
 
-/// Opens the log, once.
+/// Opens the log in a single attempt.
 pub async fn open_once(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
     tokio::task::block_in_place(|| open(state_dir, notices))
 }
 
-/// Opens the log, and says what was found damaged.
+/// Opens the log and reports damage.
 fn open(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
-    state_dir.close_to_others(notices)?;
-    let log = tidegate_executor::open_log(state_dir.path(), given_key()?)?;
-    tell_damage(&log, state_dir, notices);
-    clock::settle(state_dir, &log, notices)?;
+    state_dir.restrict_to_owner(notices)?;
+    let log = tidegate_executor::open_log(state_dir.path(), key_from_environment()?)?;
+    report_damage(&log, state_dir, notices);
+    clock::initialize_clock(state_dir, &log, notices)?;
     Ok(log)
 }
 
-/// Opens the log as it is now, to read it and no more: nothing is written to the state directory, and whoever has its
-/// lock keeps it.
-pub fn open_to_read(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
-    let log: Log = Arc::new(SledLog::open_to_read(state_dir.path(), given_key()?, codecs())?);
-    tell_damage(&log, state_dir, notices);
-    clock::settle(state_dir, &log, notices)?;
+/// Opens the current log read-only. Never writes to the state directory, and doesn't need its lock.
+pub fn open_read_only(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
+    let log: Log = Arc::new(SledLog::open_read_only(state_dir.path(), key_from_environment()?, codecs())?);
+    report_damage(&log, state_dir, notices);
+    clock::initialize_clock(state_dir, &log, notices)?;
     Ok(log)
 }
 
-fn tell_damage(log: &Log, state_dir: &StateDir, notices: &dyn Notices) {
+fn report_damage(log: &Log, state_dir: &StateDir, notices: &dyn Notices) {
     let (new, known): (Vec<Damage>, Vec<Damage>) = log.damage().into_iter().partition(|damage| damage.is_new);
     if !known.is_empty() {
         let folder = state_dir.path().join("quarantine");
         notices.note(&format!(
-            "the operation log was damaged before; what was found is in {}",
+            "the operation log was damaged earlier; the damaged data is in {}",
             folder.display()
         ));
     }
     for damage in new {
         let stream = damage.stream.map(|id| format!("{id}: ")).unwrap_or_default();
-        let copy = damage.quarantine.map(|path| format!("; the bytes are kept in {}", path.display()));
+        let copy = damage.quarantine.map(|path| format!("; the damaged bytes are in {}", path.display()));
         notices.warn(&format!(
             "the operation log was damaged: {stream}{}{}",
             damage.reason,
@@ -84,31 +84,39 @@ fn tell_damage(log: &Log, state_dir: &StateDir, notices: &dyn Notices) {
     }
 }
 
-/// The key from the environment; without one the log uses its own, in the state directory.
-pub(crate) fn given_key() -> Result<Option<LogKey>, ServiceError> {
-    let Some(text) = std::env::var_os(LOG_KEY).filter(|text| !text.is_empty()) else { return Ok(None) };
-    let key =
-        text.into_string().map_err(|_| "it is not text".to_owned()).and_then(|text| LogKey::parse(&text));
+/// Returns the key from the environment. If it isn't set, the log uses its own key in the state directory.
+pub(crate) fn key_from_environment() -> Result<Option<LogKey>, ServiceError> {
+    let Some(text) = std::env::var_os(LOG_KEY_VARIABLE).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let key = text
+        .into_string()
+        .map_err(|_| "it is not UTF-8 text".to_owned())
+        .and_then(|text| LogKey::parse(&text));
     key.map(Some).map_err(|reason| ServiceError::LogKey { reason })
 }
 
-/// What a sync of this application would know of its objects: the inventory in the log, if there is one. It is read
-/// from a copy unless the log is open already, so that looking neither waits for a process at work nor stops one.
-pub fn inventory(state_dir: &StateDir, open: Option<&Log>, request: &SyncRequest) -> Option<Known> {
-    let cluster = cluster_of(&request.destination)?;
-    let read = || -> Result<Option<Known>, ServiceError> {
+/// Returns the inventory that the log contains for a sync of this Application, if any. Reads a copy unless
+/// the log is already open, so that this function doesn't wait for a running process or block it.
+pub fn find_inventory(
+    state_dir: &StateDir,
+    open: Option<&Log>,
+    request: &SyncRequest,
+) -> Option<ApplicationInventory> {
+    let cluster = cluster_identity(&request.destination)?;
+    let read = || -> Result<Option<ApplicationInventory>, ServiceError> {
         let log: Log = match open {
             Some(log) => Arc::clone(log),
             None if state_dir.has_log()? => {
-                Arc::new(SledLog::open_to_read(state_dir.path(), given_key()?, codecs())?)
+                Arc::new(SledLog::open_read_only(state_dir.path(), key_from_environment()?, codecs())?)
             }
             None => return Ok(None),
         };
         Ok(log.inventory(&cluster, &request.application)?)
     };
-    // Without it the cluster is searched, as it is where there never was one.
+    // Without an inventory, the cluster is searched, as for an Application that never had one.
     tokio::task::block_in_place(read).unwrap_or_else(|error| {
-        tracing::warn!(%error, "the inventory cannot be read; the cluster is searched instead");
+        tracing::warn!(%error, "failed to read the inventory; searching the cluster instead");
         None
     })
 }

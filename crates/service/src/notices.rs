@@ -1,9 +1,9 @@
-//! What a person should be told while something goes on.
+//! Notices to the user of a running command.
 
-/// Where it is told.
+/// Receiver of notices.
 pub trait Notices: Sync {
-    /// Something that needs a look.
+    /// Reports a warning.
     fn warn(&self, message: &str);
-    /// Something that may help.
+    /// Reports a hint.
     fn note(&self, message: &str);
 }

@@ -1,48 +1,48 @@
-//! The operations of a log, as lists know them, and finding those that a person means.
+//! List entries of the operations in a log, and lookup by user input.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use tidegate_executor::{EngineError, Summary, misstated, operations};
-use tidegate_lifecycle::operation::{Driver, Fact};
+use tidegate_executor::{EngineError, Summary, find_wrong_summaries, list_summaries};
+use tidegate_lifecycle::operation::{Driver, OperationEvent};
 use tidegate_model::{
-    Destination, OperationId, OperationPhase, Records as _, StreamId, StreamKind, Timestamp,
+    Destination, OperationId, OperationPhase, StreamId, StreamKind, StreamRecords as _, Timestamp,
 };
-use tidegate_oplog::{Impaired, Log, LogError, Lookup, RawEntry, StreamName, TypedLog as _};
+use tidegate_oplog::{ImpairedStream, Log, LogError, Lookup, RawEntry, StreamName, TypedLog as _};
 
 use crate::applications::store::AppKey;
 use crate::error::ServiceError;
 use crate::state_dir::StateDir;
 
-/// An operation as a list knows it.
+/// List entry of an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Listed {
-    /// Its id; of a kind this program does not know, that of the stream.
+pub struct OperationEntry {
+    /// Operation ID. For an unknown kind, the stream ID.
     pub operation: OperationId,
-    /// What is known of it; nothing where even that was lost.
+    /// Summary. `None` if it was lost.
     pub summary: Option<Summary>,
-    /// What is damaged of it.
+    /// Description of damage.
     pub damage: Option<String>,
-    /// What it is, where it is no operation: something of an ApplicationSet, or of a kind that this program does not know and
-    /// keeps as it is.
+    /// Kind of an entry that isn't an operation: a run of an ApplicationSet, or a kind that this version
+    /// doesn't know and preserves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_kind: Option<String>,
-    /// Whether a process works on it; `None` where that cannot be told.
+    /// True if a process is running the operation, `None` if unknown.
     pub at_work: Option<bool>,
 }
 
-impl Listed {
-    /// An operation that is whole.
-    pub fn whole(summary: Summary) -> Self {
+impl OperationEntry {
+    /// Creates the entry of an undamaged operation.
+    pub fn from_summary(summary: Summary) -> Self {
         let operation = summary.operation;
         Self { operation, summary: Some(summary), damage: None, unknown_kind: None, at_work: None }
     }
 
-    /// Its summary; where that is lost, what is damaged.
-    pub fn known(self) -> Result<Summary, LogError> {
+    /// Returns the summary, or the damage as an error.
+    pub fn into_summary(self) -> Result<Summary, LogError> {
         let Self { operation, summary, damage, .. } = self;
         summary.ok_or_else(|| {
-            let stream = StreamName::of(StreamKind::OPERATION, operation);
+            let stream = StreamName::with_kind(StreamKind::OPERATION, operation);
             LogError::Damaged { stream, reason: damage.unwrap_or_default() }
         })
     }
@@ -52,138 +52,167 @@ fn is_newly_damaged(log: &Log) -> bool {
     log.damage().iter().any(|damage| damage.is_new)
 }
 
-/// The operations that are all that is asked for, oldest first: those that are whole, and what is known of the others. The
-/// log does not know who works on them. What this program does not know is among all operations.
-pub fn listed(log: &Log, lookup: &Lookup) -> Result<Vec<Listed>, ServiceError> {
-    let mut listed: Vec<Listed> = operations(log, lookup.clone())?.into_iter().map(Listed::whole).collect();
-    // Where the log may be written to they were put right when it was opened.
-    let restated = if is_newly_damaged(log) { misstated(log)? } else { Vec::new() };
+/// Returns the matching operations, oldest first, including what remains of damaged operations. The log
+/// doesn't know which operations are running. Streams of unknown kinds are included if all operations are
+/// requested.
+pub fn list_operations(log: &Log, lookup: &Lookup) -> Result<Vec<OperationEntry>, ServiceError> {
+    let mut listed: Vec<OperationEntry> =
+        list_summaries(log, lookup.clone())?.into_iter().map(OperationEntry::from_summary).collect();
+    // In a writable log, they were corrected when the log was opened.
+    let restated = if is_newly_damaged(log) { find_wrong_summaries(log)? } else { Vec::new() };
     for right in restated {
         let of_it = listed.iter_mut().filter(|listed| listed.operation == right.summary.operation);
         of_it.for_each(|listed| listed.summary = Some(right.summary.clone()));
     }
-    for Impaired { stream, entry, reason } in log.impaired() {
+    for ImpairedStream { stream, entry, reason } in log.impaired_streams() {
         let operation = OperationId::from(stream);
         listed.retain(|listed| listed.operation != operation);
-        let summary = entry.and_then(|entry| entry.decode::<Fact>().ok()).map(Summary::from);
-        if summary.as_ref().is_none_or(|summary| is_wanted(summary, lookup)) {
-            let damaged =
-                Listed { operation, summary, damage: Some(reason), unknown_kind: None, at_work: None };
+        let summary = entry.and_then(|entry| entry.decode::<OperationEvent>().ok()).map(Summary::from);
+        if summary.as_ref().is_none_or(|summary| is_match(summary, lookup)) {
+            let damaged = OperationEntry {
+                operation,
+                summary,
+                damage: Some(reason),
+                unknown_kind: None,
+                at_work: None,
+            };
             listed.push(damaged);
         }
     }
-    listed.extend(log.find(&Lookup { known: Some(false), ..lookup.clone() })?.into_iter().map(unknown));
-    // Ids are in the order of the log; times are those of clocks, which may have been wrong.
+    listed.extend(
+        log.find(&Lookup { has_known_kind: Some(false), ..lookup.clone() })?
+            .into_iter()
+            .map(unknown_kind_entry),
+    );
+    // IDs are in log order. Times aren't reliable, because clocks can have been wrong.
     listed.sort_by_key(|listed| listed.operation);
     Ok(listed)
 }
 
-/// One whose application is lost may be of any.
-fn is_wanted(summary: &Summary, lookup: &Lookup) -> bool {
+/// Returns true if an operation matches. If its application was lost, it matches every application.
+fn is_match(summary: &Summary, lookup: &Lookup) -> bool {
     let Lookup { application, open, .. } = lookup;
     application.as_ref().is_none_or(|wanted| summary.application == *wanted)
         && open.is_none_or(|wanted| summary.finished_at.is_none() == wanted)
 }
 
-/// A stream of a kind this program does not know.
-fn unknown(entry: RawEntry) -> Listed {
+/// Creates the entry for a stream of an unknown kind.
+fn unknown_kind_entry(entry: RawEntry) -> OperationEntry {
     let unknown_kind = Some(entry.kind.name().to_owned());
-    Listed { operation: entry.stream.into(), summary: None, damage: None, unknown_kind, at_work: None }
+    OperationEntry {
+        operation: entry.stream.into(),
+        summary: None,
+        damage: None,
+        unknown_kind,
+        at_work: None,
+    }
 }
 
-/// One operation as a list has it.
-fn listed_one(log: &Log, stream: StreamId) -> Result<Option<Listed>, ServiceError> {
-    let impaired = log.impaired().into_iter().find(|impaired| impaired.stream == stream);
-    if let Some(Impaired { entry, reason, .. }) = impaired {
-        let summary = entry.and_then(|entry| entry.decode::<Fact>().ok()).map(Summary::from);
+/// Returns the entry of one stream.
+fn find_stream(log: &Log, stream: StreamId) -> Result<Option<OperationEntry>, ServiceError> {
+    let impaired = log.impaired_streams().into_iter().find(|impaired| impaired.stream == stream);
+    if let Some(ImpairedStream { entry, reason, .. }) = impaired {
+        let summary = entry.and_then(|entry| entry.decode::<OperationEvent>().ok()).map(Summary::from);
         let operation = stream.into();
         let damage = Some(reason);
-        return Ok(Some(Listed { operation, summary, damage, unknown_kind: None, at_work: None }));
+        return Ok(Some(OperationEntry { operation, summary, damage, unknown_kind: None, at_work: None }));
     }
     match log.entry(stream)? {
         None => Ok(None),
-        Some(entry) if entry.kind == Fact::KIND => Ok(Some(Listed::whole(entry.decode::<Fact>()?.into()))),
-        Some(entry) => Ok(Some(unknown(entry))),
+        Some(entry) if entry.kind == OperationEvent::KIND => {
+            Ok(Some(OperationEntry::from_summary(entry.decode::<OperationEvent>()?.into())))
+        }
+        Some(entry) => Ok(Some(unknown_kind_entry(entry))),
     }
 }
 
-/// The operation of an id, as a list has it.
-pub fn known(log: &Log, operation: OperationId) -> Result<Option<Listed>, ServiceError> {
-    listed_one(log, operation.into())
+/// Returns the entry of the operation with this ID.
+pub fn find_operation(log: &Log, operation: OperationId) -> Result<Option<OperationEntry>, ServiceError> {
+    find_stream(log, operation.into())
 }
 
-/// How an operation has ended, if it has, as the log lists it.
-pub(crate) fn ended(
+/// Returns the outcome of a finished operation from the log's list.
+pub(crate) fn find_outcome(
     log: &Log,
     operation: OperationId,
 ) -> Result<Option<(OperationPhase, String)>, ServiceError> {
-    let Some(listed) = known(log, operation)? else { return Ok(None) };
-    let summary = listed.known()?;
+    let Some(listed) = find_operation(log, operation)? else { return Ok(None) };
+    let summary = listed.into_summary()?;
     Ok(summary.finished_at.map(|_| (summary.phase, summary.message)))
 }
 
-/// When an operation was made, as its id says.
-pub fn made_at(operation: OperationId) -> Timestamp {
-    tidegate_executor::made_at(operation).unwrap_or_default()
+/// Returns the creation time of an operation, from its ID.
+pub fn creation_time(operation: OperationId) -> Timestamp {
+    tidegate_executor::creation_time(operation).unwrap_or_default()
 }
 
-/// The application that people mean, as its operations name it: `team/shop` is `team_shop`, and `argocd/shop` is `shop`.
-pub fn instance(text: &str) -> String {
-    if text.contains('/') { AppKey::named(text).instance() } else { text.to_owned() }
+/// Converts an Application name as users write it to the instance name in operations: `team/shop` becomes
+/// `team_shop`, and `argocd/shop` becomes `shop`.
+pub fn instance_name(text: &str) -> String {
+    if text.contains('/') { AppKey::parse(text).instance_name() } else { text.to_owned() }
 }
 
-/// The operations that may be meant by an id, the beginning of one, or the name of an application: of an application only
-/// the one that is not over, or else the newest.
-pub fn candidates(log: &Log, text: &str) -> Result<Vec<Listed>, ServiceError> {
-    let app = instance(text);
-    let of_application = listed(log, &Lookup::of_application(&app))?;
+/// Returns the operations that match an ID, an ID prefix or an application name. For an application, returns
+/// only the unfinished operation, or the newest one if all have finished.
+pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<OperationEntry>, ServiceError> {
+    let app = instance_name(text);
+    let of_application = list_operations(log, &Lookup::of_application(&app))?;
     let mut newest_first =
-        of_application.into_iter().rev().filter(|listed| is_of(listed, &app)).collect::<Vec<_>>();
+        of_application.into_iter().rev().filter(|listed| is_of_application(listed, &app)).collect::<Vec<_>>();
     let open = newest_first.iter().position(is_open).unwrap_or(0);
     if !newest_first.is_empty() {
         return Ok(vec![newest_first.swap_remove(open)]);
     }
     let plain = |text: &str| text.chars().filter(|c| *c != '-').collect::<String>().to_lowercase();
-    let wanted = plain(text);
-    if wanted.is_empty() {
+    let name = plain(text);
+    if name.is_empty() {
         return Ok(Vec::new());
     }
-    let impaired = log.impaired().into_iter().map(|impaired| impaired.stream);
+    let impaired = log.impaired_streams().into_iter().map(|impaired| impaired.stream);
     let ids: BTreeSet<StreamId> = log.ids().into_iter().chain(impaired).collect();
-    let meant = ids.into_iter().filter(|id| plain(&id.to_string()).starts_with(&wanted));
-    let mut meant: Vec<Listed> =
-        meant.filter_map(|id| listed_one(log, id).transpose()).collect::<Result<_, _>>()?;
+    let meant = ids.into_iter().filter(|id| plain(&id.to_string()).starts_with(&name));
+    let mut meant: Vec<OperationEntry> =
+        meant.filter_map(|id| find_stream(log, id).transpose()).collect::<Result<_, _>>()?;
     if meant.len() > 1 {
-        // The beginning of an id means an operation, where one has it.
-        meant.retain(|listed| listed.unknown_kind.as_deref().is_none_or(|kind| of_a_set(kind).is_none()));
+        // If the prefix matches any operations, other streams are dropped.
+        meant.retain(|listed| {
+            listed.unknown_kind.as_deref().is_none_or(|kind| describe_appset_stream(kind).is_none())
+        });
     }
     Ok(meant)
 }
 
-/// What a stream of this kind is that is about an ApplicationSet: it is no operation, and this program knows it.
-fn of_a_set(kind: &str) -> Option<&'static str> {
+/// Describes the kind of a stream that belongs to an ApplicationSet and isn't an operation.
+fn describe_appset_stream(kind: &str) -> Option<&'static str> {
     let known = [(StreamKind::ROLLOUT, "a rollout"), (StreamKind::TEARDOWN, "a deletion")];
     known.iter().find(|(known, _)| known.name() == kind).map(|(_, what)| *what)
 }
 
-/// What an id is that is none of an operation, by the kind of its stream, and where to look.
-pub(crate) fn no_operation(id: OperationId, kind: &str) -> ServiceError {
-    let run = of_a_set(kind);
+/// Returns the error for an ID that doesn't belong to an operation, with the command that shows what it
+/// belongs to.
+pub(crate) fn not_an_operation_error(id: OperationId, kind: &str) -> ServiceError {
+    let run = describe_appset_stream(kind);
     let what = match run {
         Some(run) => {
-            format!("{run} of an ApplicationSet and no operation; `tidegate appset show-run {id}` shows it")
+            format!("{run} of an ApplicationSet, not an operation; `tidegate appset show-run {id}` shows it")
         }
         None => format!(
-            "a {kind}, which this program does not know; use the program that began it, or a later one"
+            "a {kind}, which this version of tidegate does not support; use the version that started it, or a later one"
         ),
     };
-    ServiceError::NoOperation { id, what, is_run: run.is_some() }
+    ServiceError::NotAnOperation { id, what, is_run: run.is_some() }
 }
 
-/// The one operation of those a person may mean.
-pub fn find(candidates: Vec<Listed>, text: &str, state_dir: &StateDir) -> Result<Listed, ServiceError> {
-    match <[Listed; 1]>::try_from(candidates) {
-        Ok([Listed { operation, unknown_kind: Some(kind), .. }]) => Err(no_operation(operation, &kind)),
+/// Returns the only candidate.
+pub fn select_candidate(
+    candidates: Vec<OperationEntry>,
+    text: &str,
+    state_dir: &StateDir,
+) -> Result<OperationEntry, ServiceError> {
+    match <[OperationEntry; 1]>::try_from(candidates) {
+        Ok([OperationEntry { operation, unknown_kind: Some(kind), .. }]) => {
+            Err(not_an_operation_error(operation, &kind))
+        }
         Ok([only]) => Ok(only),
         Err(none) if none.is_empty() => Err(ServiceError::UnknownOperation {
             text: text.to_owned(),
@@ -196,30 +225,31 @@ pub fn find(candidates: Vec<Listed>, text: &str, state_dir: &StateDir) -> Result
     }
 }
 
-fn is_of(listed: &Listed, application: &str) -> bool {
+fn is_of_application(listed: &OperationEntry, application: &str) -> bool {
     listed.summary.as_ref().is_some_and(|known| known.application == application)
 }
 
-/// Where an operation was begun.
-pub fn destination(log: &Log, operation: OperationId) -> Result<Destination, ServiceError> {
+/// Returns the cluster of an operation.
+pub fn read_destination(log: &Log, operation: OperationId) -> Result<Destination, ServiceError> {
     let loaded = log.load_as(operation)?;
-    let driver = Driver::recover(loaded.snapshot, loaded.facts)?;
-    let header = driver.state().header().ok_or(EngineError::Unknown { operation })?;
+    let driver = Driver::recover(loaded.snapshot, loaded.events)?;
+    let header = driver.state().header().ok_or(EngineError::UnknownOperation { operation })?;
     Ok(header.request.destination.clone())
 }
 
-/// The operations that are not over and can go on.
-pub fn open_operations(listed: &[Listed]) -> Vec<Summary> {
+/// Returns the unfinished operations that can be resumed.
+pub fn open_operations(listed: &[OperationEntry]) -> Vec<Summary> {
     listed.iter().filter(|listed| is_open(listed)).filter_map(|listed| listed.summary.clone()).collect()
 }
 
-fn is_open(listed: &Listed) -> bool {
+fn is_open(listed: &OperationEntry) -> bool {
     listed.damage.is_none() && listed.summary.as_ref().is_some_and(|summary| summary.finished_at.is_none())
 }
 
-/// The operations that are damaged and cannot go on, though they are not known to be over.
-pub fn lost_operations(listed: &[Listed]) -> Vec<&Listed> {
-    let is_over =
-        |listed: &Listed| listed.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some());
+/// Returns the damaged operations that can't be resumed and aren't known to be finished.
+pub fn lost_operations(listed: &[OperationEntry]) -> Vec<&OperationEntry> {
+    let is_over = |listed: &OperationEntry| {
+        listed.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some())
+    };
     listed.iter().filter(|listed| listed.damage.is_some() && !is_over(listed)).collect()
 }

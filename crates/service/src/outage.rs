@@ -1,4 +1,4 @@
-//! Calls to a cluster that are made before there is an operation to ask: while one has no answer, why is said.
+//! Explanations of slow cluster calls while no operation exists yet.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -8,26 +8,30 @@ use tidegate_executor::{Clock as _, SystemClock};
 
 use crate::notices::Notices;
 
-/// How often the cluster is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A long wait is explained this often.
-const REMIND_EVERY: Duration = Duration::from_secs(15);
+/// Interval between checks of the cluster.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval between repeated explanations during a long wait.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Does some work with a cluster, and says what keeps it waiting.
-pub async fn explained<T>(cluster: &dyn Cluster, notices: &dyn Notices, work: impl Future<Output = T>) -> T {
+/// Runs work that uses a cluster, and reports what is delaying it.
+pub async fn with_delay_notices<T>(
+    cluster: &dyn Cluster,
+    notices: &dyn Notices,
+    work: impl Future<Output = T>,
+) -> T {
     tokio::select! {
         biased;
         done = work => done,
-        never = tell(cluster, notices) => match never {},
+        never = report_delays(cluster, notices) => match never {},
     }
 }
 
-async fn tell(cluster: &dyn Cluster, notices: &dyn Notices) -> Infallible {
+async fn report_delays(cluster: &dyn Cluster, notices: &dyn Notices) -> Infallible {
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        if let Some(strain) = cluster.strain() {
-            notices.note(&strain.words(SystemClock.now()));
-            tokio::time::sleep(REMIND_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
+        if let Some(strain) = cluster.backpressure() {
+            notices.note(&strain.describe(SystemClock.now()));
+            tokio::time::sleep(REMINDER_INTERVAL).await;
         }
     }
 }

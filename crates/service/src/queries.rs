@@ -1,248 +1,272 @@
-//! Answers questions about operations and takes wishes for them: for the control socket where an engine is at work,
-//! straight from the log where none is.
+//! Queries and requests for operations, answered by a running engine through its control socket or directly
+//! from the log.
 
-mod answering;
-mod damaged;
+mod damage;
+mod operation_actions;
+mod replies;
 mod runs;
-mod wishes;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tidegate_executor::{Clock as _, Engine, EngineError, HookOutput, Replay, SystemClock, replay};
-use tidegate_lifecycle::operation::{Fact, TRYING_AGAIN};
+use tidegate_lifecycle::operation::{OperationEvent, RETRYING};
 use tidegate_model::OperationId;
 use tidegate_oplog::{History, Log, LogError, Lookup, TypedLog as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-pub(crate) use self::answering::refusal;
-use self::damaged::{costs_details, damage_of, damaged, of_summary, read};
-use crate::applications::Serving;
-use crate::clusters::Approach;
-use crate::control::protocol::{Inspected, Told};
+use self::damage::{affects_only_details, damage_warning, details_from_summary, find_damage, read_status};
+pub(crate) use self::replies::refusal_reply;
+use crate::applications::ApplicationService;
+use crate::appsets::AppSetService;
+use crate::clusters::ConnectionAttempt;
+use crate::control::protocol::{EventPage, OperationDetails};
 use crate::documents::ExplanationDocument;
 use crate::error::ServiceError;
-use crate::operations::{self, Listed};
-use crate::sets::SetServing;
+use crate::operations::{self, OperationEntry};
 
-/// The log, and the engine that works on it, if one does.
+/// The log, and the engine running on it, if any.
 pub struct Queries {
     log: Log,
     engine: OnceLock<Engine>,
-    /// Of a process that has no engine yet.
-    ahead: Option<Ahead>,
-    /// The applications that are served, where any are.
-    serving: watch::Sender<Serves>,
-    /// The ApplicationSets that are served, where any are.
-    sets: OnceLock<SetServing>,
-    /// There may be another engine at work on it.
-    beside: bool,
-    /// A place for each who waits for events, or follows the output of hooks. Others are answered at once, so that they keep nobody else waiting.
-    followers: Arc<Semaphore>,
+    /// Operations to resume, while a process doesn't have an engine yet.
+    pending_resume: Option<PendingResume>,
+    /// Managed Applications, if any.
+    applications: watch::Sender<ApplicationsState>,
+    /// Managed ApplicationSets, if any.
+    appsets: OnceLock<AppSetService>,
+    /// True if another process may run an engine on the log.
+    has_other_process: bool,
+    /// Permits for clients that wait for events or stream hook output. Other requests are answered
+    /// immediately and can't block clients.
+    follower_permits: Arc<Semaphore>,
 }
 
-/// Whether applications are served.
-enum Serves {
-    Nothing,
-    /// The process has not looked at them yet.
-    Soon,
-    These(Serving),
+/// State of the Applications.
+enum ApplicationsState {
+    Unmanaged,
+    /// The process hasn't observed the Applications yet.
+    Pending,
+    Ready(ApplicationService),
 }
 
-/// How long whoever asks for applications waits for the process to have looked at them.
-const LOOKED_WITHIN: Duration = Duration::from_secs(25);
+/// Maximum time that a query for Applications waits until they are first observed.
+const OBSERVATION_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// What a process is about to go on with, when it has reached the clusters.
-pub struct Ahead {
+/// Operations that a process will resume once it is connected to their clusters.
+pub struct PendingResume {
     /// The operations.
     pub operations: BTreeSet<OperationId>,
-    /// The way to their clusters.
-    pub approach: Arc<Approach>,
+    /// Connection attempt to the operations' clusters.
+    pub attempt: Arc<ConnectionAttempt>,
 }
 
-/// So many wait for events at once, or follow the output of hooks.
+/// Maximum number of clients that wait for events or stream hook output.
 const FOLLOWERS_MAX: usize = 16;
-/// How long whoever follows an operation waits for an event, before it is told that there is none.
-const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
+/// Maximum time that a client waits for an event before it gets an empty response.
+const EVENT_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl Queries {
-    fn new(log: Log, ahead: Option<Ahead>, beside: bool) -> Self {
-        let followers = Arc::new(Semaphore::new(FOLLOWERS_MAX));
-        let (serving, _) = watch::channel(Serves::Nothing);
-        Self { log, engine: OnceLock::new(), ahead, serving, sets: OnceLock::new(), beside, followers }
+    fn new(log: Log, pending_resume: Option<PendingResume>, has_other_process: bool) -> Self {
+        let follower_permits = Arc::new(Semaphore::new(FOLLOWERS_MAX));
+        let (applications, _) = watch::channel(ApplicationsState::Unmanaged);
+        Self {
+            log,
+            engine: OnceLock::new(),
+            pending_resume,
+            applications,
+            appsets: OnceLock::new(),
+            has_other_process,
+            follower_permits,
+        }
     }
 
-    /// Answers from the log alone; nobody works on it.
+    /// Creates queries that are answered from the log, on which no process is running.
     pub fn without_engine(log: Log) -> Self {
         Self::new(log, None, false)
     }
 
-    /// Answers from a log that somebody else may work on.
-    pub fn beside_another(log: Log) -> Self {
+    /// Creates queries that are answered from a log on which another process may be running.
+    pub fn with_other_process(log: Log) -> Self {
         Self::new(log, None, true)
     }
 
-    /// Answers from the engine, and from the log where the engine does not know.
+    /// Creates queries that are answered by an engine, or from the log if the engine doesn't know the
+    /// operation.
     pub fn with_engine(log: Log, engine: Engine) -> Self {
         let queries = Self::new(log, None, false);
-        queries.begin(engine);
+        queries.set_engine(engine);
         queries
     }
 
-    /// Answers from the log until there is an engine.
-    pub fn ahead_of_engine(log: Log, ahead: Ahead) -> Self {
+    /// Creates queries that are answered from the log until there is an engine.
+    pub fn before_engine(log: Log, ahead: PendingResume) -> Self {
         Self::new(log, Some(ahead), false)
     }
 
-    /// From now on, answers from the engine.
-    pub fn begin(&self, engine: Engine) {
-        // There is one engine in a process.
+    /// Switches to queries that are answered by an engine.
+    pub fn set_engine(&self, engine: Engine) {
+        // A process has only one engine.
         let _ = self.engine.set(engine);
     }
 
-    /// Whoever asks for applications waits for [`Self::serve`].
-    pub fn expect(&self) {
-        self.serving.send_replace(Serves::Soon);
+    /// Makes queries for Applications wait for [`Self::set_applications`].
+    pub fn expect_applications(&self) {
+        self.applications.send_replace(ApplicationsState::Pending);
     }
 
-    /// From now on, answers about these applications too.
-    pub fn serve(&self, serving: Serving) {
-        self.serving.send_replace(Serves::These(serving));
+    /// Enables queries for these Applications.
+    pub fn set_applications(&self, serving: ApplicationService) {
+        self.applications.send_replace(ApplicationsState::Ready(serving));
     }
 
-    /// From now on, answers about these ApplicationSets too. Said before [`Self::serve`], so that nobody who waits for that is
-    /// told that there are none.
-    pub fn serve_sets(&self, sets: SetServing) {
-        // They are served once in a process.
-        let _ = self.sets.set(sets);
+    /// Enables queries for these ApplicationSets. Must be called before [`Self::set_applications`], so that
+    /// clients waiting for the Applications find the ApplicationSets too.
+    pub fn set_appsets(&self, sets: AppSetService) {
+        // Set only once per process.
+        let _ = self.appsets.set(sets);
     }
 
-    /// The ApplicationSets, where they are served already.
-    pub fn sets_now(&self) -> Option<&SetServing> {
-        self.sets.get()
+    /// Returns the ApplicationSets if they are already managed.
+    pub fn appsets_if_ready(&self) -> Option<&AppSetService> {
+        self.appsets.get()
     }
 
-    /// The ApplicationSets that are served.
-    pub async fn sets(&self) -> Result<&SetServing, ServiceError> {
-        self.serving().await?;
+    /// Returns the managed ApplicationSets.
+    pub async fn appsets(&self) -> Result<&AppSetService, ServiceError> {
+        self.applications().await?;
         let none = || {
             ServiceError::refused(
-                "the process at work serves no ApplicationSets; start a newer `tidegate serve`",
+                "the running process does not manage ApplicationSets; start a newer `tidegate serve`",
             )
         };
-        self.sets.get().ok_or_else(none)
+        self.appsets.get().ok_or_else(none)
     }
 
-    /// Whether nobody waits for the first look at the applications.
-    pub fn has_looked(&self) -> bool {
-        !matches!(*self.serving.borrow(), Serves::Soon)
+    /// Returns true unless the process is still waiting for its first observation of the Applications.
+    pub fn has_observed_applications(&self) -> bool {
+        !matches!(*self.applications.borrow(), ApplicationsState::Pending)
     }
 
-    /// The applications, where they are served already.
-    pub fn serving_now(&self) -> Option<Serving> {
-        match &*self.serving.borrow() {
-            Serves::These(serving) => Some(serving.clone()),
-            Serves::Soon | Serves::Nothing => None,
+    /// Returns the Applications if they are already managed.
+    pub fn applications_if_ready(&self) -> Option<ApplicationService> {
+        match &*self.applications.borrow() {
+            ApplicationsState::Ready(serving) => Some(serving.clone()),
+            ApplicationsState::Pending | ApplicationsState::Unmanaged => None,
         }
     }
 
-    /// The applications, as soon as they are served; nothing where the process ends before.
-    pub fn served(&self) -> impl Future<Output = Option<Serving>> + Send + 'static + use<> {
-        let mut told = self.serving.subscribe();
+    /// Returns the Applications as soon as they are managed, or `None` if the process shuts down first.
+    pub fn wait_for_applications(
+        &self,
+    ) -> impl Future<Output = Option<ApplicationService>> + Send + 'static + use<> {
+        let mut changes = self.applications.subscribe();
         async move {
-            let serves = told.wait_for(|serves| matches!(serves, Serves::These(_))).await.ok()?;
+            let serves =
+                changes.wait_for(|serves| matches!(serves, ApplicationsState::Ready(_))).await.ok()?;
             match &*serves {
-                Serves::These(serving) => Some(serving.clone()),
-                Serves::Soon | Serves::Nothing => None,
+                ApplicationsState::Ready(serving) => Some(serving.clone()),
+                ApplicationsState::Pending | ApplicationsState::Unmanaged => None,
             }
         }
     }
 
-    /// The applications that are served.
-    pub async fn serving(&self) -> Result<Serving, ServiceError> {
-        let mut told = self.serving.subscribe();
-        let is_known = told.wait_for(|serves| !matches!(serves, Serves::Soon));
-        let Ok(Ok(serves)) = tokio::time::timeout(LOOKED_WITHIN, is_known).await else {
-            let busy = "the process at work still looks at its applications for the first time; ask again";
+    /// Returns the managed Applications.
+    pub async fn applications(&self) -> Result<ApplicationService, ServiceError> {
+        let mut changes = self.applications.subscribe();
+        let is_known = changes.wait_for(|serves| !matches!(serves, ApplicationsState::Pending));
+        let Ok(Ok(serves)) = tokio::time::timeout(OBSERVATION_TIMEOUT, is_known).await else {
+            let busy = "the running process is still loading its applications; try again";
             return Err(ServiceError::refused(busy));
         };
         match &*serves {
-            Serves::These(serving) => Ok(serving.clone()),
-            Serves::Soon | Serves::Nothing => Err(ServiceError::refused(
-                "the process at work in this state directory serves no applications; wait for its end, and start `tidegate serve`",
+            ApplicationsState::Ready(serving) => Ok(serving.clone()),
+            ApplicationsState::Pending | ApplicationsState::Unmanaged => Err(ServiceError::refused(
+                "the process that uses this state directory does not manage applications; wait until it exits, then start `tidegate serve`",
             )),
         }
     }
 
-    /// Everything recorded about an operation, the number of the first fact, and what is damaged. Where all facts were
-    /// compacted there are none, and the number is that after the last one.
-    pub async fn facts(
+    /// Returns an operation's recorded events, the sequence number of the first one, and the damage in its
+    /// log. If all events were compacted, the list is empty and the number is the next sequence number.
+    pub async fn recorded_events(
         &self,
         operation: OperationId,
-    ) -> Result<(Vec<Fact>, u64, Option<String>), ServiceError> {
+    ) -> Result<(Vec<OperationEvent>, u64, Option<String>), ServiceError> {
         let read = move |log: &Log| {
-            let damage = damage_of(log, operation);
-            match log.facts_as(operation) {
-                Err(why @ LogError::Compacted { .. }) => {
-                    let entry = log.entry_as::<Fact>(operation)?.ok_or(why)?;
+            let damage = find_damage(log, operation);
+            match log.events_as(operation) {
+                Err(reason @ LogError::Compacted { .. }) => {
+                    let entry = log.entry_as::<OperationEvent>(operation)?.ok_or(reason)?;
                     Ok((Vec::new(), entry.sequence.saturating_add(1), damage))
                 }
                 history => {
-                    let History { first_sequence, facts, .. } = history?;
-                    Ok((facts, first_sequence, damage))
+                    let History { first_sequence, events, .. } = history?;
+                    Ok((events, first_sequence, damage))
                 }
             }
         };
-        self.or_what_it_is(operation, self.blocking(read).await).await
+        self.explain_missing_operation(operation, self.run_blocking(read).await).await
     }
 
-    /// The operations that are looked for, oldest first.
-    pub async fn operations(&self, lookup: Lookup) -> Result<Vec<Listed>, ServiceError> {
-        self.list(move |log| operations::listed(log, &lookup)).await
+    /// Returns the matching operations, oldest first.
+    pub async fn list_operations(&self, lookup: Lookup) -> Result<Vec<OperationEntry>, ServiceError> {
+        self.list_entries(move |log| operations::list_operations(log, &lookup)).await
     }
 
-    /// The events of an operation after a number; where there are none yet, some wait for a while.
-    pub async fn events(&self, operation: OperationId, after: u64, wait: bool) -> Result<Told, ServiceError> {
-        self.or_what_it_is(operation, self.told(operation, after, wait).await).await
+    /// Returns the events of an operation after a sequence number. If `wait` is set and there are no events
+    /// yet, waits for a limited time.
+    pub async fn events(
+        &self,
+        operation: OperationId,
+        after: u64,
+        wait: bool,
+    ) -> Result<EventPage, ServiceError> {
+        self.explain_missing_operation(operation, self.read_events(operation, after, wait).await).await
     }
 
-    async fn told(&self, operation: OperationId, after: u64, wait: bool) -> Result<Told, ServiceError> {
-        let read = || self.blocking(move |log| Ok(replay(log.as_ref(), operation, after)?));
-        let at_work = self.at_work().await?;
+    async fn read_events(
+        &self,
+        operation: OperationId,
+        after: u64,
+        wait: bool,
+    ) -> Result<EventPage, ServiceError> {
+        let read = || self.run_blocking(move |log| Ok(replay(log.as_ref(), operation, after)?));
+        let at_work = self.running_operations().await?;
         let mut found = read().await?;
-        let is_there = |found: &Replay| found.is_over || !found.events.is_empty() || found.gone.is_some();
+        let is_there = |found: &Replay| found.is_over || !found.events.is_empty() || found.missing.is_some();
         if let Some(engine) = self.engine.get().filter(|_| wait && !found.as_ref().is_some_and(is_there))
             && at_work.as_ref().is_some_and(|at_work| at_work.contains(&operation))
-            && let Ok(_place) = self.followers.try_acquire()
+            && let Ok(_place) = self.follower_permits.try_acquire()
         {
             let mut events = engine.events(operation, after).await?;
-            // Whatever comes, or does not, is in the log.
-            let _ = tokio::time::timeout(FOLLOWED_WITHIN, events.next()).await;
+            // The log is read afterwards in any case.
+            let _ = tokio::time::timeout(EVENT_WAIT_MAX, events.next()).await;
             found = read().await?;
         }
         let is_over = found.as_ref().is_some_and(|found| found.is_over);
-        let at_work = is_at_work(at_work.as_ref(), operation, is_over);
+        let is_running = is_running(at_work.as_ref(), operation, is_over);
         match found {
             Some(found) => {
-                let missed = found.missed(operation, after).map(|missed| missed.to_string());
-                Ok(Told { events: found.events, missed, last: found.last, is_over, at_work })
+                let missed = found.event_gap(operation, after).map(|missed| missed.to_string());
+                Ok(EventPage { events: found.events, missed, last: found.last, is_over, is_running })
             }
-            // It is on its way to the log.
-            None if at_work == Some(true) => {
-                Ok(Told { events: Vec::new(), missed: None, last: after, is_over, at_work })
+            // The operation isn't in the log yet.
+            None if is_running == Some(true) => {
+                Ok(EventPage { events: Vec::new(), missed: None, last: after, is_over, is_running })
             }
-            None => Err(EngineError::Unknown { operation }.into()),
+            None => Err(EngineError::UnknownOperation { operation }.into()),
         }
     }
 
-    /// What the hooks of an operation write while they run, as far as it is at work here.
+    /// Streams the output of an operation's running hooks, if the operation is running in this process.
     pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutput, ServiceError> {
         if let Some(engine) = self.engine.get() {
             let followed = engine.follow_output(operation).await.map_err(ServiceError::from);
-            return self.or_what_it_is(operation, followed).await;
+            return self.explain_missing_operation(operation, followed).await;
         }
-        let Inspected { operation: view, .. } = self.inspect(operation).await?;
+        let OperationDetails { operation: view, .. } = self.inspect(operation).await?;
         Err(match view.finished_at {
             Some(_) => EngineError::AlreadyFinished { operation, message: view.message },
             None => EngineError::NotRunning { operation },
@@ -250,12 +274,12 @@ impl Queries {
         .into())
     }
 
-    /// A place for one who follows something for long, if there is one.
-    pub fn follower_place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.followers).try_acquire_owned().ok()
+    /// Returns a permit for a long-lived stream, if one is available.
+    pub fn try_follower_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.follower_permits).try_acquire_owned().ok()
     }
 
-    async fn blocking<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
         call: impl FnOnce(&Log) -> Result<T, ServiceError> + Send + 'static,
     ) -> Result<T, ServiceError> {
@@ -266,117 +290,120 @@ impl Queries {
         }
     }
 
-    /// The operations that are at work here; `None` where that cannot be told.
-    async fn at_work(&self) -> Result<Option<BTreeSet<OperationId>>, ServiceError> {
-        Ok(match (self.engine.get(), &self.ahead) {
-            (Some(engine), _) => Some(engine.at_work().await?),
+    /// Returns the operations that are running in this process, or `None` if unknown.
+    async fn running_operations(&self) -> Result<Option<BTreeSet<OperationId>>, ServiceError> {
+        Ok(match (self.engine.get(), &self.pending_resume) {
+            (Some(engine), _) => Some(engine.running_operations().await?),
             (None, Some(ahead)) => Some(ahead.operations.clone()),
-            (None, None) => (!self.beside).then(BTreeSet::new),
+            (None, None) => (!self.has_other_process).then(BTreeSet::new),
         })
     }
 
-    async fn list(
+    async fn list_entries(
         &self,
-        read: impl FnOnce(&Log) -> Result<Vec<Listed>, ServiceError> + Send + 'static,
-    ) -> Result<Vec<Listed>, ServiceError> {
-        // In this order: one that begins in between is listed next time, one that ends is over.
-        let at_work = self.at_work().await?;
-        let mut listed = self.blocking(read).await?;
+        read: impl FnOnce(&Log) -> Result<Vec<OperationEntry>, ServiceError> + Send + 'static,
+    ) -> Result<Vec<OperationEntry>, ServiceError> {
+        // The order matters: an operation that starts between the two calls appears in the next list, and an
+        // operation that ends between them is shown as finished.
+        let at_work = self.running_operations().await?;
+        let mut listed = self.run_blocking(read).await?;
         for one in &mut listed {
             let is_over = one.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some());
-            let at_work = is_at_work(at_work.as_ref(), one.operation, is_over);
+            let at_work = is_running(at_work.as_ref(), one.operation, is_over);
             one.at_work = at_work.filter(|_| one.unknown_kind.is_none());
         }
         Ok(listed)
     }
 
-    /// How an operation stands, and why.
-    pub async fn inspect(&self, operation: OperationId) -> Result<Inspected, ServiceError> {
-        let at_work = self.at_work().await?;
+    /// Returns the status of an operation with the reasons for it.
+    pub async fn inspect(&self, operation: OperationId) -> Result<OperationDetails, ServiceError> {
+        let at_work = self.running_operations().await?;
         let inspected = match self.engine.get() {
             Some(engine) => engine.inspect(operation).await.map_err(ServiceError::from),
-            None => self.blocking(move |log| read(log, operation)).await,
+            None => self.run_blocking(move |log| read_status(log, operation)).await,
         };
         match inspected {
             Ok((mut view, mut explanation)) => {
-                if let Some(trouble) = self.trouble_ahead(operation).filter(|_| view.finished_at.is_none()) {
-                    explanation.trouble = Some(trouble);
+                if let Some(trouble) =
+                    self.connection_trouble(operation).filter(|_| view.finished_at.is_none())
+                {
+                    explanation.add_outage(trouble);
                 }
-                let damage = self.blocking(move |log| Ok(damage_of(log, operation))).await?;
-                view.warnings.extend(damage.map(damaged));
-                let at_work = is_at_work(at_work.as_ref(), operation, view.finished_at.is_some());
-                let serving = self.serving_now().filter(|_| view.finished_at.is_none());
-                let waiting = serving.and_then(|serving| serving.waiting(&view.app, operation));
-                let explanation = ExplanationDocument::new(&view, explanation, at_work).while_waits(waiting);
-                Ok(Inspected { operation: view, explanation, kept: None })
+                let damage = self.run_blocking(move |log| Ok(find_damage(log, operation))).await?;
+                view.warnings.extend(damage.map(damage_warning));
+                let at_work = is_running(at_work.as_ref(), operation, view.finished_at.is_some());
+                let serving = self.applications_if_ready().filter(|_| view.finished_at.is_none());
+                let waiting = serving.and_then(|serving| serving.waiting_request(&view.app, operation));
+                let explanation = ExplanationDocument::new(&view, explanation, at_work).with_waiting(waiting);
+                Ok(OperationDetails { operation: view, explanation, summary: None })
             }
-            Err(ServiceError::Log(why) | ServiceError::Engine(EngineError::Log(why)))
-                if costs_details(&why) =>
+            Err(ServiceError::Log(reason) | ServiceError::Engine(EngineError::Log(reason)))
+                if affects_only_details(&reason) =>
             {
-                let found = self.blocking(move |log| operations::known(log, operation)).await?;
-                let found = found.ok_or(EngineError::Unknown { operation })?;
+                let found = self.run_blocking(move |log| operations::find_operation(log, operation)).await?;
+                let found = found.ok_or(EngineError::UnknownOperation { operation })?;
                 if let Some(kind) = &found.unknown_kind {
-                    return Err(operations::no_operation(operation, kind));
+                    return Err(operations::not_an_operation_error(operation, kind));
                 }
-                let summary = found.known()?;
-                let at_work = is_at_work(at_work.as_ref(), operation, summary.finished_at.is_some());
-                Ok(of_summary(&summary, &why, at_work))
+                let summary = found.into_summary()?;
+                let at_work = is_running(at_work.as_ref(), operation, summary.finished_at.is_some());
+                Ok(details_from_summary(&summary, &reason, at_work))
             }
             Err(
                 unknown @ (ServiceError::Log(LogError::UnknownStream { .. })
                 | ServiceError::Engine(
-                    EngineError::Unknown { .. } | EngineError::Log(LogError::UnknownStream { .. }),
+                    EngineError::UnknownOperation { .. } | EngineError::Log(LogError::UnknownStream { .. }),
                 )),
-            ) => match self.not_begun(operation) {
+            ) => match self.not_started_error(operation) {
                 Some(not_begun) => Err(not_begun),
-                None => self.or_what_it_is(operation, Err(unknown)).await,
+                None => self.explain_missing_operation(operation, Err(unknown)).await,
             },
-            Err(error) => self.or_what_it_is(operation, Err(error)).await,
+            Err(error) => self.explain_missing_operation(operation, Err(error)).await,
         }
     }
 
-    /// What was found of an operation. Where there is none, because its id is that of something else: what that is, and where
-    /// to look.
-    async fn or_what_it_is<T>(
+    /// Returns the result for an operation. If the operation doesn't exist, the error says what the ID
+    /// belongs to and which command shows it.
+    async fn explain_missing_operation<T>(
         &self,
         operation: OperationId,
         found: Result<T, ServiceError>,
     ) -> Result<T, ServiceError> {
-        use LogError::{Compacted, OtherKind, UnknownStream};
+        use LogError::{Compacted, KindMismatch, UnknownStream};
         match found {
             Err(
-                error @ (ServiceError::Log(OtherKind { .. } | UnknownStream { .. } | Compacted { .. })
+                error @ (ServiceError::Log(KindMismatch { .. } | UnknownStream { .. } | Compacted { .. })
                 | ServiceError::Engine(
-                    EngineError::Unknown { .. }
-                    | EngineError::Log(OtherKind { .. } | UnknownStream { .. } | Compacted { .. }),
+                    EngineError::UnknownOperation { .. }
+                    | EngineError::Log(KindMismatch { .. } | UnknownStream { .. } | Compacted { .. }),
                 )),
             ) => {
-                let known = self.blocking(move |log| operations::known(log, operation)).await?;
+                let known = self.run_blocking(move |log| operations::find_operation(log, operation)).await?;
                 let kind = known.and_then(|known| known.unknown_kind);
-                Err(kind.map_or(error, |kind| operations::no_operation(operation, &kind)))
+                Err(kind.map_or(error, |kind| operations::not_an_operation_error(operation, &kind)))
             }
             found => found,
         }
     }
 
-    /// An operation is in the resource of its application before the log has it.
-    fn not_begun(&self, operation: OperationId) -> Option<ServiceError> {
-        let key = self.serving_now()?.asking(operation)?;
+    /// Returns the error for an operation that is in its Application's resource, but not in the log yet.
+    fn not_started_error(&self, operation: OperationId) -> Option<ServiceError> {
+        let key = self.applications_if_ready()?.application_of_operation(operation)?;
         Some(ServiceError::refused(format!(
-            "operation {operation} of application {key} has not begun yet; `tidegate app explain {key}` says what it waits for"
+            "operation {operation} of application {key} has not started yet; `tidegate app explain {key}` shows what it waits for"
         )))
     }
 
-    /// What keeps an operation from going on before there is an engine.
-    fn trouble_ahead(&self, operation: OperationId) -> Option<String> {
-        let ahead = self.ahead.as_ref().filter(|_| self.engine.get().is_none())?;
-        let strain = ahead.approach.strain().filter(|_| ahead.operations.contains(&operation))?;
-        Some(format!("{}{TRYING_AGAIN}", strain.words(SystemClock.now())))
+    /// Describes what is delaying an operation before there is an engine.
+    fn connection_trouble(&self, operation: OperationId) -> Option<String> {
+        let ahead = self.pending_resume.as_ref().filter(|_| self.engine.get().is_none())?;
+        let strain = ahead.attempt.backpressure().filter(|_| ahead.operations.contains(&operation))?;
+        Some(format!("{}{RETRYING}", strain.describe(SystemClock.now())))
     }
 }
 
-/// Nobody works on what is over.
-fn is_at_work(
+/// Returns true if an operation is running. Finished operations aren't running.
+fn is_running(
     at_work: Option<&BTreeSet<OperationId>>,
     operation: OperationId,
     is_over: bool,

@@ -1,19 +1,19 @@
-//! The rollouts and deletions of ApplicationSets that the log has, and finding those that a person means.
+//! Rollouts and deletions of ApplicationSets in the log, and lookup by user input.
 
 use std::collections::BTreeMap;
 
-use tidegate_executor::made_at;
-use tidegate_lifecycle::{Illegal, rollout, teardown};
-use tidegate_model::{OperationId, Records, StreamId, StreamKind, Timestamp};
-use tidegate_oplog::{History, Impaired, Log, LogError, Lookup, RawEntry, StreamName, TypedLog as _};
+use tidegate_executor::creation_time;
+use tidegate_lifecycle::{IllegalEvent, rollout, teardown};
+use tidegate_model::{OperationId, StreamId, StreamKind, StreamRecords, Timestamp};
+use tidegate_oplog::{History, ImpairedStream, Log, LogError, Lookup, RawEntry, StreamName, TypedLog as _};
 
 use crate::applications::store::AppKey;
-use crate::documents::runs::{Run, RunKind, RunLine};
+use crate::documents::runs::{RunKind, RunSummary, RunWithEvents};
 use crate::error::ServiceError;
 use crate::operations;
 
-/// The kind of a stream, if it is one of these.
-fn kind_of(kind: &StreamKind) -> Option<RunKind> {
+/// Converts the kind of a stream to the kind of a run. Returns `None` for streams that aren't runs.
+fn run_kind(kind: &StreamKind) -> Option<RunKind> {
     match kind {
         kind if *kind == StreamKind::ROLLOUT => Some(RunKind::Rollout),
         kind if *kind == StreamKind::TEARDOWN => Some(RunKind::Deletion),
@@ -28,28 +28,28 @@ fn stream_kind(kind: RunKind) -> StreamKind {
     }
 }
 
-/// The line of a stream; nothing where it is none of these.
-fn line(entry: RawEntry) -> Result<Option<RunLine>, LogError> {
-    Ok(match kind_of(&entry.kind) {
-        Some(RunKind::Rollout) => Some(RunLine::of_rollout(entry.decode::<rollout::Fact>()?)),
-        Some(RunKind::Deletion) => Some(RunLine::of_deletion(entry.decode::<teardown::Fact>()?)),
+/// Returns the summary of a stream, or `None` if the stream isn't a run.
+fn summarize_entry(entry: RawEntry) -> Result<Option<RunSummary>, LogError> {
+    Ok(match run_kind(&entry.kind) {
+        Some(RunKind::Rollout) => Some(RunSummary::from_rollout(entry.decode::<rollout::Event>()?)),
+        Some(RunKind::Deletion) => Some(RunSummary::from_deletion(entry.decode::<teardown::Event>()?)),
         None => None,
     })
 }
 
-/// What is known of one that is damaged; nothing where it is none of these, as far as can be told.
-fn damaged(Impaired { stream, entry, reason }: Impaired) -> Option<RunLine> {
+/// Returns what remains of a damaged run, or `None` if the stream isn't known to be a run.
+fn summarize_damaged(ImpairedStream { stream, entry, reason }: ImpairedStream) -> Option<RunSummary> {
     let entry = entry?;
-    let kind = kind_of(&entry.kind)?;
-    let known = line(entry).ok().flatten();
-    let lost = || RunLine {
+    let kind = run_kind(&entry.kind)?;
+    let known = summarize_entry(entry).ok().flatten();
+    let lost = || RunSummary {
         id: stream,
         kind,
         set: None,
         end: None,
         paused: false,
         message: String::new(),
-        started_at: made_at(OperationId::from(stream)).unwrap_or_default(),
+        started_at: creation_time(OperationId::from(stream)).unwrap_or_default(),
         finished_at: None,
         by: None,
         reason: None,
@@ -62,46 +62,48 @@ fn damaged(Impaired { stream, entry, reason }: Impaired) -> Option<RunLine> {
         applications: 0,
         damage: None,
     };
-    Some(RunLine { damage: Some(reason), ..known.unwrap_or_else(lost) })
+    Some(RunSummary { damage: Some(reason), ..known.unwrap_or_else(lost) })
 }
 
-/// Those of an ApplicationSet, by its name or `NAMESPACE/NAME`, or of all, oldest first. The set may be gone.
-pub fn listed(log: &Log, set: Option<&str>) -> Result<Vec<RunLine>, ServiceError> {
+/// Returns the runs of one ApplicationSet, given its name or `NAMESPACE/NAME`, or of all ApplicationSets,
+/// oldest first. The ApplicationSet may no longer exist.
+pub fn list_runs(log: &Log, set: Option<&str>) -> Result<Vec<RunSummary>, ServiceError> {
     let whole = set.filter(|set| set.contains('/')).map(str::to_owned);
     let mut lines = Vec::new();
     for kind in [StreamKind::ROLLOUT, StreamKind::TEARDOWN] {
-        let lookup = Lookup { set: whole.clone(), ..Lookup::all() };
+        let lookup = Lookup { appset: whole.clone(), ..Lookup::all() };
         for entry in log.find(&lookup.and_kind(kind))? {
-            lines.extend(line(entry)?);
+            lines.extend(summarize_entry(entry)?);
         }
     }
-    for broken in log.impaired().into_iter().filter_map(damaged) {
-        lines.retain(|line: &RunLine| line.id != broken.id);
+    for broken in log.impaired_streams().into_iter().filter_map(summarize_damaged) {
+        lines.retain(|line: &RunSummary| line.id != broken.id);
         lines.push(broken);
     }
-    // Of one whose set is lost it may be any.
-    lines.retain(|line| set.is_none_or(|set| line.set.as_deref().is_none_or(|is| is_of(is, set))));
+    // If a run's ApplicationSet was lost, the run matches every ApplicationSet.
+    lines.retain(|line| set.is_none_or(|set| line.set.as_deref().is_none_or(|is| is_of_appset(is, set))));
     lines.sort_by_key(|line| line.id);
     Ok(lines)
 }
 
-/// Whether a set, as it is recorded, is meant by a text.
-fn is_of(recorded: &str, text: &str) -> bool {
-    AppKey::named(recorded).is_meant(text)
+/// Returns true if a recorded ApplicationSet matches a text.
+fn is_of_appset(recorded: &str, text: &str) -> bool {
+    AppKey::parse(recorded).matches(text)
 }
 
-/// Those that may be meant by an id, the beginning of one, or the name of an ApplicationSet.
-pub fn candidates(log: &Log, text: &str) -> Result<Vec<RunLine>, ServiceError> {
-    Ok(meant(listed(log, None)?, text))
+/// Returns the runs that match a run ID, an ID prefix or an ApplicationSet name.
+pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<RunSummary>, ServiceError> {
+    Ok(select_matching(list_runs(log, None)?, text))
 }
 
-/// Those of all that may be meant by an id, the beginning of one, or the name of an ApplicationSet: of a set the one that is not
-/// over, or else the newest. All are oldest first.
-pub fn meant(mut all: Vec<RunLine>, text: &str) -> Vec<RunLine> {
-    let is_of_set = |line: &RunLine| line.set.as_deref().is_some_and(|set| is_of(set, text));
-    let mut sets: BTreeMap<Option<String>, RunLine> = BTreeMap::new();
+/// Returns the runs in `all`, which are ordered oldest first, that match a run ID, an ID prefix or an
+/// ApplicationSet name. For an ApplicationSet, returns only the unfinished run, or the newest one if all have
+/// finished.
+pub fn select_matching(mut all: Vec<RunSummary>, text: &str) -> Vec<RunSummary> {
+    let is_of_set = |line: &RunSummary| line.set.as_deref().is_some_and(|set| is_of_appset(set, text));
+    let mut sets: BTreeMap<Option<String>, RunSummary> = BTreeMap::new();
     for line in all.iter().filter(|line| is_of_set(line)) {
-        let is_open = |line: &RunLine| line.finished_at.is_none() && line.damage.is_none();
+        let is_open = |line: &RunSummary| line.finished_at.is_none() && line.damage.is_none();
         let known = sets.get(&line.set);
         if known.is_none_or(|known| is_open(line) || !is_open(known)) {
             sets.insert(line.set.clone(), line.clone());
@@ -111,18 +113,18 @@ pub fn meant(mut all: Vec<RunLine>, text: &str) -> Vec<RunLine> {
         return sets.into_values().collect();
     }
     let plain = |text: &str| text.chars().filter(|c| *c != '-').collect::<String>().to_lowercase();
-    let wanted = plain(text);
-    all.retain(|line| !wanted.is_empty() && plain(&line.id.to_string()).starts_with(&wanted));
+    let name = plain(text);
+    all.retain(|line| !name.is_empty() && plain(&line.id.to_string()).starts_with(&name));
     all
 }
 
-/// The one of those that a person may mean.
+/// Returns the only candidate.
 ///
 /// # Errors
 ///
-/// There is none, or there are several.
-pub fn find(candidates: Vec<RunLine>, text: &str) -> Result<RunLine, ServiceError> {
-    match <[RunLine; 1]>::try_from(candidates) {
+/// Returns an error unless there is exactly one candidate.
+pub fn select_candidate(candidates: Vec<RunSummary>, text: &str) -> Result<RunSummary, ServiceError> {
+    match <[RunSummary; 1]>::try_from(candidates) {
         Ok([only]) => Ok(only),
         Err(none) if none.is_empty() => Err(ServiceError::UnknownRun { text: text.to_owned() }),
         Err(several) => Err(ServiceError::AmbiguousRun {
@@ -137,64 +139,70 @@ pub fn find(candidates: Vec<RunLine>, text: &str) -> Result<RunLine, ServiceErro
     }
 }
 
-/// One of them, and everything that was recorded about it. Of one whose facts were all compacted there is its line.
+/// Returns a run with all its recorded events. If all events were compacted, returns only the summary.
 ///
 /// # Errors
 ///
-/// The log has none of this id, or cannot be read.
-pub fn read(log: &Log, id: StreamId, now: Timestamp) -> Result<Run, ServiceError> {
+/// Returns an error if the run isn't in the log, or if the log is unreadable.
+pub fn read_run(log: &Log, id: StreamId, now: Timestamp) -> Result<RunWithEvents, ServiceError> {
     let unknown = || ServiceError::UnknownRun { text: id.to_string() };
-    if let Some(broken) = log.impaired().into_iter().find(|one| one.stream == id) {
-        let line = damaged(broken).ok_or_else(unknown)?;
-        return Ok(Run::of_line(line, 0));
+    if let Some(broken) = log.impaired_streams().into_iter().find(|one| one.stream == id) {
+        let line = summarize_damaged(broken).ok_or_else(unknown)?;
+        return Ok(RunWithEvents::from_summary(line, 0));
     }
     let entry = log.entry(id)?.ok_or_else(unknown)?;
     let last = entry.sequence;
-    let line = line(entry)?.ok_or_else(unknown)?;
+    let line = summarize_entry(entry)?.ok_or_else(unknown)?;
     let run = match line.kind {
-        RunKind::Rollout => fold::<rollout::Fact>(log, id, rollout::evolve).map(|(first, facts, state)| {
-            // What cannot be read is as little known as what is not listed any more.
-            let end_of = |operation| operations::ended(log, operation).ok().flatten();
-            Run::of_rollout(line.clone(), (first, &facts), &state, now, end_of)
-        }),
-        RunKind::Deletion => fold::<teardown::Fact>(log, id, teardown::evolve)
-            .map(|(first, facts, state)| Run::of_deletion(line.clone(), (first, &facts), &state, now)),
+        RunKind::Rollout => {
+            fold_events::<rollout::Event>(log, id, rollout::apply).map(|(first, events, state)| {
+                // If an operation is unreadable, its outcome is as unknown as if the operation were no longer
+                // listed.
+                let end_of = |operation| operations::find_outcome(log, operation).ok().flatten();
+                RunWithEvents::from_rollout(line.clone(), (first, &events), &state, now, end_of)
+            })
+        }
+        RunKind::Deletion => {
+            fold_events::<teardown::Event>(log, id, teardown::apply).map(|(first, events, state)| {
+                RunWithEvents::from_deletion(line.clone(), (first, &events), &state, now)
+            })
+        }
     };
     match run {
-        Err(ServiceError::Log(LogError::Compacted { .. })) => Ok(Run::of_line(line, last)),
+        Err(ServiceError::Log(LogError::Compacted { .. })) => Ok(RunWithEvents::from_summary(line, last)),
         run => run,
     }
 }
 
-/// Whether one is there whose facts are not kept any more.
-pub fn compacted(run: &Run) -> Option<LogError> {
+/// Returns the error for a run whose events were compacted.
+pub fn compacted_error(run: &RunWithEvents) -> Option<LogError> {
     let line = &run.run.line;
     run.run
         .is_compacted()
-        .then(|| LogError::Compacted { stream: StreamName::of(stream_kind(line.kind), line.id) })
+        .then(|| LogError::Compacted { stream: StreamName::with_kind(stream_kind(line.kind), line.id) })
 }
 
-/// The number of the first fact that is kept, the facts, and the state after them.
-type Folded<F> = (u64, Vec<F>, <F as Records>::Snapshot);
+/// Sequence number of the first stored event, the events, and the resulting state.
+type FoldedRun<F> = (u64, Vec<F>, <F as StreamRecords>::Snapshot);
 
-fn fold<F: Records<Snapshot: Default>>(
+fn fold_events<F: StreamRecords<Snapshot: Default>>(
     log: &Log,
     id: StreamId,
-    evolve: impl Fn(F::Snapshot, &F) -> Result<F::Snapshot, Illegal>,
-) -> Result<Folded<F>, ServiceError> {
-    let History { first_sequence, facts, .. } = log.facts_as::<F>(id)?;
+    evolve: impl Fn(F::Snapshot, &F) -> Result<F::Snapshot, IllegalEvent>,
+) -> Result<FoldedRun<F>, ServiceError> {
+    let History { first_sequence, events, .. } = log.events_as::<F>(id)?;
     if first_sequence == 1 {
         let mut state = F::Snapshot::default();
-        for fact in &facts {
-            state = evolve(state, fact)?;
+        for event in &events {
+            state = evolve(state, event)?;
         }
-        return Ok((first_sequence, facts, state));
+        return Ok((first_sequence, events, state));
     }
-    // What the oldest said is in the snapshot that covers them.
+    // The snapshot contains the effects of compacted events.
     let loaded = log.load_as::<F>(id)?;
     let mut state = loaded.snapshot.map(|(_, state)| state).unwrap_or_default();
-    for fact in &loaded.facts {
-        state = evolve(state, fact)?;
+    for event in &loaded.events {
+        state = evolve(state, event)?;
     }
-    Ok((first_sequence, facts, state))
+    Ok((first_sequence, events, state))
 }

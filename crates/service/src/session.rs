@@ -1,5 +1,5 @@
-//! An engine at work in a state directory: log, cluster, actors, and the socket others ask at. A process that has to connect
-//! first opens the socket before that.
+//! Engine running in a state directory: log, clusters, actors, and the control socket. A process that must
+//! first connect to clusters opens the socket before connecting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,29 +11,29 @@ use tidegate_oplog::{Log, LogError, Retention};
 
 use crate::clock;
 use crate::clusters::Clusters;
-use crate::control::server::Server;
+use crate::control::server::ControlServer;
 use crate::error::ServiceError;
 use crate::log;
 use crate::notices::Notices;
-use crate::queries::{Ahead, Queries};
+use crate::queries::{PendingResume, Queries};
 use crate::simulated;
 use crate::state_dir::StateDir;
 use crate::user;
 
-/// How often a process that lives for long makes its log smaller.
-const COMPACT_EVERY: Duration = Duration::from_secs(3600);
+/// Interval at which a long-lived process compacts its log.
+const COMPACTION_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// An engine at work.
+/// A running engine.
 pub struct Session {
     /// The engine.
     pub engine: Engine,
-    /// What answers those who ask at the socket.
+    /// Queries of the control socket.
     pub queries: Arc<Queries>,
-    server: Option<Server>,
+    server: Option<ControlServer>,
 }
 
 impl Session {
-    /// Opens the state directory for work; makes it when it is not there.
+    /// Opens the state directory to run operations. Creates the directory if it doesn't exist.
     pub async fn open(
         state_dir: &StateDir,
         clusters: Clusters,
@@ -41,24 +41,24 @@ impl Session {
         notices: &dyn Notices,
     ) -> Result<Self, ServiceError> {
         state_dir.create(notices)?;
-        let log = log::lock(state_dir, notices).await?;
-        Self::with_log(log, clusters, health, state_dir, notices).await
+        let log = log::open_locked(state_dir, notices).await?;
+        Self::open_with_log(log, clusters, health, state_dir, notices).await
     }
 
-    /// As [`Session::open`], with the log opened already.
-    pub async fn with_log(
+    /// Opens a session as [`Session::open`] does, with a log that is already open.
+    pub async fn open_with_log(
         log: Log,
         clusters: Clusters,
         health: HealthRules,
         state_dir: &StateDir,
         notices: &dyn Notices,
     ) -> Result<Self, ServiceError> {
-        Self::for_long(log, clusters, (health, None), state_dir, notices).await
+        Self::open_long_lived(log, clusters, (health, None), state_dir, notices).await
     }
 
-    /// As [`Session::with_log`], for a process that lives for long: the log is made smaller every hour, and whoever asks
-    /// for applications waits until they are served.
-    pub async fn for_long(
+    /// Opens a session as [`Session::open_with_log`] does, for a long-lived process: compacts the log every
+    /// hour, and makes queries for Applications wait until the Applications are managed.
+    pub async fn open_long_lived(
         log: Log,
         clusters: Clusters,
         (health, keep): (HealthRules, Option<Retention>),
@@ -66,37 +66,39 @@ impl Session {
         notices: &dyn Notices,
     ) -> Result<Self, ServiceError> {
         let lives_long = keep.is_some();
-        let engine = engine(&log, clusters, (health, keep), state_dir, notices).await?;
+        let engine = start_engine(&log, clusters, (health, keep), state_dir, notices).await?;
         let queries = Arc::new(Queries::with_engine(log, engine.clone()));
         if lives_long {
-            queries.expect();
+            queries.expect_applications();
         }
-        let server = listen(state_dir, &queries, notices);
+        let server = open_control_socket(state_dir, &queries, notices);
         Ok(Self { engine, queries, server })
     }
 
-    /// As [`Session::with_log`], for a process that others could ask already.
-    pub async fn behind(
-        entrance: Entrance,
+    /// Opens a session as [`Session::open_with_log`] does, for a process whose socket is already open.
+    pub async fn open_behind_socket(
+        entrance: EarlySocket,
         clusters: Clusters,
         health: HealthRules,
         state_dir: &StateDir,
         notices: &dyn Notices,
     ) -> Result<Self, ServiceError> {
-        let Entrance { log, queries, server } = entrance;
-        let engine = engine(&log, clusters, (health, None), state_dir, notices).await?;
-        queries.begin(engine.clone());
+        let EarlySocket { log, queries, server } = entrance;
+        let engine = start_engine(&log, clusters, (health, None), state_dir, notices).await?;
+        queries.set_engine(engine.clone());
         Ok(Self { engine, queries, server })
     }
 
-    /// Stops in order, resumable, and tidies the log: `keep` says what stays.
+    /// Stops everything in order, so that operations can be resumed, and compacts the log according to
+    /// `keep`.
     ///
     /// # Errors
     ///
-    /// The state directory was moved away meanwhile, so that what was recorded last is found by nobody.
+    /// Returns an error if the state directory has been moved away, because later processes won't find the
+    /// last records.
     pub async fn close(self, keep: Retention) -> Result<(), ServiceError> {
         if let Some(server) = &self.server {
-            server.leave();
+            server.reject_requests();
         }
         self.engine.shutdown().await;
         if let Some(server) = self.server {
@@ -104,9 +106,9 @@ impl Session {
         }
         match self.engine.compact(keep).await {
             Err(EngineError::Log(moved @ LogError::Moved { .. })) => Err(moved.into()),
-            // What is not tidied now is tidied next time.
+            // The next compaction makes up for this one.
             Err(error) => {
-                tracing::warn!(%error, "the log could not be compacted");
+                tracing::warn!(%error, "failed to compact the log");
                 Ok(())
             }
             Ok(_) => Ok(()),
@@ -114,33 +116,34 @@ impl Session {
     }
 }
 
-/// The socket of a process that has no engine yet, because it connects to clusters. Dropped, it is closed.
-pub struct Entrance {
+/// Control socket of a process that doesn't have an engine yet, because it is still connecting to clusters.
+/// Closes when dropped.
+pub struct EarlySocket {
     log: Log,
     queries: Arc<Queries>,
-    server: Option<Server>,
+    server: Option<ControlServer>,
 }
 
-impl Entrance {
-    /// From now on, others can ask about these operations.
-    pub fn open(log: &Log, ahead: Ahead, state_dir: &StateDir, notices: &dyn Notices) -> Self {
-        let queries = Arc::new(Queries::ahead_of_engine(Arc::clone(log), ahead));
-        let server = listen(state_dir, &queries, notices);
+impl EarlySocket {
+    /// Opens the socket for queries about these operations.
+    pub fn open(log: &Log, ahead: PendingResume, state_dir: &StateDir, notices: &dyn Notices) -> Self {
+        let queries = Arc::new(Queries::before_engine(Arc::clone(log), ahead));
+        let server = open_control_socket(state_dir, &queries, notices);
         Self { log: Arc::clone(log), queries, server }
     }
 }
 
-async fn engine(
+async fn start_engine(
     log: &Log,
     clusters: Clusters,
     (health, keep): (HealthRules, Option<Retention>),
     state_dir: &StateDir,
     notices: &dyn Notices,
 ) -> Result<Engine, ServiceError> {
-    clock::mark(state_dir);
-    let mut builder = Engine::builder(Arc::clone(log)).health(health).worker(user::worker());
+    clock::write_mark(state_dir);
+    let mut builder = Engine::builder(Arc::clone(log)).health(health).worker(user::worker_name());
     if let Some(keep) = keep {
-        builder = builder.compact_every(COMPACT_EVERY, keep);
+        builder = builder.compact_every(COMPACTION_INTERVAL, keep);
     }
     if clusters.simulated {
         let cluster = simulated::open(state_dir, log, notices).await?;
@@ -152,12 +155,16 @@ async fn engine(
     Ok(builder.start().await?)
 }
 
-fn listen(state_dir: &StateDir, queries: &Arc<Queries>, notices: &dyn Notices) -> Option<Server> {
-    match Server::listen(state_dir.socket(), Arc::clone(queries)) {
+fn open_control_socket(
+    state_dir: &StateDir,
+    queries: &Arc<Queries>,
+    notices: &dyn Notices,
+) -> Option<ControlServer> {
+    match ControlServer::listen(state_dir.socket(), Arc::clone(queries)) {
         Ok(server) => Some(server),
         Err(error) => {
             notices.warn(&format!(
-                "other tidegate processes cannot ask this one ({}: {error}); the sync itself is not affected",
+                "other tidegate processes cannot connect to this one ({}: {error}); the sync itself is not affected",
                 state_dir.socket().display()
             ));
             None

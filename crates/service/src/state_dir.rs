@@ -1,57 +1,61 @@
-//! Where the state is kept.
+//! State directory and the paths of the files in it.
 //!
 //! ```text
 //! STATE_DIR/
-//!   holder         the lock, and which process has it
+//!   holder         the lock, and the process that holds it
 //!   log/           the operation log
 //!   blobs/         manifests and plans, compressed and sealed, named by keyed digests
-//!   key            what they are sealed with; key-id: which key that is
-//!   witness        how far each operation got, independent of log/
-//!   quarantine/    what was found damaged, with reasons
+//!   key            key of the sealed content; key-id: its identity
+//!   witness        progress of each operation, independent of log/
+//!   quarantine/    damaged content, with reasons
 //!   cluster/       the simulated cluster
-//!   customizations/ the health scripts operations began with
-//!   applications/  what is known of each Application that is served
-//!   applicationsets/ what is known of each ApplicationSet of a folder
-//!   generated/     the Applications that those generate
-//!   repositories/  what was fetched of repositories over the network; it can be removed while nobody serves
-//!   plans/         plans that are kept under their hash, sealed, and who has approved them
-//!   working/       where programs make manifests; empty while nobody serves
-//!   notified/      how far those who are notified have seen what happened
-//!   traced/        how far a collector has been sent traces
-//!   clock          the time that open operations go by, and at which moment of the machine's uptime it was that
-//!   control.sock   how other tidegate processes reach the one at work; there only while one is
+//!   customizations/ health scripts of open operations
+//!   applications/  stored state of each managed Application
+//!   applicationsets/ stored state of each ApplicationSet of a folder
+//!   generated/     Applications that those generate
+//!   repositories/  content fetched from repositories; can be removed while no service is running
+//!   plans/         stored plans under their hash, sealed, with their approvals
+//!   working/       work area of rendering programs; empty while no service is running
+//!   notified/      positions of notification receivers
+//!   traced/        position of the trace collector
+//!   clock          time of open operations, and the matching uptime of the machine
+//!   service-id     name of this state directory in the Lease of a service
+//!   control.sock   socket for requests to the running process; exists only while it runs
 //! ```
 
 use std::env;
-use std::fs::{self, Permissions};
+use std::fs::{self, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use crate::error::ServiceError;
-use crate::exposed;
+use crate::file_permissions;
 use crate::notices::Notices;
+use crate::shell_words::quote_path;
 
-/// Manifests may hold secrets.
-const OWNER_ONLY: u32 = 0o700;
-/// The bits of a mode: all that can be set, those that let others write, and that of a folder which many share.
-const MODE: u32 = 0o7777;
-const OTHERS_WRITE: u32 = 0o022;
-const STICKY: u32 = 0o1000;
+/// Mode that lets only the owner access the folder, because manifests can contain secrets.
+const OWNER_ONLY_MODE: u32 = 0o700;
+/// Masks for file modes: all mode bits, bits that give other users access, bits that let other users write,
+/// and the mode of shared folders.
+const MODE_BITS: u32 = 0o7777;
+const OTHERS_BITS: u32 = 0o077;
+const WRITE_BY_OTHERS: u32 = 0o022;
+const STICKY_BIT: u32 = 0o1000;
 
-/// A state directory, there or not.
+/// State directory. It may not exist yet.
 #[derive(Clone, Debug)]
 pub struct StateDir {
     root: PathBuf,
-    /// As the user named it, where they did so on this command line or in the environment.
-    given: Option<PathBuf>,
+    /// Path as given by the user on the command line or in the environment.
+    specified: Option<PathBuf>,
 }
 
 impl StateDir {
-    /// The folder that is named, or that of custom.
+    /// Returns the given folder, or the default folder if none is given.
     pub fn resolve(named: Option<&Path>) -> Result<Self, ServiceError> {
-        // An empty variable is one that is not set.
+        // An empty variable is treated as unset.
         let given = named.filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf);
         let root = match &given {
             Some(dir) => std::path::absolute(dir).map_err(|source| ServiceError::Io {
@@ -59,185 +63,230 @@ impl StateDir {
                 path: dir.clone(),
                 source,
             })?,
-            None => custom().ok_or(ServiceError::NoStateDirectory)?,
+            None => default_folder().ok_or(ServiceError::NoStateDirectory)?,
         };
-        let resolved = Self { root, given };
-        // All of a process are the same one.
-        let _ = HINT.set(resolved.hint());
+        let resolved = Self { root, specified: given };
+        // A process has only one state directory.
+        let _ = STATE_ARGUMENTS.set(resolved.command_arguments());
         Ok(resolved)
     }
 
-    /// The folder itself.
+    /// Returns the path of the folder itself.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// The simulated cluster.
+    /// Returns the folder of the simulated cluster.
     pub fn cluster(&self) -> PathBuf {
         self.root.join("cluster")
     }
 
-    /// The health scripts of open operations.
+    /// Returns the folder of the health rules of open operations.
     pub fn customizations(&self) -> PathBuf {
         self.root.join("customizations")
     }
 
-    /// What is known of the Applications that are served.
+    /// Returns the folder of the stored state of managed Applications.
     pub fn applications(&self) -> PathBuf {
         self.root.join("applications")
     }
 
-    /// What is known of the ApplicationSets of a folder.
+    /// Returns the folder of the stored state of ApplicationSets.
     pub fn application_sets(&self) -> PathBuf {
         self.root.join("applicationsets")
     }
 
-    /// The Applications that the ApplicationSets of a folder generate.
+    /// Returns the folder of the Applications generated by ApplicationSets.
     pub fn generated(&self) -> PathBuf {
         self.root.join("generated")
     }
 
-    /// What was fetched of repositories over the network.
+    /// Returns the folder of content fetched from repositories.
     pub fn repositories(&self) -> PathBuf {
         self.root.join("repositories")
     }
 
-    /// The plans that are kept.
+    /// Returns the folder of stored plans.
     pub fn plans(&self) -> PathBuf {
         self.root.join("plans")
     }
 
-    /// Where programs make manifests.
-    pub fn working(&self) -> PathBuf {
+    /// Returns the work area for rendering programs.
+    pub fn work_area(&self) -> PathBuf {
         self.root.join("working")
     }
 
-    /// How far those who are notified have seen what happened.
-    pub fn notified(&self) -> PathBuf {
+    /// Returns the folder with the log position of each notification receiver.
+    pub fn notification_positions(&self) -> PathBuf {
         self.root.join("notified")
     }
 
-    /// How far a collector has been sent traces.
-    pub fn traced(&self) -> PathBuf {
+    /// Returns the folder with the log position of the trace collector.
+    pub fn trace_position(&self) -> PathBuf {
         self.root.join("traced")
     }
 
-    /// The time that operations go by.
+    /// Returns the file with the ID of this state directory, which identifies the service in its Lease.
+    pub fn service_id(&self) -> PathBuf {
+        self.root.join("service-id")
+    }
+
+    /// Returns the file with the operation time.
     pub fn clock(&self) -> PathBuf {
         self.root.join("clock")
     }
 
-    /// The socket of the process at work.
+    /// Returns the control socket.
     pub fn socket(&self) -> PathBuf {
         self.root.join("control.sock")
     }
 
-    /// Whether an operation was ever begun here.
+    /// Returns true if an operation was ever started here.
     pub fn has_log(&self) -> Result<bool, ServiceError> {
-        // The witness knows of operations even when the folder of the log is gone; opening the log then says so.
-        Ok(self.has("log")? || self.has("witness")?)
+        // The witness knows about operations even if the log folder is gone. Opening the log then reports the
+        // loss.
+        Ok(self.has_entry("log")? || self.has_entry("witness")?)
     }
 
-    /// Whether the simulated cluster was ever used here.
+    /// Returns true if the simulated cluster was ever used here.
     pub fn has_cluster(&self) -> Result<bool, ServiceError> {
-        self.has("cluster")
+        self.has_entry("cluster")
     }
 
-    /// What may not be looked at is not the same as what is not there.
-    fn has(&self, name: &str) -> Result<bool, ServiceError> {
+    /// Returns true if an entry exists. If access is denied, returns an error instead of reporting a missing
+    /// entry.
+    fn has_entry(&self, name: &str) -> Result<bool, ServiceError> {
         let path = self.root.join(name);
         match path.try_exists() {
             Err(source) if source.kind() == io::ErrorKind::NotADirectory => {
-                Err(self.error("use as a state directory", source))
+                Err(self.io_error("use as the state directory", source))
             }
-            Err(source) => Err(ServiceError::Io { action: "look at", path, source }),
+            Err(source) => Err(ServiceError::Io { action: "read", path, source }),
             Ok(there) => Ok(there),
         }
     }
 
-    /// Makes the folder, readable by its owner only. In one that is there nobody else may write.
+    /// Creates the folder so that only its owner can access it. Removes other users' access to an existing
+    /// folder.
     pub fn create(&self, notices: &dyn Notices) -> Result<(), ServiceError> {
         fs::DirBuilder::new()
             .recursive(true)
-            .mode(OWNER_ONLY)
+            .mode(OWNER_ONLY_MODE)
             .create(&self.root)
-            .map_err(|source| self.error("make the state directory", source))?;
-        self.close_to_others(notices)
+            .map_err(|source| self.io_error("create the state directory", source))?;
+        self.restrict_to_owner(notices)
     }
 
-    /// Whoever may write there may put another log, key or socket in the place of ours. A folder that is a state
-    /// directory, or empty, is closed to them; any other is not ours to close.
-    pub fn close_to_others(&self, notices: &dyn Notices) -> Result<(), ServiceError> {
-        let found = fs::metadata(&self.root).map_err(|source| self.error("look at", source))?;
+    /// Removes other users' access to the folder and its content. Otherwise they could read its manifests, or
+    /// replace its log, key or socket. Rejects a folder that isn't empty and isn't a state directory.
+    pub fn restrict_to_owner(&self, notices: &dyn Notices) -> Result<(), ServiceError> {
+        let found = fs::metadata(&self.root).map_err(|source| self.io_error("read", source))?;
         if !found.is_dir() {
             return Ok(());
         }
-        let is_used = self.has("holder")? || self.has("log")?;
-        self.close_folder(found.permissions().mode(), is_used, notices)?;
-        if is_used { exposed::close(&self.root, notices) } else { Ok(()) }
+        // A `log` folder alone doesn't identify a state directory, because `/var` has one too.
+        let is_used = self.has_entry("holder")? || self.has_entry("log/db")?;
+        self.restrict_folder(&found, is_used, notices)?;
+        let was_open = found.permissions().mode() & OTHERS_BITS != 0;
+        if is_used {
+            file_permissions::remove_access_of_others(&self.root, was_open, notices)
+        } else {
+            Ok(())
+        }
     }
 
-    fn close_folder(&self, mode: u32, is_used: bool, notices: &dyn Notices) -> Result<(), ServiceError> {
-        if mode & OTHERS_WRITE == 0 {
+    fn restrict_folder(
+        &self,
+        found: &Metadata,
+        is_used: bool,
+        notices: &dyn Notices,
+    ) -> Result<(), ServiceError> {
+        let mode = found.permissions().mode();
+        if mode & OTHERS_BITS == 0 {
             return Ok(());
         }
         let path = self.root.display();
         let is_ours = is_used || is_empty(&self.root);
-        let closed = mode & MODE & !OTHERS_WRITE;
-        if mode & STICKY == 0
-            && is_ours
-            && fs::set_permissions(&self.root, Permissions::from_mode(closed)).is_ok()
-        {
+        let closed = mode & MODE_BITS & !OTHERS_BITS;
+        let close = || fs::set_permissions(&self.root, Permissions::from_mode(closed));
+        let is_closed = (mode & STICKY_BIT == 0 && is_ours).then(close);
+        if let Some(Ok(())) = is_closed {
             notices.warn(&format!(
-                "others could write to the state directory {path} (its mode was {:o}); now only its owner can",
-                mode & MODE
+                "other users had access to the state directory {path} (its mode was {:o}); its mode is now {closed:o}",
+                mode & MODE_BITS
             ));
             return Ok(());
         }
+        let is_read_only = |error: &io::Error| error.kind() == io::ErrorKind::ReadOnlyFilesystem;
+        let is_fixed = is_closed.is_some_and(|closed| closed.is_err_and(|error| is_read_only(&error)));
+        if mode & WRITE_BY_OTHERS == 0 && (is_fixed || !is_owned_by_user(found)) {
+            // A mounted backup cannot be closed, and the folder of another user only by its owner.
+            if !is_fixed {
+                // A process opens the folder more than once.
+                FOREIGN_FOLDER_WARNING.call_once(|| {
+                    let advice = match is_used {
+                        true => format!("run as its owner: chmod go-rwx {}", quote_path(&self.root)),
+                        false => "use a folder of your own".to_owned(),
+                    };
+                    notices.warn(&format!(
+                        "the state directory {path} belongs to another user, and others have access to it (its mode is {:o}); {advice}",
+                        mode & MODE_BITS
+                    ));
+                });
+            }
+            return Ok(());
+        }
         Err(ServiceError::refused(format!(
-            "others may write to {path} (its mode is {:o}), so it cannot be a state directory; name a folder in it, which is then made for you alone, or allow its owner only: chmod go-w",
-            mode & MODE
+            "other users have access to {path} (its mode is {:o}), so it cannot be a state directory; use a new folder in it, which is \
+             created for you only, or restrict access: chmod go-rwx {}",
+            mode & MODE_BITS,
+            quote_path(&self.root)
         )))
     }
 
-    fn error(&self, action: &'static str, source: io::Error) -> ServiceError {
+    fn io_error(&self, action: &'static str, source: io::Error) -> ServiceError {
         ServiceError::Io { action, path: self.root.clone(), source }
     }
 
-    /// What a suggested command needs to find this folder again: ` --state-dir DIR`, or nothing.
-    pub fn hint(&self) -> String {
+    /// Returns the arguments that a suggested command needs to find this folder: ` --state-dir DIR`, or an
+    /// empty string.
+    pub fn command_arguments(&self) -> String {
         let from_environment = env::var_os("TIDEGATE_STATE_DIR").map(PathBuf::from);
-        match &self.given {
-            Some(dir) if from_environment.as_ref() != Some(dir) => format!(" --state-dir {}", quoted(dir)),
+        match &self.specified {
+            Some(dir) if from_environment.as_ref() != Some(dir) => {
+                format!(" --state-dir {}", quote_path(dir))
+            }
             _ => String::new(),
         }
     }
 }
 
-/// What a suggested command needs to find the state directory of this process again.
-static HINT: OnceLock<String> = OnceLock::new();
-/// What it needs to ask the same service elsewhere.
-static ELSEWHERE: OnceLock<String> = OnceLock::new();
-/// Commands that can ask one elsewhere.
-const WITH_SERVER: [&str; 2] = ["app", "appset"];
+/// Warning about a folder of another user.
+static FOREIGN_FOLDER_WARNING: Once = Once::new();
+/// Arguments by which suggested commands find the state directory of this process.
+static STATE_ARGUMENTS: OnceLock<String> = OnceLock::new();
+/// Arguments that suggested commands need to reach this process's remote service.
+static REMOTE_ARGUMENTS: OnceLock<String> = OnceLock::new();
+/// Commands that can query a remote service.
+const REMOTE_COMMANDS: [&str; 2] = ["app", "appset"];
 
-/// Has suggested commands ask a service elsewhere, by these arguments.
-pub fn ask_elsewhere(arguments: String) {
-    // All of a process ask the same one.
-    let _ = ELSEWHERE.set(arguments);
+/// Makes suggested commands query a remote service with these arguments.
+pub fn suggest_remote(arguments: String) {
+    // All requests of a process go to the same service.
+    let _ = REMOTE_ARGUMENTS.set(arguments);
 }
 
-/// Commands that have a state directory.
-const WITH_STATE: [&str; 10] =
+/// Commands that use a state directory.
+const STATE_COMMANDS: [&str; 10] =
     ["app", "appset", "diff", "explain", "ops", "plan", "resume", "serve", "sim", "sync"];
 
-/// The same text, in which the commands that are suggested (`` `tidegate resume ID` ``) name the state directory, or the service
-/// elsewhere.
-pub fn with_hints(text: &str) -> String {
-    let (elsewhere, here) = (ELSEWHERE.get(), HINT.get().filter(|hint| !hint.is_empty()));
+/// Adds the arguments for the state directory or the remote service to the commands suggested in a text (``
+/// `tidegate resume ID` ``).
+pub fn with_command_arguments(text: &str) -> String {
+    let (elsewhere, here) = (REMOTE_ARGUMENTS.get(), STATE_ARGUMENTS.get().filter(|hint| !hint.is_empty()));
     let hint = |command: &str| match elsewhere {
-        Some(elsewhere) if WITH_SERVER.contains(&command) => Some(elsewhere),
-        _ => here.filter(|_| WITH_STATE.contains(&command)),
+        Some(elsewhere) if REMOTE_COMMANDS.contains(&command) => Some(elsewhere),
+        _ => here.filter(|_| STATE_COMMANDS.contains(&command)),
     };
     let hinted = text.split('`').enumerate().map(|(at, part)| {
         let mut words = part.split(' ');
@@ -251,29 +300,74 @@ pub fn with_hints(text: &str) -> String {
     hinted.collect::<Vec<_>>().join("`")
 }
 
-/// A path as a shell takes it for one word.
-fn quoted(path: &Path) -> String {
-    shell_word(&path.to_string_lossy())
-}
-
-/// A text as a shell takes it for one word, in a command that is suggested.
-pub fn shell_word(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./-+:,@%=".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
+/// Returns true if a file belongs to the user of this process.
+fn is_owned_by_user(found: &Metadata) -> bool {
+    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == found.uid())
 }
 
 fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// `$XDG_STATE_HOME/tidegate` or `~/.local/state/tidegate`.
-fn custom() -> Option<PathBuf> {
+/// Returns `$XDG_STATE_HOME/tidegate` or `~/.local/state/tidegate`.
+fn default_folder() -> Option<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute());
     absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
         .map(|base| base.join("tidegate"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::chown;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::applications::testing::NoNotices;
+
+    /// An example is `/var`, which other programs must be able to read.
+    #[test]
+    fn a_folder_with_logs_of_others_is_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, log) = (folder.path().join("var"), folder.path().join("var/log"));
+        let paths = [&root, &log, &log.join("messages")];
+        fs::create_dir_all(&log).unwrap();
+        fs::write(paths[2], "of another program").unwrap();
+        for path in paths {
+            fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+        }
+        let state_dir = StateDir { root: root.clone(), specified: None };
+        let refused = state_dir.restrict_to_owner(&NoNotices).unwrap_err().to_string();
+        assert!(refused.contains("chmod go-rwx "), "{refused}");
+        let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & MODE_BITS;
+        assert_eq!(paths.map(mode), [0o755; 3]);
+    }
+
+    #[derive(Default)]
+    struct Warnings(Mutex<Vec<String>>);
+
+    impl Notices for Warnings {
+        fn warn(&self, message: &str) {
+            self.0.lock().unwrap().push(message.to_owned());
+        }
+
+        fn note(&self, _: &str) {}
+    }
+
+    #[test]
+    fn an_open_folder_of_another_user_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("notes"), "of another user").unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        // Only root can give a folder away; other users do not own the root folder.
+        let root = match chown(folder.path(), Some(65_534), None) {
+            Ok(()) => folder.path().to_owned(),
+            Err(_) => PathBuf::from("/"),
+        };
+        let warnings = Warnings::default();
+        let state_dir = StateDir { root, specified: None };
+        state_dir.restrict_to_owner(&warnings).unwrap();
+        let warnings = warnings.0.into_inner().unwrap();
+        assert!(warnings.len() == 1 && warnings[0].contains("belongs to another user"), "{warnings:?}");
+    }
 }

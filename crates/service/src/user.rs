@@ -1,29 +1,90 @@
-//! Who asks, and who works here.
+//! Names of the requester and of the running process.
 
-use std::env;
 use std::os::unix::fs::MetadataExt as _;
+use std::sync::OnceLock;
+use std::{env, fs};
 
-/// So much is told of who works here.
+use tidegate_kube::KubeCluster;
+
+/// Maximum length of the name of the running process.
 const WORKER_MAX: usize = 200;
 
-/// Who is at the keyboard.
-pub fn user() -> String {
-    ["USER", "LOGNAME"]
-        .iter()
-        .filter_map(|name| env::var(name).ok())
-        .find(|name| !name.is_empty())
-        .or_else(|| std::fs::metadata("/proc/self").ok().map(|process| format!("user {}", process.uid())))
-        .unwrap_or_else(|| "somebody".to_owned())
+/// Environment variables that can contain the user name.
+const USER_VARIABLES: [&str; 2] = ["USER", "LOGNAME"];
+/// Maximum length of a user name provided by a cluster.
+const NAME_MAX: usize = 253;
+/// File that lists the users of this machine.
+const PASSWD_FILE: &str = "/etc/passwd";
+
+/// Name that a cluster reports for the user of this process.
+static CLUSTER_USER: OnceLock<String> = OnceLock::new();
+
+/// Returns the name of the user who makes requests in this process. Takes it from the environment, then from
+/// the cluster, then from the operating system.
+pub fn user_name() -> String {
+    name_from_environment()
+        .or_else(|| CLUSTER_USER.get().cloned())
+        .or_else(name_from_system)
+        .unwrap_or_else(|| "unknown user".to_owned())
 }
 
-/// Who works here, and where: what other operations are told about ours.
-pub fn worker() -> String {
-    let named = env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
-    let host =
-        named.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok()).unwrap_or_default();
-    let words = match host.trim() {
-        "" => user(),
-        host => format!("{} on {host}", user()),
+/// Reads the user name from a cluster, if the environment doesn't have one.
+pub(crate) async fn read_cluster_user(cluster: &KubeCluster) {
+    if name_from_environment().is_some() || CLUSTER_USER.get().is_some() {
+        return;
+    }
+    if let Some(name) = cluster.user_name().await {
+        let name: String = name.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect();
+        // All clusters of a command have the same user.
+        let _ = CLUSTER_USER.set(name);
+    }
+}
+
+fn name_from_environment() -> Option<String> {
+    USER_VARIABLES.iter().filter_map(|name| env::var(name).ok()).find(|name| !name.is_empty())
+}
+
+fn name_from_system() -> Option<String> {
+    let uid = fs::metadata("/proc/self").ok()?.uid();
+    let users = fs::read_to_string(PASSWD_FILE).unwrap_or_default();
+    Some(find_name(uid, &users).unwrap_or_else(|| format!("user {uid}")))
+}
+
+/// Finds the name of a user in a table such as `root:x:0:0:root:/root:/bin/sh`.
+fn find_name(uid: u32, users: &str) -> Option<String> {
+    let of_line = |line: &str| {
+        let mut fields = line.split(':');
+        let (name, id) = (fields.next()?, fields.nth(1)?);
+        (id.parse() == Ok(uid) && !name.is_empty()).then(|| name.to_owned())
     };
-    words.chars().filter(|c| !c.is_control()).take(WORKER_MAX).collect()
+    users.lines().find_map(of_line)
+}
+
+/// Returns the names of this process's user and machine, which are shown for other operations.
+pub fn worker_name() -> String {
+    let text = match host_name().as_str() {
+        "" => user_name(),
+        host => format!("{} on {host}", user_name()),
+    };
+    text.chars().filter(|c| !c.is_control()).take(WORKER_MAX).collect()
+}
+
+/// Returns the name of this machine or container, or an empty string if it doesn't have a name.
+pub(crate) fn host_name() -> String {
+    let named = env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
+    let host = named.or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok());
+    host.unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_user_has_the_name_of_the_passwd_file() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nbroken\n:x:7:7::/:\nann:x:1000:1000::/home/ann:/bin/sh\n";
+        for (uid, name) in [(0, Some("root")), (1000, Some("ann")), (7, None), (65532, None)] {
+            assert_eq!(find_name(uid, users).as_deref(), name, "{uid}");
+        }
+    }
 }

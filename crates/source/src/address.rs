@@ -1,76 +1,79 @@
-//! Which repository a `repoURL` means.
+//! Repository addresses, which identify the repository that a `repoURL` names.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::SourceError;
-use crate::hidden::Hidden;
+use tidegate_model::{Authority, Host, parse_port, percent_decode};
 
-/// A repository. The same repository has the same address, however it was written.
+use crate::SourceError;
+use crate::secret_text::SecretText;
+
+/// Address of a repository. Different spellings of the same repository have equal addresses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    place: Place,
-    /// The project that has a Secret of its own for it: what is fetched with that is for its Applications alone.
+    kind: AddressKind,
+    /// Project that has its own Secret for the repository. Content fetched with this Secret is only for the
+    /// project's Applications.
     project: Option<Box<str>>,
 }
 
-/// Who asks for a repository.
+/// Context for resolving a `repoURL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Home<'a> {
-    /// What relative addresses are relative to: the folder in which the application is written down.
+pub struct AddressContext<'a> {
+    /// Folder that contains the Application's file. Relative paths are resolved against it.
     pub base: &'a Path,
-    /// The project of the application; empty where there is none, or it is not known.
+    /// Project of the Application. Empty if there is no project or it is unknown.
     pub project: &'a str,
 }
 
-impl<'a> From<&'a Path> for Home<'a> {
+impl<'a> From<&'a Path> for AddressContext<'a> {
     fn from(base: &'a Path) -> Self {
         Self { base, project: "" }
     }
 }
 
-impl<'a> From<&'a std::path::PathBuf> for Home<'a> {
+impl<'a> From<&'a std::path::PathBuf> for AddressContext<'a> {
     fn from(base: &'a std::path::PathBuf) -> Self {
         Self::from(base.as_path())
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Place {
-    /// A folder of this machine.
+pub(crate) enum AddressKind {
+    /// A folder on this machine.
     Local(PathBuf),
-    /// A server that is asked by HTTP.
-    Http(Site),
-    /// A server that is asked by SSH.
-    Ssh(Site),
+    /// A Git server over HTTP.
+    Http(RemoteLocation),
+    /// A Git server over SSH.
+    Ssh(RemoteLocation),
     /// A Helm repository.
-    Charts(Site),
-    /// A chart of an OCI registry.
-    Registry(Site),
-    /// One file of a server.
-    File(Site),
+    Charts(RemoteLocation),
+    /// A chart in an OCI registry.
+    Registry(RemoteLocation),
+    /// A single file on a server.
+    File(RemoteLocation),
 }
 
-/// A repository of a server.
+/// Location of a repository on a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Site {
+pub(crate) struct RemoteLocation {
     /// `http`, `https`, `ssh` or `oci`.
     pub scheme: &'static str,
-    /// In small letters; an IPv6 address has its brackets.
+    /// Host in lower case; an IPv6 address keeps its brackets.
     pub host: String,
-    /// Where it is not the usual one.
+    /// Port, unless it is the scheme's default port.
     pub port: Option<u16>,
-    /// Begins with a slash.
+    /// Path with a leading slash.
     pub path: String,
-    /// Whether the path begins where the user is at home, as `scp` writes it.
-    pub at_home: bool,
-    /// Who asks, where the address says so. Of HTTP it may be a token, so it does not show.
-    pub user: Option<Hidden>,
+    /// True if the path is relative to the user's home folder, as in `scp` syntax.
+    pub is_relative_to_home: bool,
+    /// User in the address. Over HTTP, the user can be a token, so it is never displayed.
+    pub user: Option<SecretText>,
 }
 
-impl Place {
-    /// Of which server it is, where Secrets say how that is reached: nobody has said who may ask for a file.
-    pub fn site(&self) -> Option<&Site> {
+impl AddressKind {
+    /// Returns the location of a repository that Secrets can apply to. Single files have no credentials.
+    pub fn location(&self) -> Option<&RemoteLocation> {
         match self {
             Self::Local(_) | Self::File(_) => None,
             Self::Http(site) | Self::Ssh(site) | Self::Charts(site) | Self::Registry(site) => Some(site),
@@ -78,125 +81,136 @@ impl Place {
     }
 }
 
-impl Site {
-    /// The path as the server is told.
-    pub fn path_there(&self) -> String {
-        self.path.strip_prefix('/').filter(|_| self.at_home).unwrap_or(&self.path).to_owned()
+impl RemoteLocation {
+    /// Returns the path as sent to the server.
+    pub fn server_path(&self) -> String {
+        self.path.strip_prefix('/').filter(|_| self.is_relative_to_home).unwrap_or(&self.path).to_owned()
     }
 
-    /// The host, and the port if it is not the usual one.
+    /// Returns the host, and the port unless it is the default.
     pub fn authority(&self) -> String {
         self.port.map_or_else(|| self.host.clone(), |port| format!("{}:{port}", self.host))
     }
 }
 
 impl Address {
-    /// Reads a `repoURL`. Relative paths are those of `base`, the folder in which the application is written down.
+    /// Parses a `repoURL`. Relative paths are resolved against `base`, the folder that contains the
+    /// Application's file.
     pub fn parse(url: &str, base: &Path) -> Result<Self, SourceError> {
-        let unsupported = |what| SourceError::Address { url: shown(url), what };
+        let unsupported = |what| SourceError::Address { url: without_password(url), what };
         let path = match url.split_once("://") {
             Some(("file", rest)) => {
                 let path = rest.strip_prefix("localhost").unwrap_or(rest);
                 if !path.starts_with('/') {
-                    return Err(unsupported("a file address with a host"));
+                    return Err(unsupported("a file URL with a host"));
                 }
                 PathBuf::from(path)
             }
             Some((scheme, rest)) => {
                 let scheme = scheme.to_ascii_lowercase();
                 return match scheme.as_str() {
-                    "https" => site(url, "https", 443, rest, true).map(|site| Self::at(Place::Http(site))),
-                    "http" => site(url, "http", 80, rest, true).map(|site| Self::at(Place::Http(site))),
-                    "ssh" | "git+ssh" => {
-                        site(url, "ssh", 22, rest, true).map(|site| Self::at(Place::Ssh(site)))
-                    }
+                    "https" => parse_location(url, "https", 443, rest, true)
+                        .map(|site| Self::from_kind(AddressKind::Http(site))),
+                    "http" => parse_location(url, "http", 80, rest, true)
+                        .map(|site| Self::from_kind(AddressKind::Http(site))),
+                    "ssh" | "git+ssh" => parse_location(url, "ssh", 22, rest, true)
+                        .map(|site| Self::from_kind(AddressKind::Ssh(site))),
                     "oci" => Err(unsupported("an OCI registry without a chart")),
-                    _ => Err(unsupported("this kind of address")),
+                    _ => Err(unsupported("this type of URL")),
                 };
             }
             None if url.starts_with('/') => PathBuf::from(url),
             None if [".", ".."].contains(&url) || url.starts_with("./") || url.starts_with("../") => {
                 base.join(url)
             }
-            // As `scp` writes it: user@host:path.
+            // `scp` syntax: user@host:path.
             None => match url.split_once(':') {
                 Some((host, path)) if host.contains('@') && !host.contains('/') => {
                     let at_home = !path.starts_with('/');
                     let path = if at_home { format!("/{path}") } else { path.to_owned() };
-                    let site = site(url, "ssh", 22, &format!("{host}{path}"), true)?;
-                    return Ok(Self::at(Place::Ssh(Site { at_home, ..site })));
+                    let site = parse_location(url, "ssh", 22, &format!("{host}{path}"), true)?;
+                    return Ok(Self::from_kind(AddressKind::Ssh(RemoteLocation {
+                        is_relative_to_home: at_home,
+                        ..site
+                    })));
                 }
-                _ => return Err(unsupported("this kind of address")),
+                _ => return Err(unsupported("this type of URL")),
             },
         };
-        // What is not there is told when it is opened, under the name it was asked for.
-        Ok(Self::at(Place::Local(std::fs::canonicalize(&path).unwrap_or(path))))
+        // A missing folder is reported when it is opened, under the requested name.
+        Ok(Self::from_kind(AddressKind::Local(std::fs::canonicalize(&path).unwrap_or(path))))
     }
 
-    /// Reads the `repoURL` of a chart: a Helm repository, or, by `oci://` or without a scheme, a registry and the beginning of
-    /// the chart's name.
-    pub fn of_chart(url: &str, chart: &str) -> Result<Self, SourceError> {
-        let wrong = |reason| SourceError::BadAddress { url: shown(url), reason };
+    /// Parses a chart's `repoURL`. It names a Helm repository or, with `oci://` or without a scheme, a
+    /// registry and the first part of the chart name.
+    pub fn parse_chart(url: &str, chart: &str) -> Result<Self, SourceError> {
+        let wrong = |reason| SourceError::InvalidAddress { url: without_password(url), reason };
         let (scheme, rest) = match url.split_once("://") {
             Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
             None => ("oci".to_owned(), url),
         };
         let rest = rest.trim_end_matches('/');
         match scheme.as_str() {
-            "https" => site(url, "https", 443, rest, false).map(|site| Self::at(Place::Charts(site))),
-            "http" => site(url, "http", 80, rest, false).map(|site| Self::at(Place::Charts(site))),
+            "https" => parse_location(url, "https", 443, rest, false)
+                .map(|site| Self::from_kind(AddressKind::Charts(site))),
+            "http" => parse_location(url, "http", 80, rest, false)
+                .map(|site| Self::from_kind(AddressKind::Charts(site))),
             "oci" => {
                 let name = format!("{rest}/{chart}");
-                let site = site(url, "oci", 443, name.trim_end_matches('/'), true)?;
+                let site = parse_location(url, "oci", 443, name.trim_end_matches('/'), true)?;
                 let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "/._-".contains(c);
                 match site.path.chars().all(is_name) {
-                    true => Ok(Self::at(Place::Registry(site))),
+                    true => Ok(Self::from_kind(AddressKind::Registry(site))),
                     false => Err(wrong(
-                        "names in registries have small letters, digits, dots, dashes and underscores only",
+                        "repository names in registries consist of lowercase letters, digits, dots, dashes and underscores",
                     )),
                 }
             }
-            _ => Err(wrong("charts are in Helm repositories (https://) and OCI registries (oci://)")),
+            _ => {
+                Err(wrong("charts are fetched from Helm repositories (https://) and OCI registries (oci://)"))
+            }
         }
     }
 
-    /// Reads the address of one file of a server.
-    pub(crate) fn of_file(url: &str) -> Result<Self, SourceError> {
+    /// Parses the address of a single file on a server.
+    pub(crate) fn parse_file(url: &str) -> Result<Self, SourceError> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         match scheme.to_ascii_lowercase().as_str() {
-            "https" => site(url, "https", 443, rest, true).map(|site| Self::at(Place::File(site))),
-            "http" => site(url, "http", 80, rest, true).map(|site| Self::at(Place::File(site))),
-            _ => Err(SourceError::BadAddress {
-                url: shown(url),
-                reason: "files are fetched by https:// alone",
+            "https" => parse_location(url, "https", 443, rest, true)
+                .map(|site| Self::from_kind(AddressKind::File(site))),
+            "http" => parse_location(url, "http", 80, rest, true)
+                .map(|site| Self::from_kind(AddressKind::File(site))),
+            _ => Err(SourceError::InvalidAddress {
+                url: without_password(url),
+                reason: "files are fetched over https:// only",
             }),
         }
     }
 
-    /// Of a repository over the network, where none are reached.
-    pub(crate) fn unreached(&self) -> SourceError {
-        SourceError::Address { url: self.to_string(), what: "a repository over the network" }
+    /// Returns the error for a remote repository if remote access is disabled.
+    pub(crate) fn remote_access_disabled(&self) -> SourceError {
+        SourceError::Address { url: self.to_string(), what: "a remote repository" }
     }
 
-    fn at(place: Place) -> Self {
-        Self { place, project: None }
+    fn from_kind(place: AddressKind) -> Self {
+        Self { kind: place, project: None }
     }
 
-    /// The same repository as a project has it that has a Secret of its own for it.
-    pub(crate) fn of_project(self, project: &str) -> Self {
+    /// Returns the address as used by a project that has its own Secret for the repository.
+    pub(crate) fn for_project(self, project: &str) -> Self {
         Self { project: Some(project.into()), ..self }
     }
 
-    /// The project that has a Secret of its own for it.
+    /// Returns the project that has its own Secret for the repository.
     pub(crate) fn project(&self) -> Option<&str> {
         self.project.as_deref()
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn kind(&self) -> &AddressKind {
+        &self.kind
     }
 
-    /// What tells it from all others, in text.
+    /// Returns a text that identifies the address.
     pub(crate) fn key(&self) -> String {
         match &self.project {
             Some(project) => format!("{self}\0{project}"),
@@ -205,11 +219,12 @@ impl Address {
     }
 }
 
-/// A `repoURL` as it may be shown: a password in it is left out, whatever is in it.
-fn shown(url: &str) -> String {
+/// Returns a `repoURL` without its password, for messages.
+fn without_password(url: &str) -> String {
     let parts = url.split_once("://").and_then(|(scheme, rest)| {
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        Some((scheme, authority.rsplit_once('@')?.1, path))
+        let (_, host) = authority.rsplit_once('@').filter(|(user, _)| !user.is_empty())?;
+        Some((scheme, host, path))
     });
     match parts {
         Some((scheme, host, path)) if !scheme.contains("ssh") => format!("{scheme}://***@{host}{path}"),
@@ -217,72 +232,102 @@ fn shown(url: &str) -> String {
     }
 }
 
-/// Reads what follows the scheme of an address.
-pub(crate) fn site(
+/// Parses the part of an address after the scheme.
+pub(crate) fn parse_location(
     url: &str,
     scheme: &'static str,
     usual: u16,
     rest: &str,
     needs_path: bool,
-) -> Result<Site, SourceError> {
-    let wrong = |reason| SourceError::BadAddress { url: shown(url), reason };
+) -> Result<RemoteLocation, SourceError> {
+    let wrong = |reason| SourceError::InvalidAddress { url: without_password(url), reason };
     if rest.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
-        return Err(wrong("it has a character that addresses do not have"));
+        return Err(wrong("it has a character that is not allowed in URLs"));
     }
     if rest.contains(['?', '#']) {
-        return Err(wrong("it has a query or a fragment, which repositories do not have"));
+        return Err(wrong("it has a query or a fragment, which is not allowed"));
     }
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let (user, host) = match authority.rsplit_once('@') {
-        Some((user, host)) => (Some(user), host),
-        None => (None, authority),
-    };
+    let Authority { user, host, port } = Authority::split(authority);
     if user.is_some_and(|user| user.contains(':')) {
         return Err(wrong(
-            "it has a password, which everybody can read here; put that into a Secret labelled argocd.argoproj.io/secret-type: repository",
+            "it has a password, which is not secret here; put it into a Secret labeled argocd.argoproj.io/secret-type: repository",
         ));
     }
-    let (host, port) = match host.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => {
-            let port = port.parse().map_err(|_| wrong("its port is no number"))?;
-            (host, Some(port))
-        }
-        _ => (host, None),
-    };
+    let port = port.filter(|port| !port.is_empty());
+    let port =
+        port.map(|port| parse_port(port).ok_or_else(|| wrong("its port is not a number"))).transpose()?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     let is_ip6 = host.starts_with('[')
         && host.ends_with(']')
         && host.trim_matches(['[', ']']).parse::<std::net::Ipv6Addr>().is_ok();
-    // A program must not take a host or a user for one of its options.
+    // A leading hyphen could turn a host or user into an option of a program.
     if !is_ip6 && (host.is_empty() || host.starts_with('-') || !host.chars().all(is_name)) {
-        return Err(wrong("it has no host"));
+        return Err(wrong("it has no valid host"));
     }
     if user.is_some_and(|user| user.is_empty() || user.starts_with('-')) {
-        return Err(wrong("it has an empty user, or one that begins with a dash"));
+        return Err(wrong("it has an empty user, or one that starts with a dash"));
+    }
+    let host = Host::parse(host).to_string();
+    if host.is_empty() {
+        return Err(wrong("it has no valid host"));
     }
     let path = path.trim_matches('/');
+    // Decodes only what every server treats as the same path. SSH sends paths to a shell, which doesn't
+    // decode anything.
+    let path = if scheme == "ssh" { path.to_owned() } else { decode_unreserved(path) };
     if path.is_empty() && needs_path {
-        return Err(wrong("it names a server and no repository"));
+        return Err(wrong("it names a server but no repository"));
     }
     if path.split('/').any(|part| part == "..") {
         return Err(wrong("it has .. in its path"));
     }
-    Ok(Site {
+    Ok(RemoteLocation {
         scheme,
-        host: host.to_ascii_lowercase(),
+        host,
         port: port.filter(|port| *port != usual),
         path: if path.is_empty() { String::new() } else { format!("/{path}") },
-        at_home: false,
-        user: user.map(|user| Hidden(user.to_owned())),
+        is_relative_to_home: false,
+        user: user.map(|user| SecretText(user.to_owned())),
     })
 }
 
-impl fmt::Display for Site {
+/// Decodes the percent-encoded letters, digits and `-._~` in a path. They mean the same whether encoded or
+/// not (RFC 3986, 6.2.2.2).
+fn decode_unreserved(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let escape = part.get(..2).map(|digits| (digits, percent_decode(&format!("%{digits}"))));
+        match escape {
+            Some((_, decoded)) if decoded.len() == 1 && decoded.chars().all(is_unreserved) => {
+                plain.push_str(&decoded);
+                plain.push_str(part.get(2..).unwrap_or_default());
+            }
+            Some((digits, _)) if digits.chars().all(|digit| digit.is_ascii_hexdigit()) => {
+                plain.push('%');
+                plain.push_str(&digits.to_ascii_uppercase());
+                plain.push_str(part.get(2..).unwrap_or_default());
+            }
+            _ => {
+                plain.push('%');
+                plain.push_str(part);
+            }
+        }
+    }
+    plain
+}
+
+fn is_unreserved(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-._~".contains(c)
+}
+
+impl fmt::Display for RemoteLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.user.as_ref().filter(|_| self.scheme == "ssh");
         let user = user.map(|user| format!("{}@", user.0)).unwrap_or_default();
-        if self.at_home {
-            return write!(f, "{user}{}:{}", self.host, self.path_there());
+        if self.is_relative_to_home {
+            return write!(f, "{user}{}:{}", self.host, self.server_path());
         }
         write!(f, "{}://{user}{}{}", self.scheme, self.authority(), self.path)
     }
@@ -290,19 +335,19 @@ impl fmt::Display for Site {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::Local(path) => write!(f, "{}", path.display()),
-            Place::Http(site)
-            | Place::Ssh(site)
-            | Place::Charts(site)
-            | Place::Registry(site)
-            | Place::File(site) => write!(f, "{site}"),
+        match &self.kind {
+            AddressKind::Local(path) => write!(f, "{}", path.display()),
+            AddressKind::Http(site)
+            | AddressKind::Ssh(site)
+            | AddressKind::Charts(site)
+            | AddressKind::Registry(site)
+            | AddressKind::File(site) => write!(f, "{site}"),
         }
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use super::*;
 
@@ -311,7 +356,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let repository = folder.path().join("repo");
         std::fs::create_dir(&repository).unwrap();
-        let expected = Address::at(Place::Local(std::fs::canonicalize(&repository).unwrap()));
+        let expected = Address::from_kind(AddressKind::Local(std::fs::canonicalize(&repository).unwrap()));
         let absolute = repository.display().to_string();
         let base = folder.path();
         for url in [absolute.clone(), format!("file://{absolute}"), "./repo".into(), "./repo/../repo/".into()]
@@ -333,6 +378,16 @@ mod tests {
             ("git@example.com:/a/b.git", "ssh://git@example.com/a/b.git"),
             ("ssh://git@example.com:22/a/b.git", "ssh://git@example.com/a/b.git"),
             ("ssh://git@example.com:2222/a", "ssh://git@example.com:2222/a"),
+            ("https://example.com.:0443/%61/b%2d%2fc", "https://example.com/a/b-%2Fc"),
+            ("http://localhost:08495/a", "http://localhost:8495/a"),
+            ("http://127.1:0080/a", "http://127.0.0.1/a"),
+            ("http://2130706433/a", "http://127.0.0.1/a"),
+            ("http://0177.0.0.1/a", "http://127.0.0.1/a"),
+            ("http://0x7f.1/a", "http://127.0.0.1/a"),
+            ("http://[::ffff:7f00:1]:8080/a", "http://127.0.0.1:8080/a"),
+            ("https://[FD00:0:0::1]:/a", "https://[fd00::1]/a"),
+            ("ssh://git@example.com:0022/a", "ssh://git@example.com/a"),
+            ("git@EXAMPLE.com.:a", "git@example.com:a"),
         ] {
             assert_eq!(Address::parse(url, Path::new("/")).unwrap().to_string(), expected, "{url}");
         }
@@ -345,11 +400,14 @@ mod tests {
             ("https://me:p@hunter2@example.com/a.git", "Secret"),
             ("https://example.com/a.git?token=1", "query"),
             ("https://example.com", "no repository"),
-            ("https:///a", "no host"),
-            ("ssh://-oProxyCommand=x/a", "no host"),
+            ("https:///a", "no valid host"),
+            ("ssh://-oProxyCommand=x/a", "no valid host"),
             ("ssh://-l@example.com/a", "dash"),
             ("https://example.com:port/a", "port"),
+            ("https://example.com:+443/a", "port"),
             ("https://example.com/a/../../b", ".."),
+            ("https://example.com/a/%2e%2E/b", ".."),
+            ("https://./a", "no valid host"),
             ("https://exa mple.com/a", "character"),
         ] {
             let error = Address::parse(url, Path::new("/")).unwrap_err().to_string();
@@ -362,9 +420,9 @@ mod tests {
         for (url, named) in [
             ("oci://example.com/a", "OCI"),
             ("file://server/a", "host"),
-            ("git://example.com/a", "this kind"),
-            ("repo", "this kind"),
-            ("", "this kind"),
+            ("git://example.com/a", "this type"),
+            ("repo", "this type"),
+            ("", "this type"),
         ] {
             let error = Address::parse(url, Path::new("/")).unwrap_err().to_string();
             assert!(error.contains(named) && error.contains("not supported yet"), "{url}: {error}");
@@ -382,7 +440,7 @@ mod tests {
             ("example.com/team", "web", "oci://example.com/team/web"),
             ("example.com", "web", "oci://example.com/web"),
         ] {
-            assert_eq!(Address::of_chart(url, chart).unwrap().to_string(), expected, "{url}");
+            assert_eq!(Address::parse_chart(url, chart).unwrap().to_string(), expected, "{url}");
         }
         for (url, chart, named) in [
             ("https://me:hunter2@example.com", "web", "Secret"),
@@ -391,9 +449,9 @@ mod tests {
             ("oci://example.com", "", "no repository"),
             ("oci://example.com/a", "../b", ".."),
             ("oci://example.com/a", "b?c", "query"),
-            ("oci://example.com/A", "b", "small letters"),
+            ("oci://example.com/A", "b", "lowercase letters"),
         ] {
-            let error = Address::of_chart(url, chart).unwrap_err().to_string();
+            let error = Address::parse_chart(url, chart).unwrap_err().to_string();
             assert!(error.contains(named) && !error.contains("hunter2"), "{url}: {error}");
         }
     }

@@ -1,4 +1,4 @@
-//! Making a repository of a folder, for those who try things out and have no `git` program.
+//! Commits a folder to a Git repository, so that Tidegate can be tried out without a `git` program.
 
 use std::fs;
 use std::path::Path;
@@ -9,21 +9,21 @@ use gix::objs::tree::{Entry, EntryKind};
 use gix::{ObjectId, Repository};
 
 use crate::SourceError;
-use crate::error::reason;
+use crate::error::git_error_text;
 
 const NAME: &str = "Tidegate example";
 const MAIL: &str = "example@tidegate.dev";
 
-/// Commits all files of a folder, which is made a repository if it is none. Returns the commit, nothing if the files are
-/// those of the last one. `seconds`: the time of the commit, since 1970.
+/// Commits all files in a folder, and creates the repository if necessary. Returns the commit, or `None` if
+/// nothing has changed. `seconds` is the commit time in seconds since 1970.
 pub fn commit_folder(folder: &Path, message: &str, seconds: i64) -> Result<Option<String>, SourceError> {
     let wrong = |reason: String| SourceError::Write { folder: folder.to_path_buf(), reason };
-    let git = open(folder).map_err(|error| wrong(reason(&error)))?;
-    let tree = tree(&git, folder).map_err(wrong)?;
-    commit(&git, tree, message, seconds).map_err(|error| wrong(reason(&error)))
+    let git = open_or_create(folder).map_err(|error| wrong(git_error_text(&error)))?;
+    let tree = write_tree(&git, folder).map_err(wrong)?;
+    write_commit(&git, tree, message, seconds).map_err(|error| wrong(git_error_text(&error)))
 }
 
-fn open(folder: &Path) -> gix::Result<Repository> {
+fn open_or_create(folder: &Path) -> gix::Result<Repository> {
     let options = gix::open::Options::isolated();
     let opened = if folder.join(".git").exists() {
         options.open(folder)?
@@ -34,8 +34,8 @@ fn open(folder: &Path) -> gix::Result<Repository> {
     Ok(opened.to_thread_local())
 }
 
-/// Writes a folder, and the folders in it.
-fn tree(git: &Repository, folder: &Path) -> Result<ObjectId, String> {
+/// Writes a folder recursively as a tree object.
+fn write_tree(git: &Repository, folder: &Path) -> Result<ObjectId, String> {
     let told = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut entries = Vec::new();
     for found in fs::read_dir(folder).map_err(told)? {
@@ -46,22 +46,27 @@ fn tree(git: &Repository, folder: &Path) -> Result<ObjectId, String> {
         }
         let kind = found.file_type().map_err(told)?;
         let (mode, oid) = if kind.is_dir() {
-            (EntryKind::Tree, tree(git, &found.path())?)
+            (EntryKind::Tree, write_tree(git, &found.path())?)
         } else if kind.is_symlink() {
             let target = fs::read_link(found.path()).map_err(told)?;
             let written = git.write_blob(target.to_string_lossy().as_bytes());
-            (EntryKind::Link, written.map_err(|error| reason(&error))?.detach())
+            (EntryKind::Link, written.map_err(|error| git_error_text(&error))?.detach())
         } else {
             let written = git.write_blob(fs::read(found.path()).map_err(told)?);
-            (EntryKind::Blob, written.map_err(|error| reason(&error))?.detach())
+            (EntryKind::Blob, written.map_err(|error| git_error_text(&error))?.detach())
         };
         entries.push(Entry { mode: mode.into(), filename: name.into(), oid });
     }
     entries.sort();
-    git.write_object(Tree { entries }).map(gix::Id::detach).map_err(|error| reason(&error))
+    git.write_object(Tree { entries }).map(gix::Id::detach).map_err(|error| git_error_text(&error))
 }
 
-fn commit(git: &Repository, tree: ObjectId, message: &str, seconds: i64) -> gix::Result<Option<String>> {
+fn write_commit(
+    git: &Repository,
+    tree: ObjectId,
+    message: &str,
+    seconds: i64,
+) -> gix::Result<Option<String>> {
     let parent = git.head()?.id().map(gix::Id::detach);
     if let Some(parent) = parent
         && git.find_commit(parent)?.tree_id()?.detach() == tree
@@ -71,7 +76,7 @@ fn commit(git: &Repository, tree: ObjectId, message: &str, seconds: i64) -> gix:
     let time = format!("{seconds} +0000");
     let who = gix::actor::SignatureRef { name: NAME.into(), email: MAIL.into(), time: &time };
     let id = git.commit_as(who, who, "HEAD", message, tree, parent)?.to_string();
-    // So that a `git` program finds nothing to do.
+    // Updates the index, so that `git status` doesn't report changes.
     git.index_from_tree(&tree)?.write(Default::default())?;
     Ok(Some(id))
 }

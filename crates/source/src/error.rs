@@ -2,107 +2,110 @@ use std::path::PathBuf;
 
 use tidegate_model::InvalidGlob;
 
-pub(crate) use crate::words::{TEXT_MAX, plain, plain_ends};
+pub(crate) use crate::sanitize::{TEXT_MAX, to_line, to_line_keeping_ends};
 
-/// Why manifests could not be had. Each text names the place and says what to do.
+/// Error that prevents manifests from being obtained. Each message says where it occurred and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// Repositories are not reached this way.
+    /// The type of address is not supported.
     #[error(
-        "repoURL {url:?}: {what} is not supported yet; name a repository by https://, by ssh://, as git@host:path, or one on this machine: an absolute path, a path that begins with ./ or ../, or file:///path"
+        "repoURL {url:?}: {what} is not supported yet; use https://, ssh://, git@host:path, or a local \
+         repository: an absolute path, a path that starts with ./ or ../, or file:///path"
     )]
     Address {
-        /// The `repoURL`, without what is secret in it.
+        /// The `repoURL` without secrets.
         url: String,
-        /// The way that is not supported: `a repository over the network`, `a file address with a host` …
+        /// Unsupported type of address: `a repository over the network`, `a file address with a host` …
         what: &'static str,
     },
-    /// The address of a repository cannot be one.
-    #[error("repoURL {url:?} cannot be used: {reason}")]
-    BadAddress {
-        /// The `repoURL`, without what is secret in it.
+    /// The address is invalid.
+    #[error("invalid repoURL {url:?}: {reason}")]
+    InvalidAddress {
+        /// The `repoURL` without secrets.
         url: String,
-        /// What about it is wrong, such as a query, which repositories do not have.
+        /// Reason, such as a query, which repository addresses can't have.
         reason: &'static str,
     },
-    /// What is given for a repository cannot be used.
-    #[error("the repository {repository} cannot be reached: Secret {secret} {reason}")]
+    /// The credentials of a repository are invalid.
+    #[error("cannot access repository {repository}: Secret {secret} {reason}")]
     Credentials {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
-        /// The Secret that is meant for it.
+        /// Secret with the credentials.
         secret: String,
-        /// What of it cannot be used.
+        /// Description of what is invalid.
         reason: String,
     },
-    /// A server did not do what was asked of it.
-    #[error("the repository {repository}: {tried}: {reason}{}{hint}", if hint.is_empty() { "" } else { "; " })]
+    /// A request to a server failed.
+    #[error("repository {repository}: {tried}: {reason}{}{hint}", if hint.is_empty() { "" } else { "; " })]
     Remote {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
-        /// What could not be done: `its branches and tags cannot be listed` …
+        /// Action that failed: `its branches and tags cannot be listed` …
         tried: String,
-        /// What the server or the connection said.
+        /// Message from the server or the connection.
         reason: String,
-        /// What to do about it; empty where nothing is known to help.
+        /// Remedy; empty if none is known.
         hint: &'static str,
     },
-    /// There is no repository.
+    /// The repository does not exist.
     #[error("repoURL {url:?}: there is no Git repository in {}: {reason}", path.display())]
     NoRepository {
-        /// The `repoURL`, as it was given.
+        /// The `repoURL` as written.
         url: String,
-        /// Where that is.
+        /// Resolved path.
         path: PathBuf,
-        /// What was found instead.
+        /// Reason.
         reason: String,
     },
-    /// The repository has no commit yet.
-    #[error("the repository {repository} has no commit yet")]
+    /// The repository has no commits.
+    #[error("repository {repository} has no commits; push one")]
     Empty {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
     },
-    /// There is no such revision.
+    /// The revision does not exist.
     #[error(
-        "the repository {repository} has no branch, tag or commit {revision:?}, and none of its tags matches that as a version constraint"
+        "repository {repository} has no branch, tag or commit {revision:?}, and no tag matches it as a version constraint"
     )]
     NoRevision {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
         /// The `targetRevision`: a branch, a tag, a commit or a version constraint.
         revision: String,
     },
-    /// The beginning of a commit says nothing to a server.
+    /// The revision looks like an abbreviated commit. Servers can't resolve those.
     #[error(
-        "the repository {repository} has no branch or tag {revision:?}, nor is it the beginning of one commit that these are at; write all 40 digits of the commit"
+        "repository {repository} has no branch or tag {revision:?}, and it does not abbreviate the commit of \
+         exactly one of them; use all 40 digits of the commit"
     )]
     NoShortCommit {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
-        /// The `targetRevision`, which looks like the first digits of a commit.
+        /// The `targetRevision`.
         revision: String,
     },
-    /// A project asks for signatures, and this one is not what it asks for.
-    #[error("the repository {repository}: {what} {reason}")]
+    /// The project requires signatures, but the commit or tag doesn't have an acceptable signature.
+    #[error("repository {repository}: {what} {reason}")]
     Signature {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
         /// `commit abc…`, or `the tag v1 of commit abc…`.
         what: String,
-        /// What is wrong with its signature, and which is asked for.
+        /// Reason why the signature is not accepted, and the required keys.
         reason: String,
     },
-    /// A project asks for signatures, and charts have none.
+    /// The project requires signatures, but charts can't be signed.
     #[error(
-        "project '{project}' has signatureKeys, and only commits of Git repositories can be signed: nothing of a Helm repository or a registry is deployed for it"
+        "project '{project}' has signatureKeys, and only Git commits can be signed: charts of Helm repositories \
+         and registries are not deployed for it"
     )]
     UnsignedChart {
-        /// The project.
+        /// Name of the project.
         project: String,
     },
-    /// There is no such folder.
-    #[error("path {path:?} is {found} in commit {commit}; name a folder of the repository")]
+    /// The folder does not exist.
+    #[error("path {path:?} is {found} in commit {commit}; use a folder of the repository")]
     NoFolder {
         /// The `path` of the source.
         path: String,
@@ -111,289 +114,374 @@ pub enum SourceError {
         /// All 40 digits of the commit.
         commit: String,
     },
-    /// Something else would have to make the manifests.
+    /// The source needs a tool that is not supported.
     #[error("{what} is not supported yet{why}")]
     Unsupported {
-        /// What was asked for: `Jsonnet`, `a config management plugin (source.plugin)` …
+        /// Unsupported feature: `Jsonnet`, `a config management plugin (source.plugin)` …
         what: String,
-        /// Where it was met and how to do without it, from `; ` on; empty where the source itself asks for it.
+        /// Location and alternative, starting with `; `. Empty if the source itself requests the feature.
         why: String,
     },
-    /// A file that changes a source cannot be used.
+    /// A file with source overrides is invalid.
     #[error(
-        "{file}: {reason}; it is to hold parts of spec.source, such as helm or kustomize: mend it, or take it away"
+        "{file}: {reason}; it must contain fields of spec.source, such as helm or kustomize: fix it or remove it"
     )]
     Overrides {
-        /// Its path.
+        /// Path of the file.
         file: String,
-        /// What is wrong with it.
+        /// Reason why the file is invalid.
         reason: String,
     },
-    /// It is said that two things make the manifests.
-    #[error("source.{} and source.{} are both there, and only one of them can make the manifests; take the other away", one.to_lowercase(), other.to_lowercase())]
+    /// The source names two different tools.
+    #[error("source.{} and source.{} are both set, but only one of them can render the manifests; remove the other", one.to_lowercase(), other.to_lowercase())]
     SeveralKinds {
-        /// The one named first: `Helm`, `Kustomize` …
+        /// The first tool: `Helm`, `Kustomize` …
         one: &'static str,
-        /// The one that contradicts it.
+        /// The second tool.
         other: &'static str,
     },
-    /// The program that makes the manifests is missing.
-    #[error("{path} is {what}, and there is no program {program} {}; {advice}", given.as_ref().map_or("here".to_owned(), |given| format!("at {}", given.display())))]
+    /// The required program is missing.
+    #[error("{path} is {what}, but the program {program} was not found {}; {advice}", given.as_ref().map_or("on the PATH".to_owned(), |given| format!("at {}", given.display())))]
     NoTool {
         /// The `path` of the folder, or the name of the chart.
         path: String,
         /// `a Helm chart` or `a folder for Kustomize`.
         what: &'static str,
-        /// Its name, or the names of those that would do.
+        /// Name of the program, or names of the alternatives.
         program: &'static str,
-        /// Where it was said to be; `None`: it was looked for on the `PATH`.
+        /// Configured path; `None` if the program was looked up on the `PATH`.
         given: Option<PathBuf>,
-        /// How to install it, or to say where it is.
+        /// Instructions for installing the program or configuring its path.
         advice: &'static str,
     },
-    /// The program that makes the manifests has made none.
+    /// Helm or Kustomize failed.
     #[error("{call} of {path}: {reason}")]
     Tool {
         /// Program and command: `helm template`, `kustomize build` …
         call: &'static str,
         /// The `path` of the folder, or the name of the chart.
         path: String,
-        /// What the program printed about it, shortened; or why it was stopped.
+        /// Truncated output of the program, or the reason why it was stopped.
         reason: String,
+        /// True if the program exited with an error; false if it could not be started or was stopped.
+        is_refusal: bool,
     },
-    /// A program cannot be given what it needs.
-    #[error("{} cannot be written: {reason}; the state directory needs room, and belongs to this process alone", path.display())]
+    /// The working folder of a program could not be prepared.
+    #[error("cannot write {}: {reason}; check that the disk of the state directory is not full, and that no other process changes the directory", path.display())]
     Workshop {
-        /// Where it was to be, in the state directory.
+        /// Path in the state directory.
         path: PathBuf,
-        /// The system's words.
+        /// Message from the operating system.
         reason: String,
     },
-    /// A file of the repository has a name that no program should see.
-    #[error("{path} has a name that is not passed on to programs; rename it in the repository")]
+    /// A file name in the repository is not safe to pass to a program.
+    #[error("{path} has an unsafe name, which is not passed to programs; rename it in the repository")]
     Name {
-        /// Its path in the repository, with escapes for what is not printed.
+        /// Path in the repository, with nonprinting characters escaped.
         path: String,
     },
-    /// A folder is said to be a chart, and is none.
-    #[error("{path} is said to be a Helm chart, and has no Chart.yaml")]
+    /// The source names Helm, but the folder is not a chart.
+    #[error(
+        "{path} is configured as a Helm chart, but has no Chart.yaml; add the file, or remove source.helm"
+    )]
     NoChart {
         /// The `path` of the source.
         path: String,
     },
-    /// A folder is said to be for Kustomize, and is not.
-    #[error("{path} is said to be for Kustomize, and has no kustomization.yaml")]
+    /// The source names Kustomize, but the folder has no kustomization.
+    #[error(
+        "{path} is configured for Kustomize, but has no kustomization.yaml; add the file, or remove source.kustomize"
+    )]
     NoKustomization {
         /// The `path` of the source.
         path: String,
     },
-    /// A kustomization cannot be used.
+    /// A kustomization is invalid.
     #[error("{file}: {reason}")]
     Kustomization {
-        /// Its path in the repository, such as `base/kustomization.yaml`.
+        /// Path in the repository, such as `base/kustomization.yaml`.
         file: String,
-        /// What in it is wrong.
+        /// Reason why the kustomization is invalid.
         reason: String,
     },
-    /// A kustomization needs what is on a server.
-    #[error("{file} names {base}, which is on a server; {why}")]
+    /// A kustomization refers to a server, which is not allowed or not supported.
+    #[error("{file} refers to {base}, which is remote; {why}")]
     RemoteBase {
         /// Path of the kustomization in the repository.
         file: String,
-        /// The base, the resource or the chart as it is named there, without what is secret in it.
+        /// The base, resource or chart as written, without secrets.
         base: String,
-        /// Why it is not fetched, and what to do.
+        /// Reason and remedy.
         why: &'static str,
     },
-    /// What a kustomization names on a server is not to be had.
-    #[error("{file} names {base}: {reason}")]
+    /// A remote base or resource of a kustomization could not be fetched.
+    #[error("{file} refers to {base}: {reason}")]
     Base {
         /// Path of the kustomization in the repository.
         file: String,
-        /// The base or the resource as it is named there, without what is secret in it.
+        /// The base or resource as written, without secrets.
         base: String,
-        /// What is wrong with it, what its server said, or who does not permit it.
+        /// Reason: a problem, a server message, or the project that forbids it.
         reason: String,
     },
-    /// A repository has no such chart.
-    #[error("the repository {repository} has no chart {chart:?}; it has {}", if known.is_empty() { "none" } else { known })]
+    /// The repository does not have the chart.
+    #[error("repository {repository} has no chart {chart:?}; it has {}", if known.is_empty() { "none" } else { known })]
     NoSuchChart {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
         /// The `chart` of the source.
         chart: String,
-        /// Names of the first charts that it has, and how many more; may be empty.
+        /// Names of the repository's first charts and the number of other charts; may be empty.
         known: String,
     },
-    /// A chart has no such version.
+    /// The chart does not have the version.
     #[error(
-        "the repository {repository} has no version {version} of its chart {chart:?}; correct targetRevision, which is a version or a constraint such as 1.*"
+        "repository {repository} has no version {version} of its chart {chart:?}; set targetRevision to a version or a constraint such as 1.*"
     )]
     NoVersion {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
         /// The `chart` of the source.
         chart: String,
-        /// The `targetRevision`, a version or a constraint; what stands for any where it is empty.
+        /// The `targetRevision`: a version or a constraint. If it is empty, the constraint that allows any
+        /// version.
         version: String,
     },
-    /// Something else than Helm is to make manifests of a chart.
-    #[error("source.chart is made by Helm alone; take source.directory and source.kustomize away")]
-    NotOfCharts,
-    /// What a chart is to be told makes no sense.
+    /// A chart source names a tool other than Helm.
+    #[error("source.chart is rendered by Helm only; remove source.directory and source.kustomize")]
+    NotHelm,
+    /// The Helm parameters are invalid.
     #[error("chart {chart}: {reason}")]
     Helm {
-        /// Its name, or the `path` of its folder.
+        /// Name of the chart, or the `path` of its folder.
         chart: String,
-        /// What in `source.helm` is wrong.
+        /// Reason why `source.helm` is invalid.
         reason: String,
     },
-    /// A chart needs others.
+    /// Charts that the chart depends on are missing.
     #[error(
-        "chart {chart} needs the charts {missing}, which are not in its folder charts; {why}run `helm dependency update` there and commit what it brings"
+        "chart {chart} depends on the charts {missing}, which are not in its folder charts; {why}run `helm \
+         dependency update` there and commit the result"
     )]
     Dependencies {
-        /// Its name, or the `path` of its folder.
+        /// Name of the chart, or the `path` of its folder.
         chart: String,
-        /// Their names, and where they are from if that is said.
+        /// Names of the missing charts, with their repositories if known.
         missing: String,
-        /// Why they are not fetched, up to `or `; empty where nothing says where they are from.
+        /// Reason why the charts are not fetched, ending in `or `. Empty if no repository is named.
         why: &'static str,
     },
-    /// A chart that another one needs is not to be had.
-    #[error("chart {chart} needs the chart {missing}: {reason}")]
+    /// A dependency of a chart could not be fetched.
+    #[error("chart {chart} depends on the chart {missing}: {reason}")]
     Dependency {
-        /// Its name, or the `path` of its folder.
+        /// Name of the chart, or the `path` of its folder.
         chart: String,
-        /// The name of the other one, and where it is from.
+        /// Name of the dependency and its repository.
         missing: String,
-        /// What is wrong with it, what its server said, or who does not permit it.
+        /// Reason: a problem, a server message, or the project that forbids it.
         reason: String,
     },
-    /// What is locked is not what the chart asks for.
+    /// The lock file does not match the dependencies of the chart.
     #[error(
-        "chart {chart}: its {lock} is out of sync with its dependencies: {reason}; run `helm dependency update` there and commit what it brings"
+        "chart {chart}: its {lock} is out of sync with its dependencies: {reason}; run `helm dependency update` there and commit the result"
     )]
     Lock {
-        /// Its name, or the `path` of its folder.
+        /// Name of the chart, or the `path` of its folder.
         chart: String,
         /// `Chart.lock` or `requirements.lock`.
         lock: &'static str,
-        /// Which of the dependencies is another one.
+        /// Dependency that differs.
         reason: String,
     },
-    /// A file of values is missing.
+    /// A values file is missing.
     #[error(
-        "the values file {file:?} is not there: {place} has no file {path}; commit it, correct source.helm, or set ignoreMissingValueFiles"
+        "values file {file:?} does not exist: {place} has no file {path}; commit it, correct source.helm, or set ignoreMissingValueFiles"
     )]
     NoValueFile {
-        /// The entry of `valueFiles`, as it was written.
+        /// The entry of `valueFiles` as written.
         file: String,
-        /// The path that it means there.
+        /// Resolved path.
         path: String,
-        /// The commit of a repository, or the chart, where it was looked for.
+        /// Commit or chart that was searched.
         place: String,
     },
-    /// No file of values is meant.
+    /// A pattern in `valueFiles` doesn't match any file.
     #[error(
         "values file glob {pattern:?} matched no files; commit one, correct source.helm.valueFiles, or set ignoreMissingValueFiles"
     )]
     NoMatch {
-        /// The entry of `valueFiles`, as it was written.
+        /// The entry of `valueFiles` as written.
         pattern: String,
     },
-    /// A file is on a server.
+    /// A values file is on a server.
     #[error(
-        "the values file {file:?} is on a server, and such are not fetched; commit it to a repository, and name that as a source with a ref"
+        "values file {file:?} is remote, and remote values files are not fetched; commit it to a repository, and \
+         add that as a source with a ref"
     )]
     RemoteFile {
-        /// The address, as it was written.
+        /// The address as written.
         file: String,
     },
-    /// A file of a source that is not there.
-    #[error("the values file {file:?} is of a source with the ref {name:?}, and there is none{}", if known.is_empty() { String::new() } else { format!("; there is {known}") })]
+    /// A values file names a source that does not exist.
+    #[error(
+        "values file {file:?} refers to a source with ref {name:?}, which does not exist{}",
+        if known.is_empty() { String::new() } else { format!("; known refs: {known}") }
+    )]
     NoReference {
-        /// The entry of `valueFiles`, as it was written: `$values/prod.yaml`.
+        /// The entry of `valueFiles` as written: `$values/prod.yaml`.
         file: String,
-        /// The `ref` that it names, without `$`.
+        /// The `ref` in the entry, without `$`.
         name: String,
-        /// The refs of the sources there are, each with `$`; may be empty.
+        /// The refs of all sources, each with `$`; may be empty.
         known: String,
     },
     /// A path leads out of the repository.
-    #[error("the path {path:?} leads out of the repository")]
+    #[error("path {path:?} leads out of the repository; use a path inside it")]
     Outside {
-        /// The path as it was named, with variables put in.
+        /// The path after variables have been replaced.
         path: String,
     },
     /// A symbolic link leads out of the repository.
-    #[error("{path} is a link to {target:?}, which is outside of the repository")]
+    #[error(
+        "{path} is a link to {target:?}, which is outside the repository; replace the link with a copy of its target"
+    )]
     Link {
         /// Path of the link in the repository.
         path: String,
-        /// What the link holds.
+        /// Target of the link.
         target: String,
     },
-    /// A symbolic link leads nowhere.
-    #[error("{path} is a link to {target:?}, where no file is")]
+    /// The target of a symbolic link does not exist.
+    #[error("{path} is a link to {target:?}, which does not exist; correct or remove the link")]
     DeadLink {
         /// Path of the link in the repository.
         path: String,
-        /// Path where it leads to, in the repository.
+        /// Path of the target in the repository.
         target: String,
     },
-    /// The manifests would not be complete.
-    #[error("{path} is a submodule; submodules are not supported yet, so its manifests would be missing")]
+    /// The folder contains a submodule, so the manifests would be incomplete.
+    #[error(
+        "{path} is a submodule, and submodules are not supported yet, so its manifests would be missing; copy them into the repository"
+    )]
     Submodule {
-        /// Its path in the repository.
+        /// Path of the submodule in the repository.
         path: String,
     },
-    /// There is more than anybody reads.
+    /// A size limit was exceeded.
     #[error("path {path:?} has more than {limit} {what}")]
     Limit {
         /// The `path` of the source, or a folder below it.
         path: String,
-        /// The highest number that is read.
+        /// Maximum number.
         limit: u64,
-        /// What was counted: `bytes of manifests`, `files and folders` …
+        /// Unit that is counted: `bytes of manifests`, `files and folders` …
         what: &'static str,
     },
-    /// A pattern cannot be read.
-    #[error("the pattern {pattern:?} cannot be used: {reason}")]
+    /// A pattern is invalid.
+    #[error("invalid pattern {pattern:?}: {reason}")]
     Pattern {
-        /// The pattern, as it was written.
+        /// The pattern as written.
         pattern: String,
-        /// What about it is wrong.
+        /// Reason why the pattern is invalid.
         reason: &'static str,
     },
     /// The repository could not be read.
-    #[error("the repository {repository} cannot be read: {reason}")]
+    #[error("cannot read repository {repository}: {reason}")]
     Read {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
-        /// The Git library's words, with their causes.
+        /// Message from the Git library, including its causes.
         reason: String,
     },
-    /// What Git LFS keeps of the repository could not be had.
+    /// Content stored by Git LFS could not be fetched.
     #[error(transparent)]
     Lfs(#[from] crate::lfs::LfsError),
     /// A folder could not be committed.
-    #[error("{} cannot be committed: {reason}", folder.display())]
+    #[error("cannot commit {}: {reason}", folder.display())]
     Write {
         /// The folder on this machine.
         folder: PathBuf,
-        /// In the words of the system or of the Git library.
+        /// Message from the operating system or the Git library.
         reason: String,
     },
 }
 
-/// The words of an error of the Git library, with its causes.
-pub(crate) fn reason(error: &gix::Error) -> String {
+/// Cause of a [`SourceError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureCause {
+    /// The content of the revision or the specification. The same revision always fails.
+    Content,
+    /// A program or a server refused something that the revision names. The cause may be the revision, the
+    /// program or the server.
+    Refusal,
+    /// The environment, such as an unreachable repository or a missing program. A retry may succeed.
+    Environment,
+}
+
+impl SourceError {
+    /// Returns the cause of the failure.
+    pub fn cause(&self) -> FailureCause {
+        match self {
+            Self::Credentials { .. }
+            | Self::Remote { .. }
+            | Self::NoRepository { .. }
+            | Self::NoTool { .. }
+            | Self::Tool { is_refusal: false, .. }
+            | Self::Workshop { .. }
+            | Self::Read { .. }
+            | Self::Lfs(crate::lfs::LfsError::Server { .. })
+            | Self::Write { .. } => FailureCause::Environment,
+            Self::Tool { .. } | Self::Base { .. } | Self::Dependency { .. } | Self::Lfs(_) => {
+                FailureCause::Refusal
+            }
+            _ => FailureCause::Content,
+        }
+    }
+}
+
+/// Formats a Git library error along with its causes.
+pub(crate) fn git_error_text(error: &gix::Error) -> String {
     error.iter_errors().map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 impl From<InvalidGlob> for SourceError {
     fn from(InvalidGlob { pattern, reason }: InvalidGlob) -> Self {
         Self::Pattern { pattern, reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_failures_of_the_environment_can_pass() {
+        let text = String::new;
+        let tool = |is_refusal| SourceError::Tool {
+            call: "helm template",
+            path: text(),
+            reason: text(),
+            is_refusal,
+        };
+        for (error, expected) in [
+            (
+                SourceError::Remote { repository: text(), tried: text(), reason: text(), hint: "" },
+                FailureCause::Environment,
+            ),
+            (SourceError::Read { repository: text(), reason: text() }, FailureCause::Environment),
+            (tool(false), FailureCause::Environment),
+            (tool(true), FailureCause::Refusal),
+            (
+                SourceError::Dependency { chart: text(), missing: text(), reason: text() },
+                FailureCause::Refusal,
+            ),
+            (SourceError::NoRevision { repository: text(), revision: text() }, FailureCause::Content),
+            (
+                SourceError::NoFolder { path: text(), found: "not there", commit: text() },
+                FailureCause::Content,
+            ),
+        ] {
+            assert_eq!(error.cause(), expected, "{error:?}");
+        }
     }
 }

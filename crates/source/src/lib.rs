@@ -1,5 +1,5 @@
-//! Where manifests come from: Git repositories, read without a checkout, without a `git` program and without the
-//! machine's configuration of Git.
+//! Manifests from Git repositories, Helm charts and kustomizations. Git repositories are read without a checkout, without a `git`
+//! program and without the machine's Git configuration.
 //!
 //! ```text
 //! repoURL ─ Address ─▶ Repository ─ look ─▶ Refs ─ resolve(targetRevision) ─▶ commit
@@ -7,71 +7,77 @@
 //!                                                  a folder: as they are; a chart: `helm template`; a kustomization: `kustomize build`
 //! ```
 //!
-//! A repository on this machine is read where it is. One over the network has a mirror in the state directory (`remote`): a
-//! look asks the server for its names alone, and a commit is fetched when somebody wants its files and they are not there.
+//! A local repository is read in place. A remote repository has a mirror in the state directory (`remote`):
+//! `observe` lists its refs, and a commit is fetched when its files are needed but missing.
 //!
-//! Everything here blocks; callers keep it off their async threads. One look at the refs of a repository serves all who
-//! use it: [`Repository::resolve`] asks what was seen last. The same commit and the same parameters give the same
-//! [`Located::key`], so that what was made of them can be kept under it.
+//! All functions block, so call them outside async threads. One `observe` serves all users of a repository:
+//! [`Repository::resolve`] uses its latest result. The same commit with the same parameters yields the same
+//! [`LocatedManifests::key`], which can be used to cache rendered manifests.
 //!
-//! What is not supported yet is an error that says so, never an empty result. No error holds what is secret.
+//! Unsupported features cause errors, never empty results. Errors don't contain secrets.
 
 mod address;
-mod asked;
+mod cache;
 mod charts;
 mod checkout;
 mod commit;
 mod credentials;
-mod directory;
 mod error;
-mod fetching;
-mod files;
+mod file_access;
 mod helm;
-mod hidden;
-mod kept;
-mod kind;
 mod kustomize;
 mod lfs;
 mod listing;
 mod located;
-mod looks;
-mod making;
+mod located_chart;
+mod located_source;
+mod manifest_paths;
 mod mask;
-mod opened;
+mod observations;
+mod open_cache;
 mod origin;
-mod overrides;
-mod purpose;
+mod plain_manifests;
 mod refs;
 mod remote;
+mod remote_dependencies;
+mod render_inputs;
+mod render_target;
 mod repositories;
 mod repository;
+mod request_events;
+mod sanitize;
+mod secret_text;
 mod signing;
+mod source_overrides;
+mod source_type;
 mod tools;
-mod touched;
 mod tree;
-mod versions;
-mod words;
+mod version_constraints;
 
-pub use address::{Address, Home};
-pub use asked::{Asked, Listener, RequestKind};
-pub use charts::{ChartRepository, LocatedChart};
+pub use address::{Address, AddressContext};
+pub use cache::Cache;
+pub use charts::ChartRepository;
 pub use commit::commit_folder;
 pub use credentials::{AzureWorkload, Credentials, CredentialsError};
-pub use error::SourceError;
-pub use fetching::{Allowed, BadPrefix, Fetching, Permits, Prefix, Used};
-pub use kept::Kept;
+pub use error::{FailureCause, SourceError};
 pub use lfs::LfsError;
-pub use located::Located;
-pub use making::{Making, Referred};
-pub use origin::{Found, Origin};
-pub use purpose::{Capabilities, Purpose, Question, Served};
+pub use located::LocatedManifests;
+pub use located_chart::LocatedChart;
+pub use located_source::LocatedSource;
+pub use manifest_paths::is_affected;
+pub use origin::Origin;
 pub use refs::Refs;
 pub use remote::RemoteLimits;
-pub use repositories::{Known, Reach, Repositories};
+pub use remote_dependencies::{
+    AllowedSources, DependencyFetcher, InvalidPrefix, Prefix, RepositoryPermission, UsedDependency,
+};
+pub use render_inputs::{ReferencedSource, RenderInputs};
+pub use render_target::{Capabilities, CapabilitiesQuery, ClusterCapabilities, RenderTarget};
+pub use repositories::{OpenSource, RemoteAccess, Repositories};
 pub use repository::{File, Repository};
-pub use signing::Wanted;
+pub use request_events::{Listener, RequestEvent, RequestKind};
+pub use signing::RequiredKeys;
 pub use tidegate_web::Clock;
 pub use tools::{ToolLimits, Tools};
-pub use touched::is_touched;
 pub use tree::Limits;
-pub use versions::allows;
+pub use version_constraints::allows;

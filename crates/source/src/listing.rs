@@ -1,24 +1,26 @@
-//! What is in a commit, for those who choose among its files by rules of their own.
+//! Lists the files in a commit, for generators that select files by their own rules.
 
 use crate::{Limits, Repository, SourceError};
 
 impl Repository {
-    /// The paths of all files of a commit, sorted; links are among them, and what is in submodules is not.
+    /// Returns the paths of all files in a commit, sorted. Includes links, but excludes the content of
+    /// submodules.
     ///
     /// # Errors
     ///
-    /// The commit cannot be had, or has more files than `limits` says.
+    /// Returns an error if the commit is unavailable or contains more files than `limits` allows.
     pub fn paths(&self, commit: &str, limits: &Limits) -> Result<Vec<String>, SourceError> {
-        self.in_commit(commit, limits, |reader| reader.paths())
+        self.with_reader(commit, limits, |reader| reader.paths())
     }
 
-    /// The content of a file of a commit, wherever a link of that name leads; nothing where no file is.
+    /// Returns the content of a file in a commit, following links; `None` if the file doesn't exist.
     ///
     /// # Errors
     ///
-    /// The commit cannot be had, a link leads out of it, or the file has more bytes than `limits` says.
+    /// Returns an error if the commit is unavailable, a link leads outside it, or the file is larger than
+    /// `limits` allows.
     pub fn content(&self, commit: &str, path: &str, limits: &Limits) -> Result<Option<Vec<u8>>, SourceError> {
-        self.in_commit(commit, limits, |reader| match reader.lookup(path)? {
+        self.with_reader(commit, limits, |reader| match reader.lookup(path)? {
             Some(entry) => reader.content(path, &entry),
             None => Ok(None),
         })

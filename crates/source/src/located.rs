@@ -1,141 +1,154 @@
-//! From a source and a commit to manifests: what is read, and what is made of it by a program.
+//! Finds a source's manifests in a commit, and reads or renders them.
 
 use gix::ObjectId;
 use sha2::{Digest as _, Sha256};
 use tidegate_model::Digest;
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
 
-use crate::directory::{self, Wanted};
-use crate::kind::{self, Kind};
-use crate::making::Making;
-use crate::overrides;
-use crate::purpose::Variables;
+use crate::plain_manifests::{self, FileSelection};
+use crate::render_inputs::RenderInputs;
+use crate::render_target::Variables;
 use crate::repository::{File, Repository};
-use crate::tools::Workshop;
-use crate::tree::{Reader, full};
+use crate::source_overrides;
+use crate::source_type::{self, SourceType};
+use crate::tools::WorkingFolder;
+use crate::tree::{CommitReader, join_paths};
 use crate::{SourceError, helm, kustomize};
 
-/// The manifests of a source in a commit, not made yet.
+/// A source's manifests in a commit, before rendering.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Located {
-    /// The same content, read and made in the same way, has the same key.
+pub struct LocatedManifests {
+    /// Digest of the content and the parameters. Equal keys yield equal manifests.
     pub key: Digest,
-    /// The commit, in hexadecimal.
+    /// Commit in hexadecimal.
     pub commit: String,
     folder: ObjectId,
     path: String,
-    /// The content of files that Git LFS keeps is read, and not their pointers.
-    lfs: bool,
-    how: How,
+    /// True if Git LFS pointers are replaced with their content.
+    has_lfs: bool,
+    content: LocatedContent,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum How {
-    Directory(Wanted),
-    Helm(Box<helm::Plan>),
-    Kustomize(Box<kustomize::Plan>),
+enum LocatedContent {
+    Directory(FileSelection),
+    Helm(Box<helm::HelmPlan>),
+    Kustomize(Box<kustomize::KustomizePlan>),
 }
 
-impl Located {
-    /// What makes them, as a status names it.
+impl LocatedManifests {
+    /// Returns the source type as named in an Application's status.
     pub fn source_type(&self) -> &'static str {
-        match self.how {
-            How::Directory(_) => Kind::Directory.name(),
-            How::Helm(_) => Kind::Helm.name(),
-            How::Kustomize(_) => Kind::Kustomize.name(),
+        match self.content {
+            LocatedContent::Directory(_) => SourceType::Directory.name(),
+            LocatedContent::Helm(_) => SourceType::Helm.name(),
+            LocatedContent::Kustomize(_) => SourceType::Kustomize.name(),
         }
     }
 
-    /// Whether a program has to make them.
-    pub fn is_made(&self) -> bool {
-        !matches!(self.how, How::Directory(_))
+    /// Returns true if Helm or Kustomize must render the manifests.
+    pub fn is_rendered(&self) -> bool {
+        !matches!(self.content, LocatedContent::Directory(_))
     }
 }
 
 impl Repository {
-    /// Finds the manifests of a source in a commit, and refuses what cannot be read.
-    pub fn locate(
+    /// Finds a source's manifests in a commit. Rejects manifests that can't be read.
+    pub fn locate_manifests(
         &self,
         source: &ApplicationSource,
         commit: &str,
-        making: &Making,
-    ) -> Result<Located, SourceError> {
-        kind::said(source)?;
+        making: &RenderInputs,
+    ) -> Result<LocatedManifests, SourceError> {
+        source_type::explicit_type(source)?;
         let with_lfs = (commit, self.enables_lfs());
-        let begun = self.in_commit_as(with_lfs, &making.limits, |reader| locate(reader, source, making))?;
-        // Nothing is read meanwhile: what is fetched may be of the same repository.
-        begun.complete(making)
+        let started = self.with_reader_and_lfs(with_lfs, &making.limits, |reader| {
+            locate_manifests(reader, source, making)
+        })?;
+        // The repository must not be in use here, because the fetch may be from the same repository.
+        started.complete(making)
     }
 
-    /// Reads or makes the manifests that were located.
-    pub fn read(&self, located: &Located, making: &Making) -> Result<Vec<File>, SourceError> {
-        let Located { commit, folder, path, lfs, how, .. } = located;
-        // As it was located, whatever its Secret says by now: that is what the key is of.
+    /// Reads or renders the manifests.
+    pub fn read(&self, located: &LocatedManifests, making: &RenderInputs) -> Result<Vec<File>, SourceError> {
+        let LocatedManifests { commit, folder, path, has_lfs: lfs, content: how, .. } = located;
+        // Uses the LFS setting from when `locate_manifests` was called, because it is part of the key.
         let commit = (commit.as_str(), *lfs);
-        let reading = |using: &dyn Fn(&Reader<'_>) -> Result<(), SourceError>| {
-            self.in_commit_as(commit, &making.limits, using)
+        let reading = |using: &dyn Fn(&CommitReader<'_>) -> Result<(), SourceError>| {
+            self.with_reader_and_lfs(commit, &making.limits, using)
         };
         match how {
-            How::Directory(wanted) => self.in_commit_as(commit, &making.limits, |reader| {
-                directory::read(reader, *folder, path, wanted)
+            LocatedContent::Directory(wanted) => self.with_reader_and_lfs(commit, &making.limits, |reader| {
+                plain_manifests::read_selected(reader, *folder, path, wanted)
             }),
-            How::Helm(plan) => {
-                let workshop = Workshop::open(&making.tools)?;
+            LocatedContent::Helm(plan) => {
+                let workshop = WorkingFolder::create(&making.tools)?;
                 reading(&|reader| {
                     reader.copy(*folder, path, &workshop)?;
-                    plan.copy_beside(reader, path, &workshop)
+                    plan.copy_local_dependencies(reader, path, &workshop)
                 })?;
-                plan.make(&workshop, path, making)
+                plan.render(&workshop, path, making)
             }
-            How::Kustomize(plan) => {
-                let workshop = Workshop::open(&making.tools)?;
+            LocatedContent::Kustomize(plan) => {
+                let workshop = WorkingFolder::create(&making.tools)?;
                 reading(&|reader| plan.copy(reader, &workshop))?;
-                plan.make(&workshop, making)
+                plan.build(&workshop, making)
             }
         }
     }
 }
 
-/// Manifests that are found, and for which something may have to be fetched.
-struct Begun {
+/// Located manifests whose remote dependencies haven't been fetched yet.
+struct PendingLocate {
     hasher: Sha256,
     commit: String,
     folder: ObjectId,
     path: String,
-    lfs: bool,
-    how: How,
-    /// What a kustomization names on servers.
-    entries: Vec<kustomize::Entry>,
+    has_lfs: bool,
+    content: LocatedContent,
+    /// Remote entries of a kustomization.
+    entries: Vec<kustomize::RemoteEntry>,
 }
 
-impl Begun {
-    /// Fetches what is needed beside the source. Then it is known what the manifests are.
-    fn complete(self, making: &Making) -> Result<Located, SourceError> {
-        let Self { mut hasher, commit, folder, path, lfs, mut how, entries } = self;
+impl PendingLocate {
+    /// Fetches the remote dependencies, which completes the key.
+    fn complete(self, making: &RenderInputs) -> Result<LocatedManifests, SourceError> {
+        let Self { mut hasher, commit, folder, path, has_lfs: lfs, content: mut how, entries } = self;
         match &mut how {
-            How::Directory(_) => {}
-            How::Helm(plan) => {
+            LocatedContent::Directory(_) => {}
+            LocatedContent::Helm(plan) => {
                 plan.fetch(making)?;
                 plan.digest(&mut hasher);
             }
-            How::Kustomize(plan) => {
+            LocatedContent::Kustomize(plan) => {
                 plan.fetch(entries, making)?;
                 plan.digest(&mut hasher);
             }
         }
-        Ok(Located { key: Digest(hasher.finalize().into()), commit, folder, path, lfs, how })
+        Ok(LocatedManifests {
+            key: Digest(hasher.finalize().into()),
+            commit,
+            folder,
+            path,
+            has_lfs: lfs,
+            content: how,
+        })
     }
 }
 
-fn locate(reader: &Reader<'_>, source: &ApplicationSource, making: &Making) -> Result<Begun, SourceError> {
+fn locate_manifests(
+    reader: &CommitReader<'_>,
+    source: &ApplicationSource,
+    making: &RenderInputs,
+) -> Result<PendingLocate, SourceError> {
     let (path, folder) = reader.folder(&source.path)?;
     let names = reader.names(folder)?;
-    let source = &overrides::applied(source, reader, (&path, &names), &making.purpose.name)?;
-    let kind = kind::of(source, &names)?;
+    let source = &source_overrides::apply_overrides(source, reader, (&path, &names), &making.purpose.name)?;
+    let kind = source_type::detect_type(source, &names)?;
     let directory = source.directory.clone().unwrap_or_default();
-    let recurse = kind != Kind::Directory || directory.recurse;
+    let recurse = kind != SourceType::Directory || directory.recurse;
     let has_links = reader.list(folder, &path, recurse)?.iter().any(|entry| entry.is_link());
-    // A link may lead to any other folder of the commit.
+    // A link can lead to any other folder of the commit.
     let content = if has_links { reader.root } else { folder };
     let mut hasher = Sha256::new();
     for part in [&content.to_string(), path.as_str(), kind.name()] {
@@ -148,26 +161,38 @@ fn locate(reader: &Reader<'_>, source: &ApplicationSource, making: &Making) -> R
     let variables = Variables::new(&making.purpose, asked, reader.commit);
     let mut entries = Vec::new();
     let how = match kind {
-        Kind::Directory => {
-            digest(&directory, &mut hasher);
-            How::Directory(Wanted::new(&directory)?)
+        SourceType::Directory => {
+            digest_directory(&directory, &mut hasher);
+            LocatedContent::Directory(FileSelection::new(&directory)?)
         }
-        Kind::Helm => {
-            if reader.lookup(&full(&path, kind::CHART))?.is_none() {
+        SourceType::Helm => {
+            if reader.lookup(&join_paths(&path, source_type::CHART_FILE))?.is_none() {
                 return Err(SourceError::NoChart { path });
             }
-            How::Helm(Box::new(helm::Plan::new(source, (&path, reader), (making, &variables))?))
+            LocatedContent::Helm(Box::new(helm::HelmPlan::new(
+                source,
+                (&path, reader),
+                (making, &variables),
+            )?))
         }
-        Kind::Kustomize => {
-            let (plan, named) = kustomize::Plan::new(source, &path, reader, (making, &variables))?;
+        SourceType::Kustomize => {
+            let (plan, named) = kustomize::KustomizePlan::new(source, &path, reader, (making, &variables))?;
             entries = named;
-            How::Kustomize(Box::new(plan))
+            LocatedContent::Kustomize(Box::new(plan))
         }
     };
-    Ok(Begun { hasher, commit: reader.commit.to_owned(), folder, path, lfs, how, entries })
+    Ok(PendingLocate {
+        hasher,
+        commit: reader.commit.to_owned(),
+        folder,
+        path,
+        has_lfs: lfs,
+        content: how,
+        entries,
+    })
 }
 
-fn digest(directory: &DirectorySource, hasher: &mut Sha256) {
+fn digest_directory(directory: &DirectorySource, hasher: &mut Sha256) {
     let recurse = if directory.recurse { "recurse" } else { "" };
     for part in [recurse, &directory.include, &directory.exclude] {
         hasher.update(part.as_bytes());

@@ -1,4 +1,4 @@
-//! The repositories in use, each looked at once for all who use it.
+//! Registry of the repositories in use. All users share the same observation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -9,104 +9,114 @@ use tidegate_model::argo::ApplicationSource;
 use tidegate_web::Clock;
 
 use crate::charts::ChartRepository;
-use crate::fetching::WebFile;
 use crate::origin::{self, Origin};
 use crate::remote::{self, Network};
+use crate::remote_dependencies::WebFile;
 use crate::repository::Repository;
-use crate::signing::{Keyring, Wanted};
-use crate::{Address, AzureWorkload, Credentials, Home, Listener, RemoteLimits, SourceError};
+use crate::signing::{Keyring, RequiredKeys};
+use crate::{Address, AddressContext, AzureWorkload, Credentials, Listener, RemoteLimits, SourceError};
 
-/// How repositories over the network are reached.
+/// Settings for remote repositories.
 #[derive(Clone, Debug)]
-pub struct Reach {
-    /// The folder of their mirrors. It belongs to this process alone.
+pub struct RemoteAccess {
+    /// Folder for the mirrors, used exclusively by this process.
     pub mirrors: PathBuf,
-    /// What they are asked with.
+    /// Credentials.
     pub credentials: Credentials,
-    /// How much patience there is.
+    /// Limits.
     pub limits: RemoteLimits,
-    /// The program that is asked for SSH.
+    /// SSH program.
     pub ssh: PathBuf,
-    /// Whether servers may have link-local addresses, where clouds keep services for their machines.
-    pub link_local: bool,
-    /// By which passwords end that are good for a while.
+    /// True if servers may have link-local addresses, where clouds offer services to their machines.
+    pub allows_link_local: bool,
+    /// Clock that decides when temporary passwords expire.
     pub clock: Clock,
-    /// The identity of Azure that this process has.
+    /// Azure identity of this process.
     pub azure: AzureWorkload,
-    /// Who is told what they were asked.
+    /// Receiver of request events.
     pub listener: Listener,
 }
 
-impl Reach {
-    /// With mirrors in a folder, the identity of Azure that this process has, and nothing else said.
+impl RemoteAccess {
+    /// Creates settings with a folder for mirrors and this process's Azure identity.
     pub fn new(mirrors: PathBuf) -> Self {
         let (credentials, limits, clock, listener) = Default::default();
         let (ssh, link_local) = (PathBuf::from("ssh"), false);
-        let azure = AzureWorkload::of_process();
-        Self { mirrors, credentials, limits, ssh, link_local, clock, azure, listener }
+        let azure = AzureWorkload::from_environment();
+        Self { mirrors, credentials, limits, ssh, allows_link_local: link_local, clock, azure, listener }
     }
 }
 
-/// Something that is looked at again and again.
-pub struct Known(Kind);
+/// Source that is observed repeatedly.
+pub struct OpenSource(OpenSourceKind);
 
-enum Kind {
-    /// A repository, or a place of charts.
+enum OpenSourceKind {
+    /// Git or chart repository.
     Origin(Origin),
-    /// One file of a server.
+    /// Single file on a server.
     File(Arc<WebFile>),
 }
 
-impl Known {
-    fn origin(origin: Origin) -> Self {
-        Self(Kind::Origin(origin))
+impl OpenSource {
+    fn from_origin(origin: Origin) -> Self {
+        Self(OpenSourceKind::Origin(origin))
     }
 
-    fn file(file: Arc<WebFile>) -> Self {
-        Self(Kind::File(file))
+    fn from_file(file: Arc<WebFile>) -> Self {
+        Self(OpenSourceKind::File(file))
     }
 
-    /// Where it is.
+    /// Returns the address.
     pub fn address(&self) -> &Address {
         match &self.0 {
-            Kind::Origin(origin) => origin.address(),
-            Kind::File(file) => file.address(),
+            OpenSourceKind::Origin(origin) => origin.address(),
+            OpenSourceKind::File(file) => file.address(),
         }
     }
 
-    /// Whether a revision is what it is, whatever a look would show.
-    pub fn is_fixed(&self, revision: &str) -> bool {
-        matches!(&self.0, Kind::Origin(origin) if origin.is_fixed(revision))
+    /// Returns true if a revision is immutable.
+    pub fn is_immutable(&self, revision: &str) -> bool {
+        matches!(&self.0, OpenSourceKind::Origin(origin) if origin.is_immutable(revision))
     }
 
-    /// Looks again. Says whether anything has changed for those who use it, be it that nothing can be seen.
-    pub fn look_again(&self) -> bool {
+    /// Observes the source. Returns true if anything has changed for its users, including whether it is
+    /// available.
+    pub fn observe_availability(&self) -> bool {
         match &self.0 {
-            Kind::Origin(origin) => origin.look_again(),
-            Kind::File(file) => file.look_again(),
+            OpenSourceKind::Origin(origin) => origin.observe_availability(),
+            OpenSourceKind::File(file) => file.observe_availability(),
         }
     }
 }
 
-/// The repositories in use, each known once however many use it.
+/// Repositories in use. Each is opened only once for all users.
 #[derive(Default)]
 pub struct Repositories {
-    known: Mutex<BTreeMap<Address, Arc<Repository>>>,
+    git: Mutex<BTreeMap<Address, Arc<Repository>>>,
     charts: Mutex<BTreeMap<Address, Arc<ChartRepository>>>,
     files: Mutex<BTreeMap<Address, Arc<WebFile>>>,
-    /// Nothing where none over the network are reached.
+    /// Access to remote repositories; `None` disables it.
     network: Option<Arc<Network>>,
-    /// What signatures are checked with.
+    /// Keys for verifying signatures.
     keyring: RwLock<Arc<Keyring>>,
 }
 
 impl Repositories {
-    /// Those on this machine, and those that are reached over the network.
-    pub fn new(reach: Reach) -> Self {
-        let Reach { mirrors, credentials, limits, ssh, link_local, clock, azure, listener } = reach;
-        // A process that was killed may have left keys, and what it was fetching.
-        remote::ssh::sweep(&mirrors);
-        remote::sweep_begun(&mirrors);
+    /// Creates a registry for local and remote repositories.
+    pub fn new(reach: RemoteAccess) -> Self {
+        let RemoteAccess {
+            mirrors,
+            credentials,
+            limits,
+            ssh,
+            allows_link_local: link_local,
+            clock,
+            azure,
+            listener,
+        } = reach;
+        // A killed process may have left keys and partial downloads behind.
+        remote::ssh::delete_stale_keys(&mirrors);
+        remote::delete_unfinished(&mirrors);
         let credentials = RwLock::new(Arc::new(credentials));
         let (attempts, trust, tokens) = Default::default();
         let network = Network {
@@ -114,7 +124,7 @@ impl Repositories {
             credentials,
             limits,
             ssh,
-            link_local,
+            allows_link_local: link_local,
             attempts,
             trust,
             tokens,
@@ -125,43 +135,52 @@ impl Repositories {
         Self { network: Some(Arc::new(network)), ..Self::default() }
     }
 
-    /// The repository of a `repoURL`.
-    pub fn open<'h>(&self, url: &str, home: impl Into<Home<'h>>) -> Result<Arc<Repository>, SourceError> {
+    /// Opens the repository of a `repoURL`.
+    pub fn open<'h>(
+        &self,
+        url: &str,
+        home: impl Into<AddressContext<'h>>,
+    ) -> Result<Arc<Repository>, SourceError> {
         let home = home.into();
-        let address = self.as_of(Address::parse(url, home.base)?, home.project);
-        let repository = self.opened(&address, url, false)?;
-        // Whoever names it as a source may have it on this machine.
-        repository.bar_loopback(false);
+        let address = self.address_for_project(Address::parse(url, home.base)?, home.project);
+        let repository = self.open_git(&address, url, false)?;
+        // A repository that an Application names as a source may be on this machine.
+        repository.set_blocks_loopback(false);
         Ok(repository)
     }
 
-    /// A repository that manifests name; `is_barred`: on the way there addresses of this machine are not asked, unless somebody
-    /// has it as a source.
+    /// Opens a repository that manifests name. `is_barred` blocks redirects to loopback addresses, unless an
+    /// Application names the repository as a source.
     pub(crate) fn open_fetched(
         &self,
         address: &Address,
         url: &str,
         is_barred: bool,
     ) -> Result<Arc<Repository>, SourceError> {
-        self.opened(address, url, is_barred)
+        self.open_git(address, url, is_barred)
     }
 
-    fn opened(&self, address: &Address, url: &str, is_barred: bool) -> Result<Arc<Repository>, SourceError> {
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+    fn open_git(
+        &self,
+        address: &Address,
+        url: &str,
+        is_barred: bool,
+    ) -> Result<Arc<Repository>, SourceError> {
+        let known = || self.git.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(repository) = known().get(address) {
             return Ok(Arc::clone(repository));
         }
-        // Nobody who wants another one waits for this one's disk.
+        // Opened outside the lock, so that other repositories don't wait for the disk.
         let new = Arc::new(Repository::open(address, url, self.network.as_ref())?);
-        new.bar_loopback(is_barred);
+        new.set_blocks_loopback(is_barred);
         Ok(Arc::clone(known().entry(address.clone()).or_insert(new)))
     }
 
-    /// Where a source is from.
+    /// Opens the origin of a source.
     pub fn origin<'h>(
         &self,
         source: &ApplicationSource,
-        home: impl Into<Home<'h>>,
+        home: impl Into<AddressContext<'h>>,
     ) -> Result<Origin, SourceError> {
         let home = home.into();
         if !origin::is_chart(source) {
@@ -170,27 +189,29 @@ impl Repositories {
         self.open_charts(&self.address(source, home)?, None).map(Origin::Charts)
     }
 
-    /// Which repository a source is from.
+    /// Returns the repository address of a source.
     pub fn address<'h>(
         &self,
         source: &ApplicationSource,
-        home: impl Into<Home<'h>>,
+        home: impl Into<AddressContext<'h>>,
     ) -> Result<Address, SourceError> {
         let home = home.into();
-        Ok(self.as_of(origin::address(source, home.base)?, home.project))
+        Ok(self.address_for_project(origin::source_address(source, home.base)?, home.project))
     }
 
-    /// A repository as a project has it.
-    pub(crate) fn as_of(&self, address: Address, project: &str) -> Address {
+    /// Returns the address as seen by a project. It is distinct if the project has its own Secret for the
+    /// repository.
+    pub(crate) fn address_for_project(&self, address: Address, project: &str) -> Address {
         match self.credentials() {
-            Some(credentials) if !project.is_empty() => credentials.as_of(address, project),
+            Some(credentials) if !project.is_empty() => credentials.address_for_project(address, project),
             _ => address,
         }
     }
 
-    /// The addresses of the repositories that a project has Secrets of its own for, as they are written there.
-    pub fn of_project(&self, project: &str) -> Vec<String> {
-        self.credentials().map(|known| known.of_project(project)).unwrap_or_default()
+    /// Returns the addresses of the repositories for which a project has its own Secrets, as written in the
+    /// Secrets.
+    pub fn addresses_of_project(&self, project: &str) -> Vec<String> {
+        self.credentials().map(|known| known.addresses_of_project(project)).unwrap_or_default()
     }
 
     fn credentials(&self) -> Option<Arc<Credentials>> {
@@ -198,58 +219,58 @@ impl Repositories {
         Some(Arc::clone(&known.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// The charts of an address; `is_barred`: manifests alone name it, and on the way there addresses of this machine are asked or
-    /// not.
+    /// Opens the charts at an address that only manifests name. `is_barred` blocks redirects to loopback
+    /// addresses.
     pub(crate) fn open_charts(
         &self,
         address: &Address,
         is_barred: Option<bool>,
     ) -> Result<Arc<ChartRepository>, SourceError> {
-        let network = self.network.as_ref().ok_or_else(|| address.unreached())?;
+        let network = self.network.as_ref().ok_or_else(|| address.remote_access_disabled())?;
         let mut known = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || {
             let new = ChartRepository::new(address.clone(), Arc::clone(network));
-            new.bar_loopback(is_barred.unwrap_or_default());
+            new.set_blocks_loopback(is_barred.unwrap_or_default());
             Arc::new(new)
         };
         let charts = Arc::clone(known.entry(address.clone()).or_insert_with(new));
         if is_barred.is_none() {
-            charts.bar_loopback(false);
+            charts.set_blocks_loopback(false);
         }
         Ok(charts)
     }
 
-    /// A file of a server.
+    /// Opens a single file on a server.
     pub(crate) fn open_file(&self, address: &Address, is_barred: bool) -> Result<Arc<WebFile>, SourceError> {
-        let network = self.network.as_ref().ok_or_else(|| address.unreached())?;
+        let network = self.network.as_ref().ok_or_else(|| address.remote_access_disabled())?;
         let mut known = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Arc::new(WebFile::new(address.clone(), Arc::clone(network), is_barred));
         Ok(Arc::clone(known.entry(address.clone()).or_insert_with(new)))
     }
 
-    /// Whether servers may have link-local addresses.
-    pub(crate) fn asks_link_local(&self) -> bool {
-        self.network.as_ref().is_some_and(|network| network.link_local)
+    /// Returns true if servers may have link-local addresses.
+    pub(crate) fn allows_link_local(&self) -> bool {
+        self.network.as_ref().is_some_and(|network| network.allows_link_local)
     }
 
-    /// The address of the Helm repository that a repository Secret gives a name to.
-    pub(crate) fn named_charts(&self, name: &str, project: &str) -> Option<String> {
-        self.credentials()?.named_charts(name, project)
+    /// Returns the address of the Helm repository that has a given name in a repository Secret.
+    pub(crate) fn find_chart_repository(&self, name: &str, project: &str) -> Option<String> {
+        self.credentials()?.find_chart_repository(name, project)
     }
 
-    /// What is known under an address.
-    pub fn find(&self, address: &Address) -> Option<Known> {
-        let git = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(address).cloned();
+    /// Returns the source that is open at an address.
+    pub fn find_open(&self, address: &Address) -> Option<OpenSource> {
+        let git = self.git.lock().unwrap_or_else(PoisonError::into_inner).get(address).cloned();
         let charts = || self.charts.lock().unwrap_or_else(PoisonError::into_inner).get(address).cloned();
         let file = || self.files.lock().unwrap_or_else(PoisonError::into_inner).get(address).cloned();
         let origin = git.map(Origin::Git).or_else(|| charts().map(Origin::Charts));
-        origin.map(Known::origin).or_else(|| file().map(Known::file))
+        origin.map(OpenSource::from_origin).or_else(|| file().map(OpenSource::from_file))
     }
 
-    /// All that are known.
-    pub fn all(&self) -> Vec<Known> {
+    /// Returns all open sources.
+    pub fn open_sources(&self) -> Vec<OpenSource> {
         let git = self
-            .known
+            .git
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .values()
@@ -263,56 +284,56 @@ impl Repositories {
             .map(Arc::clone)
             .collect::<Vec<_>>();
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let files: Vec<Known> = files.values().map(|file| Known::file(Arc::clone(file))).collect();
+        let files: Vec<OpenSource> =
+            files.values().map(|file| OpenSource::from_file(Arc::clone(file))).collect();
         let origins = git.into_iter().map(Origin::Git).chain(charts.into_iter().map(Origin::Charts));
-        origins.map(Known::origin).chain(files).collect()
+        origins.map(OpenSource::from_origin).chain(files).collect()
     }
 
-    /// Forgets the repositories that are not among these and that nobody works with now, and removes the mirrors of all others,
-    /// also those of earlier processes. What is wanted again is fetched again.
+    /// Closes the repositories that aren't in `used` and that have no other users, and deletes all other
+    /// mirrors, including those of earlier processes. If a repository is needed again, it is fetched again.
     pub fn keep_only(&self, used: &BTreeSet<Address>) {
-        // Nobody opens one meanwhile.
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // Holds the lock, so that repositories can't be opened meanwhile.
+        let mut known = self.git.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|address, one| used.contains(address) || Arc::strong_count(one) > 1);
         let mut charts = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
         charts.retain(|address, one| used.contains(address) || Arc::strong_count(one) > 1);
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.retain(|address, one| used.contains(address) || Arc::strong_count(one) > 1);
         if let Some(network) = &self.network {
-            remote::sweep(&network.mirrors, known.keys().chain(used));
+            remote::delete_unused(&network.mirrors, known.keys().chain(used));
         }
     }
 
-    /// Refuses a commit that is not signed as a project wants it. `names` are the revisions by which it was named: where one of
-    /// them is an annotated tag of it, that is what has to be signed.
+    /// Rejects a commit unless it has a signature that the project accepts. `names` are the revisions that
+    /// were resolved to the commit. If one of them is an annotated tag, the tag must be signed.
     pub fn check_signed<'h>(
         &self,
-        (source, home): (&ApplicationSource, impl Into<Home<'h>>),
+        (source, home): (&ApplicationSource, impl Into<AddressContext<'h>>),
         commit: &str,
         names: &[&str],
-        (wanted, now): (&Wanted, Timestamp),
+        (wanted, now): (&RequiredKeys, Timestamp),
     ) -> Result<(), SourceError> {
         let keyring = Arc::clone(&self.keyring.read().unwrap_or_else(PoisonError::into_inner));
         self.origin(source, home)?.check_signed((commit, names), &keyring, (wanted, now))
     }
 
-    /// The same of a repository that is open.
+    /// Verifies signatures in an open repository.
     pub(crate) fn check_signed_in(
         &self,
         repository: &Repository,
         revision: (&str, &[&str]),
-        wanted: (&Wanted, Timestamp),
+        wanted: (&RequiredKeys, Timestamp),
     ) -> Result<(), SourceError> {
         let keyring = Arc::clone(&self.keyring.read().unwrap_or_else(PoisonError::into_inner));
         repository.check_signed(revision, &keyring, wanted)
     }
 
-    /// Asks with these credentials from now on, and checks signatures with the keys among them. Says whether these are others
-    /// than before.
+    /// Sets the credentials and the keys for verifying signatures. Returns true if they changed.
     pub fn set_credentials(&self, credentials: Credentials) -> bool {
         let is_other = {
             let mut keyring = self.keyring.write().unwrap_or_else(PoisonError::into_inner);
-            let is_other = !keyring.is_of(&credentials.signing);
+            let is_other = !keyring.has_keys(&credentials.signing);
             if is_other {
                 *keyring = Arc::new(Keyring::new(credentials.signing.clone()));
             }
@@ -321,14 +342,14 @@ impl Repositories {
         if let Some(network) = &self.network {
             let mut known = network.credentials.write().unwrap_or_else(PoisonError::into_inner);
             if **known != credentials {
-                network.keep_tokens_of(&known.unchanged(&credentials));
+                network.retain_tokens_of(&known.unchanged_secrets(&credentials));
                 *known = Arc::new(credentials);
             }
         }
         is_other
     }
 
-    /// Ends all that servers are asked for, now and from now on: their answers come as errors.
+    /// Cancels all current and future requests to servers, which then return errors.
     pub fn stop(&self) {
         if let Some(network) = &self.network {
             network.attempts.stop();

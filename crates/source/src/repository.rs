@@ -1,142 +1,145 @@
-//! A Git repository: what its names mean, and what is in its commits.
+//! Git repository: its refs and the content of its commits.
 
 use std::sync::Arc;
 
 use gix::ObjectId;
 use gix::objs::Kind;
 
-use crate::address::Place;
-use crate::error::reason;
-use crate::files::Files as _;
+use crate::address::AddressKind;
+use crate::error::git_error_text;
+use crate::file_access::FileAccess as _;
 use crate::lfs::{CONFIG, Lookup, ROUNDS_MAX};
-use crate::looks::Looks;
-use crate::opened::Opened;
+use crate::observations::SharedObservations;
+use crate::open_cache::RepositoryHandle;
 use crate::refs::TAGS;
 use crate::remote::{Network, Remote};
-use crate::tree::{Limits, Reader, Trees};
+use crate::tree::{CommitReader, Limits, TreeCache};
 use crate::{Address, Refs, SourceError, refs};
 
-/// The fewest digits by which a commit may be named.
-const SHORTEST_COMMIT: usize = 7;
+/// Minimum length of an abbreviated commit.
+const COMMIT_PREFIX_MIN: usize = 7;
 
-/// A repository, and what was seen of it.
+/// Repository and its last observation.
 pub struct Repository {
     address: Address,
     store: Store,
-    trees: Trees,
-    looks: Looks<Seen>,
+    trees: TreeCache,
+    observations: SharedObservations<Observation>,
 }
 
-/// Where its objects are.
+/// Location of the repository's objects.
 enum Store {
-    Local(Opened),
+    Local(RepositoryHandle),
     Remote(Box<Remote>),
 }
 
-/// What the last look has shown.
+/// Result of the last observation.
 #[derive(Clone, PartialEq)]
-struct Seen {
+struct Observation {
     refs: Result<Arc<Refs>, SourceError>,
-    /// Files mean something else with it.
+    /// True if Git LFS is enabled, which changes the content of files.
     enables_lfs: bool,
 }
 
-/// A tag that is an object of its own.
+/// An annotated tag.
 pub(crate) struct Tag {
-    /// Without what stands before the names of tags.
+    /// Tag name without `refs/tags/`.
     pub name: String,
     pub id: ObjectId,
 }
 
-/// A file of manifests.
+/// A manifest file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Where it is in the repository.
+    /// Path in the repository.
     pub path: String,
-    /// Its bytes, as they were found or as a program made them.
+    /// Content, either as found or as rendered.
     pub content: Vec<u8>,
 }
 
 impl Repository {
-    /// The repository of an address, the `url` that was asked for. Of those over the network only with a network.
+    /// Opens the repository at an address. `url` is the spelling that messages use. Remote repositories need
+    /// a network.
     pub(crate) fn open(
         address: &Address,
         url: &str,
         network: Option<&Arc<Network>>,
     ) -> Result<Self, SourceError> {
-        let store = match (address.place(), network) {
-            (Place::Local(path), _) => {
-                let opened = Opened::new(path.clone());
-                opened.anew().map_err(|error| SourceError::NoRepository {
+        let store = match (address.kind(), network) {
+            (AddressKind::Local(path), _) => {
+                let opened = RepositoryHandle::new(path.clone());
+                opened.open_current().map_err(|error| SourceError::NoRepository {
                     url: url.to_owned(),
                     path: path.clone(),
-                    reason: reason(&error),
+                    reason: git_error_text(&error),
                 })?;
                 Store::Local(opened)
             }
             (_, Some(network)) => Store::Remote(Box::new(Remote::new(address.clone(), Arc::clone(network)))),
-            (_, None) => return Err(address.unreached()),
+            (_, None) => return Err(address.remote_access_disabled()),
         };
         let (trees, looks) = Default::default();
-        Ok(Self { address: address.clone(), store, trees, looks })
+        Ok(Self { address: address.clone(), store, trees, observations: looks })
     }
 
-    /// The `repoURL` that it was opened for.
+    /// Returns the address.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Whether addresses of this machine are not asked on the way to it from now on.
-    pub(crate) fn bar_loopback(&self, is_barred: bool) {
+    /// Sets whether redirects to loopback addresses are blocked.
+    pub(crate) fn set_blocks_loopback(&self, is_barred: bool) {
         if let Store::Remote(remote) = &self.store {
-            remote.bar_loopback(is_barred);
+            remote.set_blocks_loopback(is_barred);
         }
     }
 
-    fn wrong(&self, error: &gix::Error) -> SourceError {
-        SourceError::Read { repository: self.address.to_string(), reason: reason(error) }
+    fn error(&self, error: &gix::Error) -> SourceError {
+        SourceError::Read { repository: self.address.to_string(), reason: git_error_text(error) }
     }
 
-    /// Looks at the names. Says whether what is known of them has changed since the last look: whoever was there before the first
-    /// has seen nothing else.
+    /// Observes the refs. Returns true if they have changed since the last observation; the first observation is not a change.
     ///
     /// # Errors
     ///
-    /// They cannot be seen. That is known then: whoever asks what they mean learns of it.
-    pub fn look(&self) -> Result<bool, SourceError> {
-        let (before, found) = self.looks.look(|_| self.see());
+    /// Returns an error if the refs can't be read. The error is stored and returned to callers of `resolve`.
+    pub fn observe(&self) -> Result<bool, SourceError> {
+        let (before, found) = self.observations.observe(|_| self.observe_refs());
         let moved = before.is_some_and(|before| before != found);
         found.refs.map(|_| moved)
     }
 
-    /// Looks at the names again. Says whether anything has changed for those who use it, be it that they cannot be seen.
-    pub fn look_again(&self) -> bool {
-        let (before, found) = self.looks.look(|_| self.see());
+    /// Observes the refs. Returns true if anything has changed for the users, including whether the refs can
+    /// be read.
+    pub fn observe_availability(&self) -> bool {
+        let (before, found) = self.observations.observe(|_| self.observe_refs());
         before.map_or(found.refs.is_err(), |before| before != found)
     }
 
-    fn see(&self) -> Seen {
+    fn observe_refs(&self) -> Observation {
         let refs = match &self.store {
-            Store::Local(opened) => {
-                opened.anew().and_then(|git| refs::look(&git)).map_err(|error| self.wrong(&error))
-            }
+            Store::Local(opened) => opened
+                .open_current()
+                .and_then(|git| refs::read_refs(&git))
+                .map_err(|error| self.error(&error)),
             Store::Remote(remote) => remote.list(),
         };
-        Seen { refs: refs.map(Arc::new), enables_lfs: self.enables_lfs() }
+        Observation { refs: refs.map(Arc::new), enables_lfs: self.enables_lfs() }
     }
 
-    fn refs(&self) -> Result<Arc<Refs>, SourceError> {
-        self.looks.last().unwrap_or_else(|| self.looks.look(|_| self.see()).1).refs
+    fn last_refs(&self) -> Result<Arc<Refs>, SourceError> {
+        self.observations.last().unwrap_or_else(|| self.observations.observe(|_| self.observe_refs()).1).refs
     }
 
-    /// The commit a revision means by the last look at the names: a commit, the newest tag that a version
-    /// constraint allows, a branch, a tag, or the beginning of a commit; `HEAD` where it is empty.
+    /// Resolves a revision based on the last observation. The revision is a commit, a version constraint
+    /// (which selects the newest matching tag), a branch, a tag, or an abbreviated commit. An empty revision
+    /// is `HEAD`.
     pub fn resolve(&self, revision: &str) -> Result<String, SourceError> {
-        // A constraint comes before a branch of that name, as in Argo CD.
+        // As in Argo CD, a version constraint takes precedence over a branch with the same name.
         self.resolve_as(revision, |refs| refs.newest(revision).or_else(|| refs.find(revision)))
     }
 
-    /// The commit that Git itself fetches by a name: a commit, a tag, or else a branch; `HEAD` where it is empty.
+    /// Resolves a name as Git does: as a commit, a tag, or otherwise a branch. An empty name is `HEAD`.
     pub(crate) fn resolve_name(&self, name: &str) -> Result<String, SourceError> {
         self.resolve_as(name, |refs| refs.find_as_git(name))
     }
@@ -150,28 +153,28 @@ impl Repository {
         let unknown =
             || SourceError::NoRevision { repository: repository.clone(), revision: revision.to_owned() };
         let whole = ObjectId::from_hex(revision.as_bytes()).ok();
-        let refs = if whole.is_some() { Arc::default() } else { self.refs()? };
+        let refs = if whole.is_some() { Arc::default() } else { self.last_refs()? };
         let named = whole.or_else(|| find(&refs));
         if named.is_none() && matches!(revision, "" | "HEAD") {
             return Err(SourceError::Empty { repository });
         }
-        if named.is_none() && !is_commit(revision) {
+        if named.is_none() && !is_commit_prefix(revision) {
             return Err(unknown());
         }
         match &self.store {
             Store::Local(opened) => {
-                let commit = opened.with(|git| {
+                let commit = opened.use_cached(|git| {
                     let found = named.map_or_else(|| git.rev_parse_single(revision).map(gix::Id::detach), Ok);
-                    // A tag may be an object of its own.
+                    // Peels annotated tags.
                     let commit = found.and_then(|id| git.find_object(id)?.peel_to_commit());
                     commit.map(|commit| commit.id().to_string())
                 });
-                commit.map_err(|error| self.wrong(&error))?.map_err(|_| unknown())
+                commit.map_err(|error| self.error(&error))?.map_err(|_| unknown())
             }
-            // What the server names is a commit already; whether another is there shows when it is fetched.
+            // The server reports peeled commits. Any other commit is checked when it is fetched.
             Store::Remote(remote) => {
-                let begun = revision.to_ascii_lowercase();
-                let found = named.or_else(|| refs.complete(&begun)).or_else(|| remote.complete(&begun));
+                let started = revision.to_ascii_lowercase();
+                let found = named.or_else(|| refs.complete(&started)).or_else(|| remote.complete(&started));
                 found
                     .map(|id| id.to_string())
                     .ok_or_else(|| SourceError::NoShortCommit { repository, revision: revision.to_owned() })
@@ -179,27 +182,31 @@ impl Repository {
         }
     }
 
-    /// Uses a repository that has a commit with all of its files.
+    /// Runs a function on a repository that contains a commit with all its files.
     fn with_commit<T>(
         &self,
         commit: &str,
         using: impl Fn(&gix::Repository) -> Result<T, SourceError>,
     ) -> Result<T, SourceError> {
         match &self.store {
-            Store::Local(opened) => opened.with(using).map_err(|error| self.wrong(&error))?,
+            Store::Local(opened) => opened.use_cached(using).map_err(|error| self.error(&error))?,
             Store::Remote(remote) => {
-                let id = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.no_commit(commit))?;
+                let id = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.commit_not_found(commit))?;
                 remote.with_commit(id, using)
             }
         }
     }
 
-    /// The first of some revisions that means an annotated tag of a commit.
-    pub(crate) fn annotated(&self, commit: &str, revisions: &[&str]) -> Result<Option<Tag>, SourceError> {
-        let of = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.no_commit(commit))?;
-        let is_name = |revision: &&&str| !matches!(**revision, "" | "HEAD") && !is_whole(revision);
+    /// Returns the first of the revisions that is an annotated tag of the commit.
+    pub(crate) fn find_annotated_tag(
+        &self,
+        commit: &str,
+        revisions: &[&str],
+    ) -> Result<Option<Tag>, SourceError> {
+        let of = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.commit_not_found(commit))?;
+        let is_name = |revision: &&&str| !matches!(**revision, "" | "HEAD") && !is_full_commit(revision);
         for revision in revisions.iter().filter(is_name) {
-            let refs = self.refs()?;
+            let refs = self.last_refs()?;
             let Some((whole, id)) = refs.tag(revision).and_then(|whole| {
                 let id = refs.names.get(&whole).copied()?;
                 Some((whole, id))
@@ -213,8 +220,8 @@ impl Repository {
                         object.kind == Kind::Tag
                             && object.peel_to_commit().is_ok_and(|found| found.id() == of)
                     };
-                    let found = opened.with(|git| git.find_object(id).is_ok_and(is_of));
-                    found.map_err(|error| self.wrong(&error))?.then_some(id)
+                    let found = opened.use_cached(|git| git.find_object(id).is_ok_and(is_of));
+                    found.map_err(|error| self.error(&error))?.then_some(id)
                 }
             };
             if let Some(id) = tag {
@@ -225,7 +232,7 @@ impl Repository {
         Ok(None)
     }
 
-    /// Uses a repository that has a commit, and a tag of it.
+    /// Runs a function on a repository that contains a commit and one of its tags.
     pub(crate) fn with_object<T>(
         &self,
         commit: &str,
@@ -234,82 +241,84 @@ impl Repository {
     ) -> Result<T, SourceError> {
         match (&self.store, tag) {
             (Store::Remote(remote), Some(tag)) => {
-                let id = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.no_commit(commit))?;
+                let id = ObjectId::from_hex(commit.as_bytes()).map_err(|_| self.commit_not_found(commit))?;
                 remote.with_tag((id, tag.id), using)
             }
             _ => self.with_commit(commit, using),
         }
     }
 
-    pub(crate) fn no_commit(&self, commit: &str) -> SourceError {
+    pub(crate) fn commit_not_found(&self, commit: &str) -> SourceError {
         SourceError::NoRevision { repository: self.address.to_string(), revision: commit.to_owned() }
     }
 
-    /// Has one commit read. `using` may be called twice: a damaged mirror is made anew in between.
-    pub(crate) fn in_commit<T>(
+    /// Runs a function on a commit. Calls it again if a damaged mirror had to be fetched from scratch.
+    pub(crate) fn with_reader<T>(
         &self,
         commit: &str,
         limits: &Limits,
-        using: impl Fn(&Reader<'_>) -> Result<T, SourceError>,
+        using: impl Fn(&CommitReader<'_>) -> Result<T, SourceError>,
     ) -> Result<T, SourceError> {
-        self.in_commit_as((commit, self.enables_lfs()), limits, using)
+        self.with_reader_and_lfs((commit, self.enables_lfs()), limits, using)
     }
 
-    /// The same, with the content of files that Git LFS keeps, or with their pointers as they are. `using` is called again for what
-    /// had to be fetched: what comes of it before is of no use.
-    pub(crate) fn in_commit_as<T>(
+    /// Runs a function on a commit, with or without the content of Git LFS files. If content was missing,
+    /// fetches it, discards the result and calls the function again.
+    pub(crate) fn with_reader_and_lfs<T>(
         &self,
         (commit, enables_lfs): (&str, bool),
         limits: &Limits,
-        using: impl Fn(&Reader<'_>) -> Result<T, SourceError>,
+        using: impl Fn(&CommitReader<'_>) -> Result<T, SourceError>,
     ) -> Result<T, SourceError> {
-        let Store::Remote(remote) = &self.store else { return self.reading((commit, None), limits, using) };
+        let Store::Remote(remote) = &self.store else {
+            return self.read_with_lfs((commit, None), limits, using);
+        };
         if !enables_lfs {
-            return self.reading((commit, None), limits, using);
+            return self.read_with_lfs((commit, None), limits, using);
         }
         let lookup = remote.lookup();
         for _ in 0..ROUNDS_MAX {
-            let done = self.reading((commit, Some(&lookup)), limits, |reader| {
-                lookup.begin();
+            let done = self.read_with_lfs((commit, Some(&lookup)), limits, |reader| {
+                lookup.start_reading();
                 using(reader)
             });
-            // What is missing may be the cause of other errors.
+            // Missing content can cause other errors, so it is fetched first.
             if lookup.is_complete() || matches!(done, Err(SourceError::Lfs(_) | SourceError::Limit { .. })) {
                 return done;
             }
-            let config = self.reading((commit, None), limits, |reader| reader.file(CONFIG))?;
+            let config = self.read_with_lfs((commit, None), limits, |reader| reader.read_file(CONFIG))?;
             remote.fetch_lfs(config.as_deref(), &lookup)?;
         }
-        Err(lookup.endless(ROUNDS_MAX))
+        Err(lookup.too_many_rounds(ROUNDS_MAX))
     }
 
-    /// Whether files that Git LFS keeps are fetched.
+    /// Returns true if Git LFS content is fetched.
     pub(crate) fn enables_lfs(&self) -> bool {
         matches!(&self.store, Store::Remote(remote) if remote.enables_lfs())
     }
 
-    fn reading<T>(
+    fn read_with_lfs<T>(
         &self,
         (commit, lfs): (&str, Option<&Lookup<'_>>),
         limits: &Limits,
-        using: impl Fn(&Reader<'_>) -> Result<T, SourceError>,
+        using: impl Fn(&CommitReader<'_>) -> Result<T, SourceError>,
     ) -> Result<T, SourceError> {
         self.with_commit(commit, |git| {
             let root = ObjectId::from_hex(commit.as_bytes())
                 .ok()
                 .and_then(|id| git.find_commit(id).ok())
                 .and_then(|commit| commit.tree_id().ok().map(gix::Id::detach))
-                .ok_or_else(|| self.no_commit(commit))?;
+                .ok_or_else(|| self.commit_not_found(commit))?;
             let (repository, trees) = (&self.address, &self.trees);
-            using(&Reader { git, repository, trees, commit, root, limits, lfs })
+            using(&CommitReader { git, repository, trees, commit, root, limits, lfs })
         })
     }
 }
 
-fn is_whole(text: &str) -> bool {
-    text.len() == 40 && is_commit(text)
+fn is_full_commit(text: &str) -> bool {
+    text.len() == 40 && is_commit_prefix(text)
 }
 
-fn is_commit(text: &str) -> bool {
-    (SHORTEST_COMMIT..=40).contains(&text.len()) && text.chars().all(|c| c.is_ascii_hexdigit())
+fn is_commit_prefix(text: &str) -> bool {
+    (COMMIT_PREFIX_MIN..=40).contains(&text.len()) && text.chars().all(|c| c.is_ascii_hexdigit())
 }

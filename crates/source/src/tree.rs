@@ -1,4 +1,4 @@
-//! Reading the tree of a commit.
+//! Reads the trees of a commit.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,177 +6,180 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gix::objs::tree::EntryKind;
 use gix::{ObjectId, Repository};
 
-use crate::error::reason;
+use crate::error::git_error_text;
 use crate::lfs::Lookup;
 use crate::{Address, SourceError};
 
-/// How much of a folder is read before it is refused.
+/// Maximum size of a source folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Files and folders that are looked at.
+    /// Maximum number of files and folders.
     pub entries: u64,
-    /// Folders inside each other.
+    /// Maximum nesting of folders.
     pub depth: u64,
-    /// Bytes of all manifests.
+    /// Maximum size of all manifests in bytes.
     pub bytes: u64,
-    /// Links that lead to links.
+    /// Maximum length of a chain of links.
     pub links: u64,
 }
 
 impl Default for Limits {
-    /// Room for the largest folders in use many times over.
+    /// Many times the size of the largest folders in use.
     fn default() -> Self {
         Self { entries: 100_000, depth: 64, bytes: 64 << 20, links: 8 }
     }
 }
 
-/// Something in a folder.
+/// Entry in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    /// Its path below the folder that is listed.
+pub(crate) struct TreeEntry {
+    /// Path relative to the listed folder.
     pub path: String,
     pub id: ObjectId,
     pub kind: EntryKind,
 }
 
-impl Entry {
+impl TreeEntry {
     pub fn is_link(&self) -> bool {
         self.kind == EntryKind::Link
     }
 }
 
-/// Folders of fewer entries are read as fast as they are found here.
-const LARGE: usize = 64;
-/// So many large folders are kept.
-const KEPT: usize = 8;
-/// Folders of more entries are not kept.
-const TOO_LARGE: usize = 50_000;
+/// Minimum number of entries in a cached folder. Smaller folders are read as quickly as they are found in the
+/// cache.
+const CACHED_ENTRIES_MIN: usize = 64;
+/// Maximum number of cached folders.
+const CACHED_FOLDERS_MAX: usize = 8;
+/// Maximum number of entries of a cached folder.
+const CACHED_ENTRIES_MAX: usize = 50_000;
 
-/// The large folders that were read last. Many applications have their folders beside each other, and each has to be found
-/// among them; what a folder holds never changes, a commit that changes it has another.
+/// Cache of large folders. Many Applications have folders next to each other, and each of them must be looked
+/// up. Tree objects are immutable, so entries never become stale.
 #[derive(Default)]
-pub(crate) struct Trees(Mutex<VecDeque<(ObjectId, Arc<Folder>)>>);
+pub(crate) struct TreeCache(Mutex<VecDeque<(ObjectId, Arc<CachedFolder>)>>);
 
-/// What is in a folder, in Git's order.
-struct Folder {
-    entries: Vec<Entry>,
-    /// Where each is among them. Of two of one name, which only a broken tree has, the first.
-    places: HashMap<String, usize>,
+/// Entries of a folder in Git's order.
+struct CachedFolder {
+    entries: Vec<TreeEntry>,
+    /// Index by name. If a name occurs more than once, which only happens in a malformed tree, the first
+    /// entry wins.
+    index: HashMap<String, usize>,
 }
 
-impl Folder {
-    fn find(&self, name: &str) -> Option<Entry> {
-        self.places.get(name).and_then(|at| self.entries.get(*at)).cloned()
+impl CachedFolder {
+    fn find(&self, name: &str) -> Option<TreeEntry> {
+        self.index.get(name).and_then(|at| self.entries.get(*at)).cloned()
     }
 }
 
-impl Trees {
-    fn find(&self, tree: ObjectId) -> Option<Arc<Folder>> {
+impl TreeCache {
+    fn find(&self, tree: ObjectId) -> Option<Arc<CachedFolder>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().find(|(id, _)| *id == tree).map(|(_, folder)| Arc::clone(folder))
     }
 
-    fn keep(&self, tree: ObjectId, entries: &[Entry]) {
-        if !(LARGE..=TOO_LARGE).contains(&entries.len()) {
+    fn insert(&self, tree: ObjectId, entries: &[TreeEntry]) {
+        if !(CACHED_ENTRIES_MIN..=CACHED_ENTRIES_MAX).contains(&entries.len()) {
             return;
         }
         let mut places = HashMap::new();
         for (at, entry) in entries.iter().enumerate() {
             places.entry(entry.path.clone()).or_insert(at);
         }
-        let folder = Arc::new(Folder { entries: entries.to_vec(), places });
+        let folder = Arc::new(CachedFolder { entries: entries.to_vec(), index: places });
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= KEPT {
+        if kept.len() >= CACHED_FOLDERS_MAX {
             kept.pop_front();
         }
         kept.push_back((tree, folder));
     }
 }
 
-/// Reads the folders and files of one commit, and follows its links.
-pub(crate) struct Reader<'r> {
+/// Reads folders and files of one commit, following links.
+pub(crate) struct CommitReader<'r> {
     pub git: &'r Repository,
     pub repository: &'r Address,
-    pub trees: &'r Trees,
+    pub trees: &'r TreeCache,
     pub commit: &'r str,
-    /// The tree of the commit's top folder.
+    /// Root tree of the commit.
     pub root: ObjectId,
     pub limits: &'r Limits,
-    /// What gives files the content that Git LFS keeps of them, where that is wanted.
+    /// Replaces Git LFS pointers with their content, if enabled.
     pub lfs: Option<&'r Lookup<'r>>,
 }
 
-impl Reader<'_> {
-    fn wrong(&self, error: &gix::Error) -> SourceError {
-        SourceError::Read { repository: self.repository.to_string(), reason: reason(error) }
+impl CommitReader<'_> {
+    fn error(&self, error: &gix::Error) -> SourceError {
+        SourceError::Read { repository: self.repository.to_string(), reason: git_error_text(error) }
     }
 
-    /// What is in a folder, by name.
-    fn entries(&self, tree: ObjectId) -> Result<Vec<Entry>, SourceError> {
+    /// Returns the entries of a folder.
+    fn entries(&self, tree: ObjectId) -> Result<Vec<TreeEntry>, SourceError> {
         if let Some(folder) = self.trees.find(tree) {
             return Ok(folder.entries.clone());
         }
-        let found = self.git.find_tree(tree).map_err(|error| self.wrong(&error))?;
-        let decoded = found.decode().map_err(|error| self.wrong(&error))?;
-        let entry = |entry: &gix::objs::tree::EntryRef<'_>| Entry {
+        let found = self.git.find_tree(tree).map_err(|error| self.error(&error))?;
+        let decoded = found.decode().map_err(|error| self.error(&error))?;
+        let entry = |entry: &gix::objs::tree::EntryRef<'_>| TreeEntry {
             path: entry.filename.to_string(),
             id: entry.oid.to_owned(),
             kind: entry.mode.kind(),
         };
-        let entries: Vec<Entry> = decoded.entries.iter().map(entry).collect();
-        self.trees.keep(tree, &entries);
+        let entries: Vec<TreeEntry> = decoded.entries.iter().map(entry).collect();
+        self.trees.insert(tree, &entries);
         Ok(entries)
     }
 
-    /// What is in a folder under a name.
-    fn entry(&self, tree: ObjectId, name: &str) -> Result<Option<Entry>, SourceError> {
+    /// Returns the entry with a name.
+    fn entry(&self, tree: ObjectId, name: &str) -> Result<Option<TreeEntry>, SourceError> {
         if let Some(folder) = self.trees.find(tree) {
             return Ok(folder.find(name));
         }
         Ok(self.entries(tree)?.into_iter().find(|entry| entry.path == name))
     }
 
-    /// The names of what is in a folder, folders among them, in Git's order.
+    /// Returns the names of all entries, including folders, in Git's order.
     pub fn names(&self, folder: ObjectId) -> Result<Vec<String>, SourceError> {
         Ok(self.entries(folder)?.into_iter().map(|entry| entry.path).collect())
     }
 
-    /// A folder of the commit, under its plain path.
+    /// Returns a folder of the commit, along with its normalized path.
     pub fn folder(&self, path: &str) -> Result<(String, ObjectId), SourceError> {
         let none =
             |found| SourceError::NoFolder { path: path.to_owned(), found, commit: self.commit.to_owned() };
-        let Some(plain) = join("", path) else { return Err(none("outside of the repository")) };
+        let Some(plain) = resolve_path("", path) else { return Err(none("outside the repository")) };
         let (mut tree, mut at) = (self.root, String::new());
-        for part in parts(&plain) {
+        for part in path_segments(&plain) {
             at = if at.is_empty() { part.to_owned() } else { format!("{at}/{part}") };
             let found = self.entry(tree, part)?;
             match found {
-                Some(Entry { kind: EntryKind::Tree, id, .. }) => tree = id,
-                Some(Entry { kind: EntryKind::Commit, .. }) => {
+                Some(TreeEntry { kind: EntryKind::Tree, id, .. }) => tree = id,
+                Some(TreeEntry { kind: EntryKind::Commit, .. }) => {
                     return Err(SourceError::Submodule { path: at });
                 }
-                Some(Entry { kind: EntryKind::Link, .. }) => return Err(none("a link, or below one,")),
+                Some(TreeEntry { kind: EntryKind::Link, .. }) => return Err(none("a link, or below one,")),
                 Some(_) => return Err(none("a file")),
-                None => return Err(none("not there")),
+                None => return Err(none("missing")),
             }
         }
         Ok((plain, tree))
     }
 
-    /// Goes through what is in a folder but the folders themselves; through what is in those too, if it is wanted.
+    /// Visits the entries of a folder, except for folders. With `recurse`, also visits the entries of its
+    /// subfolders.
     fn walk(
         &self,
         folder: ObjectId,
         path: &str,
         recurse: bool,
-        mut take: impl FnMut(Entry) -> Result<(), SourceError>,
+        mut take: impl FnMut(TreeEntry) -> Result<(), SourceError>,
     ) -> Result<(), SourceError> {
         let limit = |limit, what| SourceError::Limit { path: path.to_owned(), limit, what };
         let mut waiting = vec![(String::new(), folder, 1)];
         let mut seen = 0_u64;
         while let Some((prefix, tree, depth)) = waiting.pop() {
             if depth > self.limits.depth {
-                return Err(limit(self.limits.depth, "folders inside each other"));
+                return Err(limit(self.limits.depth, "nested folders"));
             }
             for entry in self.entries(tree)? {
                 seen = seen.saturating_add(1);
@@ -187,24 +190,25 @@ impl Reader<'_> {
                 match entry.kind {
                     EntryKind::Tree if recurse => waiting.push((format!("{below}/"), entry.id, depth + 1)),
                     EntryKind::Tree => {}
-                    _ => take(Entry { path: below, ..entry })?,
+                    _ => take(TreeEntry { path: below, ..entry })?,
                 }
             }
         }
         Ok(())
     }
 
-    /// All that is in a folder but the folders themselves, sorted by path; of the folders in it too, if they are wanted.
-    pub fn list(&self, folder: ObjectId, path: &str, recurse: bool) -> Result<Vec<Entry>, SourceError> {
+    /// Returns the entries of a folder, except for folders, sorted by path. With `recurse`, also returns the
+    /// entries of its subfolders.
+    pub fn list(&self, folder: ObjectId, path: &str, recurse: bool) -> Result<Vec<TreeEntry>, SourceError> {
         let mut listed = Vec::new();
         self.walk(folder, path, recurse, |entry| {
             match entry.kind {
                 EntryKind::Commit if recurse => {
-                    return Err(SourceError::Submodule { path: full(path, &entry.path) });
+                    return Err(SourceError::Submodule { path: join_paths(path, &entry.path) });
                 }
                 EntryKind::Commit | EntryKind::Tree => return Ok(()),
                 EntryKind::Link => {
-                    self.target(&full(path, &entry.path), entry.id)?;
+                    self.target(&join_paths(path, &entry.path), entry.id)?;
                 }
                 EntryKind::Blob | EntryKind::BlobExecutable => {}
             }
@@ -215,7 +219,8 @@ impl Reader<'_> {
         Ok(listed)
     }
 
-    /// The paths of all files of the commit, sorted. What is in submodules is not in the commit.
+    /// Returns the paths of all files in the commit, sorted. The content of submodules isn't part of the
+    /// commit.
     pub fn paths(&self) -> Result<Vec<String>, SourceError> {
         let mut paths = Vec::new();
         self.walk(self.root, ".", true, |entry| {
@@ -228,30 +233,30 @@ impl Reader<'_> {
         Ok(paths)
     }
 
-    /// Where a link leads to, in the repository.
+    /// Returns the target of a link in the repository.
     fn target(&self, path: &str, link: ObjectId) -> Result<String, SourceError> {
         let content = self.blob(path, link)?;
         let target = String::from_utf8_lossy(&content).into_owned();
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let inside = if target.starts_with('/') { None } else { join(folder, &target) };
+        let inside = if target.starts_with('/') { None } else { resolve_path(folder, &target) };
         inside.ok_or_else(|| SourceError::Link { path: path.to_owned(), target })
     }
 
-    /// The content of an entry, wherever it leads; nothing for a link to a folder, which is no manifest.
-    pub fn content(&self, path: &str, entry: &Entry) -> Result<Option<Vec<u8>>, SourceError> {
-        let (at, found) = self.follow(path, entry)?;
+    /// Returns the content of an entry, following links; `None` for a link to a folder.
+    pub fn content(&self, path: &str, entry: &TreeEntry) -> Result<Option<Vec<u8>>, SourceError> {
+        let (at, found) = self.resolve_links(path, entry)?;
         if !matches!(found.kind, EntryKind::Blob | EntryKind::BlobExecutable) {
             return Ok(None);
         }
         let held = self.blob(path, found.id)?;
         match self.lfs {
-            Some(lfs) => lfs.content(&at, held, self.limits).map(Some),
+            Some(lfs) => lfs.content(&at, held, self.limits.bytes).map(Some),
             None => Ok(Some(held)),
         }
     }
 
-    /// What an entry leads to in the end, and where that is.
-    pub fn follow(&self, path: &str, entry: &Entry) -> Result<(String, Entry), SourceError> {
+    /// Returns the final target of an entry, along with its path.
+    pub fn resolve_links(&self, path: &str, entry: &TreeEntry) -> Result<(String, TreeEntry), SourceError> {
         let (mut at, mut found) = (path.to_owned(), entry.clone());
         let mut left = self.limits.links;
         while found.is_link() {
@@ -264,16 +269,16 @@ impl Reader<'_> {
         Ok((at, found))
     }
 
-    /// The tree of a folder at a plain path; nothing where there is none.
+    /// Returns the tree of the folder at a normalized path; `None` if it doesn't exist.
     pub fn find_folder(&self, path: &str) -> Result<Option<ObjectId>, SourceError> {
         let found = self.lookup(path)?;
         Ok(found.filter(|entry| entry.kind == EntryKind::Tree).map(|entry| entry.id))
     }
 
-    /// What is at a plain path of the commit.
-    pub fn lookup(&self, path: &str) -> Result<Option<Entry>, SourceError> {
-        let mut found = Entry { path: String::new(), id: self.root, kind: EntryKind::Tree };
-        for part in parts(path) {
+    /// Returns the entry at a normalized path of the commit.
+    pub fn lookup(&self, path: &str) -> Result<Option<TreeEntry>, SourceError> {
+        let mut found = TreeEntry { path: String::new(), id: self.root, kind: EntryKind::Tree };
+        for part in path_segments(path) {
             if found.kind != EntryKind::Tree {
                 return Ok(None);
             }
@@ -285,30 +290,30 @@ impl Reader<'_> {
         Ok(Some(found))
     }
 
-    /// The content of the blob of a path, whose size is looked at first.
+    /// Returns the content of a blob after checking its size.
     fn blob(&self, path: &str, id: ObjectId) -> Result<Vec<u8>, SourceError> {
-        let header = self.git.find_header(id).map_err(|error| self.wrong(&error))?;
+        let header = self.git.find_header(id).map_err(|error| self.error(&error))?;
         if header.size() > self.limits.bytes {
             let path = path.to_owned();
             return Err(SourceError::Limit { path, limit: self.limits.bytes, what: "bytes in one file" });
         }
-        Ok(self.git.find_object(id).map_err(|error| self.wrong(&error))?.detach().data)
+        Ok(self.git.find_object(id).map_err(|error| self.error(&error))?.detach().data)
     }
 }
 
-/// A path below a folder of the repository.
-pub(crate) fn full(folder: &str, below: &str) -> String {
+/// Joins a folder of the repository and a path below it.
+pub(crate) fn join_paths(folder: &str, below: &str) -> String {
     if folder.is_empty() { below.to_owned() } else { format!("{folder}/{below}") }
 }
 
-pub(crate) fn parts(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn path_segments(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !part.is_empty())
 }
 
-/// A path from a folder on, without `.` and `..`; nothing where it leaves the repository.
-pub(crate) fn join(folder: &str, path: &str) -> Option<String> {
-    let mut plain: Vec<&str> = parts(folder).collect();
-    for part in parts(path) {
+/// Joins a folder and a path and resolves `.` and `..`; `None` if the result leaves the repository.
+pub(crate) fn resolve_path(folder: &str, path: &str) -> Option<String> {
+    let mut plain: Vec<&str> = path_segments(folder).collect();
+    for part in path_segments(path) {
         match part {
             "." => {}
             ".." => {

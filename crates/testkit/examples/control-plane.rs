@@ -1,5 +1,5 @@
-//! Starts the control plane of the tests for a person, and keeps it until standard input ends or the program is
-//! stopped. `just control-plane` runs it.
+//! Starts the test control plane for manual use, and keeps it until standard input ends or the program is stopped. `just
+//! control-plane` runs it.
 
 use std::io::{self, Read as _, Write as _};
 
@@ -9,9 +9,9 @@ fn main() -> Result<(), KubeError> {
     let control = ControlPlane::start(Options::default())?;
     let kubeconfig = control.kubeconfig(User::ENGINE);
     let mut out = io::stdout().lock();
-    // Whoever is gone cannot be told.
+    // The reader may be gone.
     let _ = writeln!(out, "export KUBECONFIG={}", kubeconfig.display()).and_then(|()| out.flush());
-    eprintln!("Kubernetes 1.{} at {}; it ends with this program (Ctrl-C)", control.minor(), control.url());
+    eprintln!("Kubernetes 1.{} at {}; it stops with this program (Ctrl-C)", control.minor(), control.url());
     let _ = io::stdin().read_to_end(&mut Vec::new());
     Ok(())
 }

@@ -1,67 +1,70 @@
-//! A machine of its own, small and whole: a chain of operations, each begun when the one before has succeeded. It owes that
-//! an operation with a recorded id exists, and learns how that one has ended. `docs/machines.md` explains it.
+//! A small, complete example of a custom machine: a chain of operations, in which each operation starts after the previous one
+//! has succeeded. Its outstanding command ensures that an operation with a recorded ID exists, and reports the end of that
+//! operation. Explained in `docs/internals/writing-a-machine.md`.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidegate_executor::Engine;
-use tidegate_lifecycle::{Arrival, BatchOf, Driver, Hands, Illegal, Machine, Owed, Shell, Turn};
+use tidegate_lifecycle::{
+    Arrival, Driver, Effects, IllegalEvent, Machine, MachineBatch, Outstanding, Runner, RunnerStatus,
+};
 use tidegate_model::{OperationId, OperationPhase, StreamKind, Timestamp};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use crate::crash::{Died, Points};
-use crate::scenario::Sync;
+use crate::crash::{CrashPoints, ProcessCrash};
+use crate::scenario::SyncSpec;
 
 /// A chain of operations.
 pub enum Chain {}
 
-/// What is recorded of a chain.
+/// A recorded event of a chain.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Fact {
-    /// It exists, and this is what its operations will be called.
-    Begun(Vec<OperationId>),
-    /// The operation whose turn it was has ended.
+pub enum ChainEvent {
+    /// The chain was created with these operation ids.
+    Created(Vec<OperationId>),
+    /// The current operation has ended.
     Ended(OperationPhase),
-    /// The chain has ended; whether well.
+    /// The chain has ended, successfully or not.
     Finished(bool),
 }
 
-/// What reaches a chain.
+/// An input of a chain.
 pub enum Input {
-    /// Somebody wants one.
+    /// A request to create a chain.
     Begin(Vec<OperationId>),
     /// An operation has ended.
     Ended(OperationId, OperationPhase),
-    /// The engine gives up.
+    /// The engine gives up on the chain.
     Abort(String),
 }
 
-/// How a chain stands.
+/// State of a chain.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     children: Vec<OperationId>,
     ended: Vec<OperationPhase>,
-    /// Whether it ended well, once it has.
+    /// True if the chain has succeeded, false if it has failed; `None` until it has ended.
     pub outcome: Option<bool>,
 }
 
-/// What a chain is owed: that this operation exists, and word of its end.
+/// Outstanding command of a chain: ensure that this operation exists, and report its end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Run(pub OperationId);
+pub struct RunOperation(pub OperationId);
 
-/// A late or repeated input.
+/// An input that arrived too late or more than once.
 #[derive(Debug, thiserror::Error)]
-#[error("nobody waits for that")]
-pub struct Late;
+#[error("this input is no longer expected")]
+pub struct LateInput;
 
 impl State {
-    /// Whether one of its operations ended badly.
+    /// Returns true if one of the chain's operations has failed.
     fn has_failed(&self) -> bool {
         self.ended.iter().any(|phase| phase.is_unsuccessful())
     }
 
-    /// The operation whose turn it is.
+    /// Returns the current operation.
     fn current(&self) -> Option<OperationId> {
         let goes_on = self.outcome.is_none() && !self.has_failed();
         self.children.get(self.ended.len()).copied().filter(|_| goes_on)
@@ -72,42 +75,46 @@ impl Machine for Chain {
     const KIND: StreamKind = StreamKind::new(StreamKind::FIRST_FREE, "chain");
 
     type State = State;
-    type Fact = Fact;
+    type Event = ChainEvent;
     type Input = Input;
-    type Command = Run;
+    type Command = RunOperation;
     type Subject = OperationId;
-    type Sight = Infallible;
-    type Rejection = Late;
+    type ObservationKey = Infallible;
+    type Rejection = LateInput;
 
-    fn decide(state: &State, input: &Input, _: Timestamp) -> Result<Vec<Fact>, Late> {
+    fn decide(state: &State, input: &Input, _: Timestamp) -> Result<Vec<ChainEvent>, LateInput> {
         match input {
-            Input::Begin(children) if state.children.is_empty() => Ok(vec![Fact::Begun(children.clone())]),
-            Input::Ended(child, phase) if state.current() == Some(*child) => Ok(vec![Fact::Ended(*phase)]),
-            Input::Abort(_) if state.outcome.is_none() => Ok(vec![Fact::Finished(false)]),
-            _ => Err(Late),
+            Input::Begin(children) if state.children.is_empty() => {
+                Ok(vec![ChainEvent::Created(children.clone())])
+            }
+            Input::Ended(child, phase) if state.current() == Some(*child) => {
+                Ok(vec![ChainEvent::Ended(*phase)])
+            }
+            Input::Abort(_) if state.outcome.is_none() => Ok(vec![ChainEvent::Finished(false)]),
+            _ => Err(LateInput),
         }
     }
 
-    fn follow(state: &State, _: Timestamp) -> Vec<Fact> {
+    fn advance(state: &State, _: Timestamp) -> Vec<ChainEvent> {
         let goes_on = state.children.is_empty() || state.outcome.is_some() || state.current().is_some();
-        if goes_on { Vec::new() } else { vec![Fact::Finished(!state.has_failed())] }
+        if goes_on { Vec::new() } else { vec![ChainEvent::Finished(!state.has_failed())] }
     }
 
-    fn evolve(mut state: State, fact: &Fact) -> Result<State, Illegal> {
-        match fact {
-            Fact::Begun(children) if state.children.is_empty() => state.children.clone_from(children),
-            Fact::Ended(phase) if state.current().is_some() => state.ended.push(*phase),
-            Fact::Finished(well) if state.outcome.is_none() => state.outcome = Some(*well),
-            _ => return Err(Illegal { state: format!("{state:?}"), fact: format!("{fact:?}") }),
+    fn apply(mut state: State, event: &ChainEvent) -> Result<State, IllegalEvent> {
+        match event {
+            ChainEvent::Created(children) if state.children.is_empty() => state.children.clone_from(children),
+            ChainEvent::Ended(phase) if state.current().is_some() => state.ended.push(*phase),
+            ChainEvent::Finished(well) if state.outcome.is_none() => state.outcome = Some(*well),
+            _ => return Err(IllegalEvent { state: format!("{state:?}"), event: format!("{event:?}") }),
         }
         Ok(state)
     }
 
-    fn pending(state: &State, _: Timestamp) -> Owed<Run> {
-        Owed { commands: state.current().map(Run).into_iter().collect(), wake_at: None }
+    fn outstanding(state: &State, _: Timestamp) -> Outstanding<RunOperation> {
+        Outstanding { commands: state.current().map(RunOperation).into_iter().collect(), wake_at: None }
     }
 
-    fn subject(command: &Run) -> OperationId {
+    fn subject(command: &RunOperation) -> OperationId {
         command.0
     }
 
@@ -115,38 +122,38 @@ impl Machine for Chain {
         state.outcome.is_some()
     }
 
-    fn abort(reason: String) -> Input {
+    fn abort_input(reason: String) -> Input {
         Input::Abort(reason)
     }
 
-    fn is_late(_: &Late) -> bool {
+    fn is_late(_: &LateInput) -> bool {
         true
     }
 }
 
-/// What outlives the process: the facts of one chain.
-pub type Kept = Arc<Mutex<Vec<Fact>>>;
+/// Persisted events of one chain.
+pub type StoredEvents = Arc<Mutex<Vec<ChainEvent>>>;
 
-/// Hands that begin operations with an engine.
-struct ChainHands {
+/// Effects that start operations with an engine.
+struct ChainEffects {
     engine: Engine,
-    syncs: Vec<(OperationId, Sync)>,
-    kept: Kept,
-    points: Arc<Points>,
-    post: UnboundedSender<Result<Arrival<Chain, Infallible>, Died>>,
+    syncs: Vec<(OperationId, SyncSpec)>,
+    stored_events: StoredEvents,
+    points: Arc<CrashPoints>,
+    post: UnboundedSender<Result<Arrival<Chain, Infallible>, ProcessCrash>>,
 }
 
-impl Hands<Chain> for ChainHands {
-    type Note = Infallible;
+impl Effects<Chain> for ChainEffects {
+    type Message = Infallible;
     type Reply = ();
     type Summary = String;
-    type Failure = Died;
+    type AppendError = ProcessCrash;
 
     fn summary(state: &State) -> Option<String> {
         Some(format!("{} of {} operations ended", state.ended.len(), state.children.len()))
     }
 
-    fn carry_out(&mut self, _: &State, Run(child): Run, _: Timestamp) {
+    fn execute(&mut self, _: &State, RunOperation(child): RunOperation, _: Timestamp) {
         let Some((_, sync)) = self.syncs.iter().find(|(id, _)| *id == child).cloned() else { return };
         let (engine, post) = (self.engine.clone(), self.post.clone());
         let run = async move {
@@ -154,46 +161,47 @@ impl Hands<Chain> for ChainHands {
             engine.wait(child).await
         };
         tokio::spawn(async move {
-            // An engine that stops says nothing of the operation: the chain stops with it, and goes on with the next one.
-            let ended = run.await.map(|view| Input::Ended(child, view.phase)).map_err(|_| Died);
-            let _ = post.send(ended.map(|input| Arrival::Answer { about: child, input }));
+            // An engine that is shutting down does not report the end. The chain stops with the engine and continues with the
+            // next one.
+            let ended = run.await.map(|view| Input::Ended(child, view.phase)).map_err(|_| ProcessCrash);
+            let _ = post.send(ended.map(|input| Arrival::Answer { subject: child, input }));
         });
     }
 
-    fn append(&mut self, _: &State, batch: BatchOf<Chain>, _: Timestamp) -> Result<(), Died> {
-        self.points.survive()?;
-        self.kept.lock().unwrap().extend(batch.facts);
-        self.points.survive()?;
+    fn append(&mut self, _: &State, batch: MachineBatch<Chain>, _: Timestamp) -> Result<(), ProcessCrash> {
+        self.points.try_pass()?;
+        self.stored_events.lock().unwrap().extend(batch.events);
+        self.points.try_pass()?;
         let _ = self.post.send(Ok(Arrival::Persisted));
         Ok(())
     }
 
     fn set_alarm(&mut self, _: Option<Duration>) {}
 
-    fn reply(&mut self, (): (), _: Result<(), Late>) {}
+    fn reply(&mut self, (): (), _: Result<(), LateInput>) {}
 }
 
-/// Drives a chain to its end, from the beginning or from what an earlier process has kept.
-pub async fn drive(
+/// Runs a chain to its end, from the beginning or from the events of an earlier process.
+pub async fn run_chain(
     engine: Engine,
-    syncs: Vec<(OperationId, Sync)>,
-    kept: Kept,
-    points: Arc<Points>,
-) -> Result<State, Died> {
+    syncs: Vec<(OperationId, SyncSpec)>,
+    stored_events: StoredEvents,
+    points: Arc<CrashPoints>,
+) -> Result<State, ProcessCrash> {
     let now = Timestamp::from_millis(0);
-    let known = kept.lock().unwrap().clone();
+    let known = stored_events.lock().unwrap().clone();
     let begin = Input::Begin(syncs.iter().map(|(id, _)| *id).collect());
     let driver = Driver::recover(None, known.clone()).unwrap();
     let (post, mut arrivals) = unbounded_channel();
-    let mut shell = Shell::recovered(driver, ChainHands { engine, syncs, kept, points, post });
+    let mut runner = Runner::from_driver(driver, ChainEffects { engine, syncs, stored_events, points, post });
     if known.is_empty() {
-        shell.take(Arrival::Input(begin), now).unwrap();
+        runner.process(Arrival::Input(begin), now).unwrap();
     }
     loop {
-        if shell.turn(now).map_err(|_| Died)? == Turn::Over {
-            return Ok(shell.state().clone());
+        if runner.step(now).map_err(|_| ProcessCrash)? == RunnerStatus::Finished {
+            return Ok(runner.state().clone());
         }
-        let arrival = arrivals.recv().await.ok_or(Died)??;
-        shell.take(arrival, now).unwrap();
+        let arrival = arrivals.recv().await.ok_or(ProcessCrash)??;
+        runner.process(arrival, now).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! A process that dies at a chosen point: before or after a log append or a cluster call.
+//! A process that crashes at a chosen point: before or after a log append or a cluster call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,102 +6,102 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tidegate_cluster::{Call, Cluster, ClusterError, Layer};
 use tidegate_model::{Digest, StreamId, Timestamp};
 use tidegate_oplog::{
-    Blobs, Compacted, Damage, History, Inventories, InventoryUpdate, Known, LogError, Lookup, MemoryLog,
-    OperationLog, RawAppend, RawEntry, RawLoaded, Record, Retention,
+    ApplicationInventory, Blobs, CompactionResult, Damage, History, Inventories, InventoryUpdate, LogError,
+    Lookup, MemoryLog, OperationLog, RawAppend, RawEntry, RawLoadedStream, Record, Retention,
 };
 use tokio::sync::Notify;
 
-/// The process has died.
+/// The process has crashed.
 #[derive(Debug)]
-pub struct Died;
+pub struct ProcessCrash;
 
-/// Counts the points of one process, and kills it at the chosen one.
+/// Counts the crash points that a process passes, and crashes the process at the chosen one.
 #[derive(Debug, Default)]
-pub struct Points {
+pub struct CrashPoints {
     passed: AtomicU64,
-    /// The process dies at this point, counted from 1; 0 for never.
-    dies_at: u64,
-    /// Only changes of files are points.
-    of_files: bool,
-    dead: AtomicBool,
-    death: Notify,
+    /// Crash point, counted from 1; 0 never crashes.
+    crash_point: u64,
+    /// True if only file changes are crash points.
+    only_file_changes: bool,
+    has_crashed: AtomicBool,
+    crash_notify: Notify,
 }
 
-impl Points {
-    /// A process that dies at point `dies_at`, counted from 1; 0 for never.
-    pub fn dying_at(dies_at: u64) -> Arc<Self> {
-        Arc::new(Self { dies_at, ..Self::default() })
+impl CrashPoints {
+    /// Creates a process that crashes at the given crash point, counted from 1; 0 never crashes.
+    pub fn crash_at(crash_point: u64) -> Arc<Self> {
+        Arc::new(Self { crash_point, ..Self::default() })
     }
 
-    /// A process that dies at a change of a file, counted from 1, and nowhere else; 0 for never.
-    pub fn dying_at_file(dies_at: u64) -> Arc<Self> {
-        Arc::new(Self { dies_at, of_files: true, ..Self::default() })
+    /// Creates a process that crashes only at the given file change, counted from 1; 0 never crashes.
+    pub fn crash_at_file_change(crash_point: u64) -> Arc<Self> {
+        Arc::new(Self { crash_point, only_file_changes: true, ..Self::default() })
     }
 
-    /// How many points were passed.
+    /// Returns the number of crash points passed.
     pub fn passed(&self) -> u64 {
         self.passed.load(Ordering::SeqCst)
     }
 
-    /// Returns when the process has died.
-    pub async fn death(&self) {
-        let death = self.death.notified();
-        if !self.dead.load(Ordering::SeqCst) {
+    /// Waits until the process has crashed.
+    pub async fn wait_for_crash(&self) {
+        let death = self.crash_notify.notified();
+        if !self.has_crashed.load(Ordering::SeqCst) {
             death.await;
         }
     }
 
-    /// Whether the process has died.
-    pub fn is_dead(&self) -> bool {
-        self.dead.load(Ordering::SeqCst)
+    /// Returns true if the process has crashed.
+    pub fn has_crashed(&self) -> bool {
+        self.has_crashed.load(Ordering::SeqCst)
     }
 
-    /// Whether the process is dead from here on.
-    fn hit(&self) -> bool {
-        if self.of_files { self.is_dead() } else { self.count() }
+    /// Counts a crash point. Returns true if the process has crashed.
+    fn reach_point(&self) -> bool {
+        if self.only_file_changes { self.has_crashed() } else { self.count_point() }
     }
 
-    /// A change of a file, which the process survives, or dies at.
+    /// Passes a file change, or crashes at it.
     ///
     /// # Errors
     ///
-    /// It dies there, or is dead.
-    pub fn change(&self) -> Result<(), Died> {
-        if self.count() { Err(Died) } else { Ok(()) }
+    /// Returns an error if the process crashes here or has crashed before.
+    pub fn pass_file_change(&self) -> Result<(), ProcessCrash> {
+        if self.count_point() { Err(ProcessCrash) } else { Ok(()) }
     }
 
-    fn count(&self) -> bool {
-        if self.dead.load(Ordering::SeqCst) {
+    fn count_point(&self) -> bool {
+        if self.has_crashed.load(Ordering::SeqCst) {
             return true;
         }
         let point = self.passed.fetch_add(1, Ordering::SeqCst) + 1;
-        if point == self.dies_at {
-            self.dead.store(true, Ordering::SeqCst);
-            self.death.notify_waiters();
-            self.death.notify_one();
+        if point == self.crash_point {
+            self.has_crashed.store(true, Ordering::SeqCst);
+            self.crash_notify.notify_waiters();
+            self.crash_notify.notify_one();
         }
-        point == self.dies_at
+        point == self.crash_point
     }
 
-    /// A point that the process passes, or dies at.
-    pub fn survive(&self) -> Result<(), Died> {
-        if self.hit() { Err(Died) } else { Ok(()) }
+    /// Passes a crash point, or crashes at it.
+    pub fn try_pass(&self) -> Result<(), ProcessCrash> {
+        if self.reach_point() { Err(ProcessCrash) } else { Ok(()) }
     }
 
-    /// A dead process does nothing ever again.
+    /// Passes a crash point; never returns in a crashed process.
     async fn pass(&self) {
-        if self.hit() {
+        if self.reach_point() {
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// A cluster as a dying process sees it.
+/// A cluster, from the point of view of a process that may crash.
 pub struct CrashCluster {
-    /// The real one.
+    /// The actual cluster.
     pub inner: Arc<dyn Cluster>,
     /// The process.
-    pub points: Arc<Points>,
+    pub points: Arc<CrashPoints>,
 }
 
 impl Layer for CrashCluster {
@@ -109,7 +109,7 @@ impl Layer for CrashCluster {
         self.inner.as_ref()
     }
 
-    async fn around<T: Send>(
+    async fn intercept<T: Send>(
         &self,
         _: Call,
         answer: impl Future<Output = Result<T, ClusterError>> + Send,
@@ -121,18 +121,18 @@ impl Layer for CrashCluster {
     }
 }
 
-/// A log as a dying process sees it. What was appended stays for the next process.
+/// A log, from the point of view of a process that may crash. Appended records persist for the next process.
 #[derive(Clone)]
 pub struct CrashLog {
-    /// The storage, shared by all processes.
+    /// Storage that all processes share.
     pub inner: MemoryLog,
     /// The process.
-    pub points: Arc<Points>,
+    pub points: Arc<CrashPoints>,
 }
 
 impl CrashLog {
     fn pass(&self) -> Result<(), LogError> {
-        if self.points.hit() { Err(LogError::Poisoned) } else { Ok(()) }
+        if self.points.reach_point() { Err(LogError::Poisoned) } else { Ok(()) }
     }
 }
 
@@ -143,12 +143,12 @@ impl OperationLog for CrashLog {
         self.pass()
     }
 
-    fn load(&self, stream: StreamId) -> Result<RawLoaded, LogError> {
+    fn load(&self, stream: StreamId) -> Result<RawLoadedStream, LogError> {
         self.inner.load(stream)
     }
 
-    fn facts(&self, stream: StreamId) -> Result<History<Record>, LogError> {
-        self.inner.facts(stream)
+    fn events(&self, stream: StreamId) -> Result<History<Record>, LogError> {
+        self.inner.events(stream)
     }
 
     fn entry(&self, stream: StreamId) -> Result<Option<RawEntry>, LogError> {
@@ -163,8 +163,16 @@ impl OperationLog for CrashLog {
         self.inner.ids()
     }
 
-    fn compact(&self, keep: &Retention, now: Timestamp) -> Result<Compacted, LogError> {
-        self.inner.compact(keep, now)
+    fn schedule_compaction(&self) {
+        self.inner.schedule_compaction();
+    }
+
+    fn compact_step(&self, keep: &Retention, now: Timestamp) -> Result<Option<CompactionResult>, LogError> {
+        self.inner.compact_step(keep, now)
+    }
+
+    fn is_compaction_due(&self) -> bool {
+        self.inner.is_compaction_due()
     }
 
     fn damage(&self) -> Vec<Damage> {
@@ -186,7 +194,7 @@ impl Blobs for CrashLog {
 }
 
 impl Inventories for CrashLog {
-    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<ApplicationInventory>, LogError> {
         self.inner.inventory(cluster, application)
     }
 

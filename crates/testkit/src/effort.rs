@@ -1,21 +1,20 @@
-//! How much the suites do that can always do more.
+//! Number of rounds and cases for test suites that can be scaled.
 
-/// Whether there is time for the long form of the suites: `TIDEGATE_LONG_TESTS=1`, as in CI. The quick form is a sample
-/// of the same.
+/// Returns true for the long form of the suites: `TIDEGATE_LONG_TESTS=1`, as in CI. The quick form is a sample of the long form.
 pub fn is_long() -> bool {
     std::env::var_os("TIDEGATE_LONG_TESTS").is_some_and(|value| value == "1")
 }
 
-/// How often something is done: what a variable says, or else as the form of the suites has it.
+/// Returns the number of rounds: the value of an environment variable, otherwise the default for the quick or long form.
 pub fn rounds(variable: &str, quick: u64, long: u64) -> u64 {
     match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, and is {text:?}")),
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")),
         Err(_) if is_long() => long,
         Err(_) => quick,
     }
 }
 
-/// Does something with each item, on all cores, and gives back what came of it in order.
+/// Runs a function for each item on all cores, and returns the results in order.
 pub fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let next = std::sync::atomic::AtomicUsize::new(0);

@@ -1,7 +1,7 @@
-//! Wrong input, made from right input: bytes and documents are changed at random, again and again, and given to whoever reads
-//! them. They may refuse it, and must not panic, work without end or take memory without bounds.
+//! Fuzzing by mutation of valid input: bytes and documents are changed at random and passed to a parser. The parser may reject
+//! them, but must not panic, hang or exhaust memory.
 //!
-//! The quick form tries the same cases every time. `TIDEGATE_FUZZ_CASES=N` tries so many of other ones, and prints the seed;
+//! The quick form always tries the same cases. `TIDEGATE_FUZZ_CASES=N` tries N different cases and prints the seed;
 //! `TIDEGATE_FUZZ_SEED=N` repeats them.
 
 use std::fs;
@@ -17,20 +17,20 @@ use crate::effort;
 
 const CASES: u64 = 1_000;
 const CASES_LONG: u64 = 20_000;
-/// The cases of the quick form.
+/// Seed of the quick form.
 const SEED: u64 = 1;
-/// Input is no longer than this.
+/// Maximum length of the input.
 const BYTES_MAX: usize = 64 << 10;
-/// So often is one case changed, at most.
+/// Maximum number of changes per case.
 const CHANGES_MAX: u64 = 6;
-/// No case takes this long unless it never ends, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// What all targets of a process together may take.
+/// Time limit for a case. Even on a busy machine, only a hang exceeds it.
+const CASE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Memory limit for all fuzz targets in a process together.
 const MEMORY_MAX_KIB: u64 = 2 << 20;
-/// As long as those of the runtime, on which input is read.
+/// Stack size of the runtime's threads, on which input is parsed.
 const STACK_BYTES: usize = 2 << 20;
-/// What readers stumble over.
-const WORDS: [&str; 24] = [
+/// Known pitfalls of parsers.
+const PITFALLS: [&str; 24] = [
     "",
     "\0",
     "\u{feff}",
@@ -58,10 +58,10 @@ const WORDS: [&str; 24] = [
 ];
 
 /// Splitmix64.
-struct Dice(u64);
+struct FuzzRng(u64);
 
-impl Dice {
-    fn next(&mut self) -> u64 {
+impl FuzzRng {
+    fn next_number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -69,9 +69,9 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// Below a number, which is above 0.
+    /// Returns a number below `number`, which must be above 0.
     fn below(&mut self, number: usize) -> usize {
-        usize::try_from(self.next() % (number.max(1) as u64)).unwrap()
+        usize::try_from(self.next_number() % (number.max(1) as u64)).unwrap()
     }
 
     fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
@@ -79,24 +79,24 @@ impl Dice {
     }
 }
 
-/// Tries changed bytes.
-pub fn bytes(name: &str, seeds: &[&[u8]], words: &[&str], target: impl Fn(&[u8]) + Send + Sync) {
-    let words: Vec<&str> = WORDS.iter().chain(words).copied().collect();
-    let make = |dice: &mut Dice| changed_bytes(dice, seeds, &words);
-    try_all(name, make, |input| String::from_utf8_lossy(input).into_owned(), |input| target(input));
+/// Fuzzes a target with changed bytes.
+pub fn fuzz_bytes(name: &str, seeds: &[&[u8]], text: &[&str], target: impl Fn(&[u8]) + Send + Sync) {
+    let text: Vec<&str> = PITFALLS.iter().chain(text).copied().collect();
+    let make = |dice: &mut FuzzRng| mutate_bytes(dice, seeds, &text);
+    run_cases(name, make, |input| String::from_utf8_lossy(input).into_owned(), |input| target(input));
 }
 
-/// Tries changed documents.
-pub fn documents(name: &str, seeds: &[Value], words: &[&str], target: impl Fn(&Value) + Send + Sync) {
-    let words: Vec<&str> = WORDS.iter().chain(words).copied().collect();
-    let make = |dice: &mut Dice| changed_document(dice, seeds, &words);
-    try_all(name, make, Value::to_string, target);
+/// Fuzzes a target with changed documents.
+pub fn fuzz_documents(name: &str, seeds: &[Value], text: &[&str], target: impl Fn(&Value) + Send + Sync) {
+    let text: Vec<&str> = PITFALLS.iter().chain(text).copied().collect();
+    let make = |dice: &mut FuzzRng| mutate_document(dice, seeds, &text);
+    run_cases(name, make, Value::to_string, target);
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long a case takes is told, and nothing follows from it")]
-fn try_all<T: Send>(
+#[expect(clippy::disallowed_methods, reason = "the duration is printed only")]
+fn run_cases<T: Send>(
     name: &str,
-    make: impl Fn(&mut Dice) -> T + Send + Sync,
+    make: impl Fn(&mut FuzzRng) -> T + Send + Sync,
     show: impl Fn(&T) -> String + Send + Sync,
     target: impl Fn(&T) + Send + Sync,
 ) {
@@ -108,15 +108,15 @@ fn try_all<T: Send>(
     };
     let (tell, told) = mpsc::channel::<String>();
     thread::scope(|scope| {
-        // Whoever never ends cannot be stopped otherwise than with the process.
+        // A target that hangs can only be stopped by ending the process.
         scope.spawn(move || {
             let mut last = String::new();
             loop {
-                match told.recv_timeout(PATIENCE) {
+                match told.recv_timeout(CASE_TIMEOUT) {
                     Ok(input) => last = input,
                     Err(RecvTimeoutError::Disconnected) => return,
                     Err(RecvTimeoutError::Timeout) => {
-                        eprintln!("fuzz {name}, seed {seed}: no end after {PATIENCE:?} of: {last}");
+                        eprintln!("fuzz {name}, seed {seed}: no end after {CASE_TIMEOUT:?} of: {last}");
                         std::process::abort();
                     }
                 }
@@ -126,7 +126,7 @@ fn try_all<T: Send>(
         let work = move || {
             let (begin, mut slowest) = (Instant::now(), Duration::ZERO);
             for case in 0..cases {
-                let mut dice = Dice(seed.wrapping_mul(0x1234_5678_9abc_def1).wrapping_add(case));
+                let mut dice = FuzzRng(seed.wrapping_mul(0x1234_5678_9abc_def1).wrapping_add(case));
                 let input = make(&mut dice);
                 let story = || format!("fuzz {name}, seed {seed}, case {case}: {}", show(&input));
                 tell.send(format!("case {case}: {}", show(&input))).unwrap();
@@ -137,7 +137,7 @@ fn try_all<T: Send>(
                 }
                 slowest = slowest.max(began.elapsed());
                 let peak = peak_kib();
-                assert!(peak <= MEMORY_MAX_KIB, "{peak} KiB are too much: {}", story());
+                assert!(peak <= MEMORY_MAX_KIB, "{peak} KiB exceed the limit: {}", story());
             }
             let took = begin.elapsed();
             println!("fuzz {name}, seed {seed}: {cases} cases in {took:?}, the slowest in {slowest:?}");
@@ -146,16 +146,16 @@ fn try_all<T: Send>(
     });
 }
 
-/// The most memory that this process has ever had. 0 where nobody says.
+/// Returns the peak memory usage of this process, or 0 if it is unknown.
 fn peak_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
 }
 
-fn changed_bytes(dice: &mut Dice, seeds: &[&[u8]], words: &[&str]) -> Vec<u8> {
+fn mutate_bytes(dice: &mut FuzzRng, seeds: &[&[u8]], text: &[&str]) -> Vec<u8> {
     let mut input = dice.pick(seeds).to_vec();
-    for _ in 0..=dice.next() % CHANGES_MAX {
+    for _ in 0..=dice.next_number() % CHANGES_MAX {
         let at = dice.below(input.len() + 1);
         let end = at + dice.below(input.len() - at + 1).min(1 << dice.below(10));
         match dice.below(8) {
@@ -169,7 +169,7 @@ fn changed_bytes(dice: &mut Dice, seeds: &[&[u8]], words: &[&str]) -> Vec<u8> {
                 input.splice(to..to, piece);
             }
             5 => {
-                // The same again and again.
+                // Repeats the same piece several times.
                 let piece = input[at..end].to_vec();
                 let times = (BYTES_MAX / 4 / piece.len().max(1)).min(1 << dice.below(14));
                 input.splice(at..at, piece.repeat(times));
@@ -180,20 +180,20 @@ fn changed_bytes(dice: &mut Dice, seeds: &[&[u8]], words: &[&str]) -> Vec<u8> {
                 let to = from + dice.below(other.len() - from + 1);
                 input.splice(at..end, other[from..to].iter().copied());
             }
-            _ => drop(input.splice(at..end, dice.pick(words).bytes())),
+            _ => drop(input.splice(at..end, dice.pick(text).bytes())),
         }
         input.truncate(BYTES_MAX);
     }
     input
 }
 
-fn changed_document(dice: &mut Dice, seeds: &[Value], words: &[&str]) -> Value {
+fn mutate_document(dice: &mut FuzzRng, seeds: &[Value], words: &[&str]) -> Value {
     let mut document = dice.pick(seeds).clone();
-    for _ in 0..=dice.next() % CHANGES_MAX {
-        let paths = pointers(&document);
+    for _ in 0..=dice.next_number() % CHANGES_MAX {
+        let paths = json_pointers(&document);
         let from = document.pointer(dice.pick(&paths).as_str()).cloned().unwrap_or_default();
         let path: String = dice.pick(&paths).clone();
-        let odd = odd(dice, words);
+        let odd = unexpected_value(dice, words);
         let Some(place) = document.pointer_mut(&path) else { continue };
         match (dice.below(6), place) {
             (0, Value::Object(fields)) => {
@@ -210,7 +210,7 @@ fn changed_document(dice: &mut Dice, seeds: &[Value], words: &[&str]) -> Value {
             (1, Value::Array(items)) => items.resize(items.len() + dice.below(40), from),
             (2, place) => *place = from,
             (3, Value::String(text)) => {
-                let changed = changed_bytes(dice, &[text.as_bytes()], words);
+                let changed = mutate_bytes(dice, &[text.as_bytes()], words);
                 *text = String::from_utf8_lossy(&changed).into_owned();
             }
             (4, Value::String(text)) => *text = (*dice.pick(words)).to_owned(),
@@ -220,9 +220,9 @@ fn changed_document(dice: &mut Dice, seeds: &[Value], words: &[&str]) -> Value {
     document
 }
 
-/// What nobody expects there.
-fn odd(dice: &mut Dice, words: &[&str]) -> Value {
-    let word = *dice.pick(words);
+/// Returns an unexpected value.
+fn unexpected_value(dice: &mut FuzzRng, text: &[&str]) -> Value {
+    let word = *dice.pick(text);
     match dice.below(10) {
         0 => Value::Null,
         1 => json!(true),
@@ -237,8 +237,8 @@ fn odd(dice: &mut Dice, words: &[&str]) -> Value {
     }
 }
 
-/// Where everything of a document is.
-fn pointers(document: &Value) -> Vec<String> {
+/// Returns the JSON pointers of all values of a document.
+fn json_pointers(document: &Value) -> Vec<String> {
     let mut found = vec![String::new()];
     let mut at = 0;
     while let Some(path) = found.get(at).cloned() {
@@ -260,20 +260,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_makes_the_same_input_and_another_one_others() {
-        let make = |seed| changed_bytes(&mut Dice(seed), &[b"a: 1\n", b"b: [2]\n"], &WORDS);
+    fn the_input_depends_only_on_the_seed() {
+        let make = |seed| mutate_bytes(&mut FuzzRng(seed), &[b"a: 1\n", b"b: [2]\n"], &PITFALLS);
         let all: std::collections::BTreeSet<Vec<u8>> = (0..100).map(make).collect();
         assert_eq!(make(7), make(7));
         assert!(all.len() > 60, "{}", all.len());
         let document = json!({"a": [1, {"b/c": "d"}]});
-        let make = |seed| changed_document(&mut Dice(seed), std::slice::from_ref(&document), &WORDS);
+        let make = |seed| mutate_document(&mut FuzzRng(seed), std::slice::from_ref(&document), &PITFALLS);
         assert_eq!(make(7), make(7));
         assert!((0..100).filter(|seed| make(*seed) != document).count() > 80);
     }
 
     #[test]
-    fn a_panic_of_a_target_is_one_of_the_test() {
-        let fails = || bytes("panicking", &[b"a"], &[], |input| assert!(input.len() > 5, "it is short"));
+    fn a_panic_of_the_target_fails_the_test() {
+        let fails = || fuzz_bytes("panicking", &[b"a"], &[], |input| assert!(input.len() > 5, "it is short"));
         assert!(catch_unwind(fails).is_err());
     }
 }

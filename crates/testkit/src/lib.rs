@@ -4,22 +4,22 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "test code: a broken assumption must stop the test at once"
+    reason = "tests may panic"
 )]
 
 pub mod chain;
+pub mod concurrent_change;
 pub mod crash;
 pub mod effort;
 pub mod fuzz;
 pub mod git;
 pub mod kube;
-pub mod meanwhile;
+pub mod operation_events;
 pub mod process;
 pub mod program;
 pub mod proxy;
-pub mod recorded;
 pub mod scenario;
-pub mod signed;
+pub mod signed_commits;
 pub mod simulate;
 pub mod tools;
 pub mod web;

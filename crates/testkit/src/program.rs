@@ -1,14 +1,14 @@
-//! Programs that a test writes to have them started.
+//! Executable scripts and programs for tests.
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Writes a shell script that can be started at once.
+/// Writes a shell script that can be started immediately.
 ///
-/// Another process writes it. If the test held it open to write, a process that another test starts in this
-/// moment would for a while hold it as well, and a file that is open to write cannot be started (`ETXTBSY`).
+/// Another process writes the script. If the test itself held it open for writing, a process that another test is just starting
+/// would also hold it open for a while, and a file that is open for writing cannot be executed (`ETXTBSY`).
 pub fn write_script(path: &Path, text: &str) {
     let mut writer =
         Command::new("sh").args(["-c", "cat > \"$0\""]).arg(path).stdin(Stdio::piped()).spawn().unwrap();
@@ -17,8 +17,8 @@ pub fn write_script(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Copies a program so that it can be started at once, for the same reason by another process.
-pub fn copy(from: &Path, to: &Path) {
+/// Copies a program so that it can be started immediately. For the same reason, another process makes the copy.
+pub fn copy_program(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
     fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
 }

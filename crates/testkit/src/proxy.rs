@@ -1,57 +1,58 @@
-//! A proxy on loopback that leads whoever may use it to one server, whatever host they name: by `CONNECT` and by SOCKS 5.
+//! An authenticating proxy on the loopback interface that always connects to the same server, regardless of the requested host.
+//! Supports `CONNECT` and SOCKS 5.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// The user that it lets in.
+/// User name of the proxy.
 pub const USER: &str = "me";
-/// Its password.
+/// Password of the proxy.
 pub const PASSWORD: &str = "hunter2";
-/// Both, as `CONNECT` is told them.
-const BASIC: &str = "Basic bWU6aHVudGVyMg==";
-/// The first byte of all that SOCKS 5 says.
-const SOCKS: u8 = 5;
+/// Credentials for `CONNECT`.
+const BASIC_CREDENTIALS: &str = "Basic bWU6aHVudGVyMg==";
+/// Version byte of SOCKS 5.
+const SOCKS_VERSION: u8 = 5;
 
-/// A proxy, for as long as the process lasts.
+/// A proxy, which runs until the process ends.
 pub struct Proxy {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Proxy {
-    /// One that leads to a server, `host:port`.
+    /// Starts a proxy to a server, `host:port`.
     pub fn start(to: &str) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let proxy = Self { address: listener.local_addr().unwrap(), asked: Arc::default() };
-        let (asked, to) = (Arc::clone(&proxy.asked), to.to_owned());
+        let proxy = Self { address: listener.local_addr().unwrap(), requests: Arc::default() };
+        let (requests, to) = (Arc::clone(&proxy.requests), to.to_owned());
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (asked, to) = (Arc::clone(&asked), to.clone());
-                // Whoever breaks off has not got through.
-                thread::spawn(move || drop(serve(stream, &to, &asked)));
+                let (requests, to) = (Arc::clone(&requests), to.clone());
+                // If the client disconnects, its request has failed.
+                thread::spawn(move || drop(serve_connection(stream, &to, &requests)));
             }
         });
         proxy
     }
 
-    /// Where it is: `host:port`.
+    /// Returns the proxy's address: `host:port`.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it was asked for since this was asked last: `CONNECT host:port HTTP/1.1`, or `SOCKS host:port`.
-    pub fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.asked.lock().unwrap())
+    /// Returns the requests since the last call: `CONNECT host:port HTTP/1.1`, or `SOCKS host:port`.
+    pub fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut self.requests.lock().unwrap())
     }
 }
 
-fn serve(mut stream: TcpStream, to: &str, asked: &Mutex<Vec<String>>) -> io::Result<()> {
-    let [first] = bytes(&mut stream)?;
+fn serve_connection(mut stream: TcpStream, to: &str, requests: &Mutex<Vec<String>>) -> io::Result<()> {
+    let [first] = read_bytes(&mut stream)?;
     let is_let_in = match first {
-        SOCKS => socks(&mut stream, asked)?,
-        first => connect(first, &mut stream, asked)?,
+        SOCKS_VERSION => handle_socks(&mut stream, requests)?,
+        first => handle_connect(first, &mut stream, requests)?,
     };
     if !is_let_in {
         return Ok(());
@@ -68,30 +69,31 @@ fn serve(mut stream: TcpStream, to: &str, asked: &Mutex<Vec<String>>) -> io::Res
     Ok(())
 }
 
-fn bytes<const N: usize>(stream: &mut TcpStream) -> io::Result<[u8; N]> {
+fn read_bytes<const N: usize>(stream: &mut TcpStream) -> io::Result<[u8; N]> {
     let mut read = [0; N];
     stream.read_exact(&mut read)?;
     Ok(read)
 }
 
-/// So many bytes as the next one says.
-fn counted(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let [length] = bytes(stream)?;
+/// Reads a length byte, and that many bytes after it.
+fn read_length_prefixed(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let [length] = read_bytes(stream)?;
     let mut read = vec![0; length.into()];
     stream.read_exact(&mut read)?;
     Ok(read)
 }
 
 /// <https://www.rfc-editor.org/rfc/rfc9110#name-connect>
-fn connect(first: u8, stream: &mut TcpStream, asked: &Mutex<Vec<String>>) -> io::Result<bool> {
+fn handle_connect(first: u8, stream: &mut TcpStream, requests: &Mutex<Vec<String>>) -> io::Result<bool> {
     let mut head = vec![first];
     while !head.ends_with(b"\r\n\r\n") {
-        head.extend(bytes::<1>(stream)?);
+        head.extend(read_bytes::<1>(stream)?);
     }
     let head = String::from_utf8(head).unwrap();
-    asked.lock().unwrap().push(head.lines().next().unwrap().to_owned());
-    let is_known =
-        head.lines().any(|line| line.eq_ignore_ascii_case(&format!("proxy-authorization: {BASIC}")));
+    requests.lock().unwrap().push(head.lines().next().unwrap().to_owned());
+    let is_known = head
+        .lines()
+        .any(|line| line.eq_ignore_ascii_case(&format!("proxy-authorization: {BASIC_CREDENTIALS}")));
     let answer = match is_known {
         true => "HTTP/1.1 200 OK\r\n\r\n",
         false => "HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n",
@@ -101,25 +103,25 @@ fn connect(first: u8, stream: &mut TcpStream, asked: &Mutex<Vec<String>>) -> io:
 }
 
 /// <https://www.rfc-editor.org/rfc/rfc1928>, with user and password by <https://www.rfc-editor.org/rfc/rfc1929>.
-fn socks(stream: &mut TcpStream, asked: &Mutex<Vec<String>>) -> io::Result<bool> {
-    let methods = counted(stream)?;
+fn handle_socks(stream: &mut TcpStream, requests: &Mutex<Vec<String>>) -> io::Result<bool> {
+    let methods = read_length_prefixed(stream)?;
     if !methods.contains(&2) {
-        stream.write_all(&[SOCKS, 0xff])?;
+        stream.write_all(&[SOCKS_VERSION, 0xff])?;
         return Ok(false);
     }
-    stream.write_all(&[SOCKS, 2])?;
-    assert_eq!(bytes(stream)?, [1]);
-    let is_known =
-        (counted(stream)?, counted(stream)?) == (USER.as_bytes().to_vec(), PASSWORD.as_bytes().to_vec());
+    stream.write_all(&[SOCKS_VERSION, 2])?;
+    assert_eq!(read_bytes(stream)?, [1]);
+    let is_known = (read_length_prefixed(stream)?, read_length_prefixed(stream)?)
+        == (USER.as_bytes().to_vec(), PASSWORD.as_bytes().to_vec());
     stream.write_all(&[1, u8::from(!is_known)])?;
     if !is_known {
         return Ok(false);
     }
-    let [version, command, _, kind] = bytes(stream)?;
-    assert_eq!((version, command, kind), (SOCKS, 1, 3), "a connection to a host by its name");
-    let host = String::from_utf8(counted(stream)?).unwrap();
-    let port = u16::from_be_bytes(bytes(stream)?);
-    asked.lock().unwrap().push(format!("SOCKS {host}:{port}"));
-    stream.write_all(&[SOCKS, 0, 0, 1, 0, 0, 0, 0, 0, 0])?;
+    let [version, command, _, kind] = read_bytes(stream)?;
+    assert_eq!((version, command, kind), (SOCKS_VERSION, 1, 3), "connects to a host by name");
+    let host = String::from_utf8(read_length_prefixed(stream)?).unwrap();
+    let port = u16::from_be_bytes(read_bytes(stream)?);
+    requests.lock().unwrap().push(format!("SOCKS {host}:{port}"));
+    stream.write_all(&[SOCKS_VERSION, 0, 0, 1, 0, 0, 0, 0, 0, 0])?;
     Ok(true)
 }

@@ -1,4 +1,4 @@
-//! Golden operations: small deployments that between them use everything an operation can do.
+//! Golden operations: small deployments that together use every feature of operations.
 
 use std::time::Duration;
 
@@ -12,73 +12,74 @@ use tidegate_planner::Limits;
 
 mod deletions;
 mod golden;
+mod manifests;
 
 pub use golden::all;
 
-/// One deployment.
+/// A deployment.
 #[derive(Clone)]
 pub struct Scenario {
-    /// Its name.
+    /// Name of the scenario.
     pub name: &'static str,
-    /// Operations that ran before, so that there is something in the cluster.
-    pub before: Vec<Sync>,
-    /// The operation under test.
-    pub sync: Sync,
-    /// What people do meanwhile.
-    pub script: Vec<Act>,
-    /// How it must end.
-    pub ends: OperationPhase,
-    /// Part of its final message.
-    pub says: &'static str,
+    /// Operations to run first, in order to populate the cluster.
+    pub setup_syncs: Vec<SyncSpec>,
+    /// Operation to test.
+    pub sync: SyncSpec,
+    /// User actions during the operation.
+    pub actions: Vec<UserAction>,
+    /// Phase in which the operation is expected to end.
+    pub expected_phase: OperationPhase,
+    /// Text that the final message is expected to contain.
+    pub expected_message: &'static str,
 }
 
-/// One operation.
+/// An operation.
 #[derive(Clone)]
-pub struct Sync {
-    /// YAML.
+pub struct SyncSpec {
+    /// Manifests as YAML.
     pub manifests: String,
-    /// What is asked.
+    /// Request of the operation.
     pub request: SyncRequest,
 }
 
-/// What a person does as soon as an operation looks like this.
+/// A user action, triggered by the state of the operation.
 #[derive(Clone, Copy)]
-pub struct Act {
-    /// When.
-    pub when: fn(&OperationView) -> bool,
-    /// What.
-    pub what: What,
+pub struct UserAction {
+    /// Trigger of the action.
+    pub trigger: fn(&OperationView) -> bool,
+    /// Action to perform.
+    pub kind: UserActionKind,
 }
 
-/// What a person can do.
+/// Actions that a user can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// End it.
+pub enum UserActionKind {
+    /// Terminates the operation.
     Terminate,
-    /// Hold it.
+    /// Pauses the operation.
     Pause,
-    /// Let it go on.
-    Unpause,
-    /// Approve its prunes.
-    Confirm,
-    /// Skip this task, mark it as done, or have it tried again.
+    /// Resumes the operation.
+    Resume,
+    /// Approves the operation's prunes.
+    ApprovePrunes,
+    /// Skips this task, marks it as done, or retries it.
     Override(Override, &'static str),
 }
 
-impl Sync {
-    /// A sync of these manifests as application `shop` in namespace `default`.
-    pub fn of(manifests: &str) -> Self {
-        Self { manifests: manifests.to_owned(), request: request() }
+impl SyncSpec {
+    /// Creates a sync of these manifests, for the application `shop` in the namespace `default`.
+    pub fn new(manifests: &str) -> Self {
+        Self { manifests: manifests.to_owned(), request: default_request() }
     }
 
-    /// With other options.
+    /// Changes the options.
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut SyncRequest)) -> Self {
+    pub fn with_request(mut self, change: impl FnOnce(&mut SyncRequest)) -> Self {
         change(&mut self.request);
         self
     }
 
-    /// The manifests, parsed.
+    /// Parses the manifests.
     pub fn targets(&self) -> Targets {
         let targets =
             tidegate_planner::manifests::parse("golden.yaml", self.manifests.as_bytes(), &Limits::default());
@@ -86,7 +87,7 @@ impl Sync {
     }
 }
 
-fn request() -> SyncRequest {
+fn default_request() -> SyncRequest {
     SyncRequest {
         application: "shop".into(),
         namespace: "default".into(),
@@ -107,8 +108,25 @@ fn request() -> SyncRequest {
     }
 }
 
-/// Some retries, one second apart.
-pub fn retries(limit: i64) -> RetryPolicy {
+/// Returns a scenario without user actions that succeeds.
+fn scenario(name: &'static str, sync: SyncSpec) -> Scenario {
+    Scenario {
+        name,
+        setup_syncs: Vec::new(),
+        sync,
+        actions: Vec::new(),
+        expected_phase: OperationPhase::Succeeded,
+        expected_message: "successfully synced",
+    }
+}
+
+/// Returns a scenario without user actions that fails.
+fn failing_scenario(name: &'static str, sync: SyncSpec, expected_message: &'static str) -> Scenario {
+    Scenario { expected_phase: OperationPhase::Failed, expected_message, ..scenario(name, sync) }
+}
+
+/// Returns a retry policy with a delay of one second.
+pub fn retry_policy(limit: i64) -> RetryPolicy {
     let backoff = Backoff { duration: Duration::from_secs(1), factor: 2, max: Duration::from_secs(60) };
     RetryPolicy { limit, backoff, restart: false }
 }

@@ -1,4 +1,4 @@
-//! A web server on loopback that has what it is given, and writes down what it is asked.
+//! A web server on the loopback interface that serves fixed pages and records its requests.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -7,118 +7,118 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-/// What is answered to a path.
+/// Response for a path.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// 200 if not said.
+    /// Status code [default: 200].
     pub status: u16,
-    /// Lines such as `Location: /elsewhere`.
+    /// Headers, such as `Location: /elsewhere`.
     pub headers: Vec<String>,
-    /// What it holds.
+    /// Body of the response.
     pub body: Vec<u8>,
-    /// The only `Authorization` that is accepted; others are answered with 401 and the challenge.
+    /// Required `Authorization` header, and the challenge. Requests without this header get a 401.
     pub authorization: Option<(String, String)>,
-    /// By which it is known again: whoever has it is answered with 304.
+    /// ETag. Requests that name it get a 304.
     pub etag: Option<String>,
-    /// It has no end.
+    /// True if the body never ends.
     pub is_endless: bool,
 }
 
 impl Page {
-    /// One that holds this.
-    pub fn of(body: impl Into<Vec<u8>>) -> Self {
+    /// Creates a page with a body.
+    pub fn with_body(body: impl Into<Vec<u8>>) -> Self {
         Self { body: body.into(), ..Self::default() }
     }
 
-    /// One that sends on.
-    pub fn to(address: &str) -> Self {
+    /// Creates a redirect.
+    pub fn redirect_to(address: &str) -> Self {
         Self { status: 302, headers: vec![format!("Location: {address}")], ..Self::default() }
     }
 
-    /// For those alone who show this.
-    pub fn only_for(self, authorization: &str, challenge: &str) -> Self {
+    /// Requires this authorization.
+    pub fn require_authorization(self, authorization: &str, challenge: &str) -> Self {
         Self { authorization: Some((authorization.to_owned(), challenge.to_owned())), ..self }
     }
 }
 
-/// What was asked.
+/// A recorded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Visit {
-    /// Of which path.
+pub struct RecordedRequest {
+    /// Requested path.
     pub path: String,
-    /// By whom.
+    /// `Authorization` header of the request.
     pub authorization: Option<String>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct ServerState {
     pages: Mutex<BTreeMap<String, Page>>,
-    visits: Mutex<Vec<Visit>>,
-    ended: AtomicBool,
+    requests: Mutex<Vec<RecordedRequest>>,
+    has_ended: AtomicBool,
 }
 
-/// A web server. It ends when it is dropped.
+/// A web server, which stops when dropped.
 pub struct WebServer {
-    shared: Arc<Shared>,
+    state: Arc<ServerState>,
     port: u16,
-    listening: Option<JoinHandle<()>>,
+    listener_thread: Option<JoinHandle<()>>,
 }
 
 impl WebServer {
-    /// Without any page.
+    /// Starts a server without pages.
     pub fn start() -> Self {
-        let (shared, listener) = (Arc::<Shared>::default(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let (state, listener) = (Arc::<ServerState>::default(), TcpListener::bind("127.0.0.1:0").unwrap());
         let port = listener.local_addr().unwrap().port();
-        let serving = Arc::clone(&shared);
+        let serving = Arc::clone(&state);
         let listening = thread::spawn(move || {
             for stream in listener.incoming() {
-                if serving.ended.load(Ordering::SeqCst) {
+                if serving.has_ended.load(Ordering::SeqCst) {
                     return;
                 }
                 let (Ok(stream), shared) = (stream, Arc::clone(&serving)) else { continue };
-                thread::spawn(move || drop(serve(&shared, stream)));
+                thread::spawn(move || drop(serve_connection(&shared, stream)));
             }
         });
-        Self { shared, port, listening: Some(listening) }
+        Self { state, port, listener_thread: Some(listening) }
     }
 
-    /// Where it listens.
+    /// Returns its host and port.
     pub fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// The address of a path.
+    /// Returns the URL of a path.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.host())
     }
 
-    /// Has a page there from now on.
-    pub fn put(&self, path: &str, page: Page) {
-        self.shared.pages.lock().unwrap().insert(path.to_owned(), page);
+    /// Adds or replaces a page.
+    pub fn add_page(&self, path: &str, page: Page) {
+        self.state.pages.lock().unwrap().insert(path.to_owned(), page);
     }
 
-    /// What was asked since this was asked last.
-    pub fn visits(&self) -> Vec<Visit> {
-        std::mem::take(&mut self.shared.visits.lock().unwrap())
+    /// Returns the requests since the last call.
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        std::mem::take(&mut self.state.requests.lock().unwrap())
     }
 
-    /// Of which paths, since this was asked last.
-    pub fn paths(&self) -> Vec<String> {
-        self.visits().into_iter().map(|visit| visit.path).collect()
+    /// Returns the paths of the requests since the last call.
+    pub fn requested_paths(&self) -> Vec<String> {
+        self.requests().into_iter().map(|visit| visit.path).collect()
     }
 }
 
 impl Drop for WebServer {
     fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::SeqCst);
+        self.state.has_ended.store(true, Ordering::SeqCst);
         drop(TcpStream::connect(("127.0.0.1", self.port)));
-        if let Some(listening) = self.listening.take() {
+        if let Some(listening) = self.listener_thread.take() {
             listening.join().unwrap();
         }
     }
 }
 
-fn serve(shared: &Shared, mut stream: TcpStream) -> io::Result<()> {
+fn serve_connection(shared: &ServerState, mut stream: TcpStream) -> io::Result<()> {
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     let first = lines.next().transpose()?.unwrap_or_default();
     let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -129,7 +129,11 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> io::Result<()> {
         headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
     }
     let authorization = headers.get("authorization").cloned();
-    shared.visits.lock().unwrap().push(Visit { path: path.clone(), authorization: authorization.clone() });
+    shared
+        .requests
+        .lock()
+        .unwrap()
+        .push(RecordedRequest { path: path.clone(), authorization: authorization.clone() });
     let page = shared.pages.lock().unwrap().get(&path).cloned();
     let mut page = page.unwrap_or_else(|| Page { status: 404, ..Page::default() });
     if let Some((wanted, challenge)) = &page.authorization

@@ -1,4 +1,4 @@
-//! What the cluster itself says happened: the order of writes, how often each hook was created, and what is left.
+//! Evidence from the cluster: the order of writes, how many times each hook was created, and the remaining objects.
 
 use std::collections::BTreeMap;
 
@@ -7,85 +7,85 @@ use tidegate_cluster::sim::{AuditEntry, SimCluster, Verb};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Object, OperationId, OperationPhase, ResultCode, annotations};
 
-/// What is compared between a run that was disturbed and one that was not.
+/// Data to compare between a disturbed and an undisturbed run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Witness {
-    /// First successful write of each kind to each object, in order of execution.
+    /// First successful write of each kind to each object, in the order of execution.
     pub order: Vec<Write>,
-    /// How often each object was created.
-    pub created: BTreeMap<String, usize>,
-    /// How often each object was deleted.
-    pub deleted: BTreeMap<String, usize>,
-    /// What is in the cluster, without what differs from run to run.
+    /// Number of creations of each object.
+    pub creations: BTreeMap<String, usize>,
+    /// Number of deletions of each object.
+    pub deletions: BTreeMap<String, usize>,
+    /// Objects in the cluster, without data that differs from run to run.
     pub objects: BTreeMap<String, Value>,
-    /// How the operation ended.
+    /// Final phase of the operation.
     pub phase: OperationPhase,
-    /// In words.
+    /// Final message.
     pub message: String,
-    /// The results: object, code, phase. Not their order of recording within a kind group.
+    /// Results by object: code and phase. They don't depend on the order in which results within a kind group were recorded.
     pub results: BTreeMap<String, (Option<ResultCode>, Option<OperationPhase>)>,
 }
 
-/// A write that was done, as an audit tells of it.
+/// An executed write, from an audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done {
-    /// What kind of write.
+pub struct ExecutedWrite {
+    /// Kind of the write.
     pub verb: Verb,
-    /// Whether the object was created by it.
-    pub created: bool,
-    /// Kind.
+    /// True if it created the object.
+    pub is_created: bool,
+    /// Kind of the object.
     pub kind: String,
     /// Namespace and name.
     pub object: String,
 }
 
-impl From<&AuditEntry> for Done {
+impl From<&AuditEntry> for ExecutedWrite {
     fn from(entry: &AuditEntry) -> Self {
         Self {
             verb: entry.verb,
-            created: entry.code == 201,
+            is_created: entry.code == 201,
             kind: entry.kind.clone(),
             object: format!("{}/{}", entry.namespace, entry.name),
         }
     }
 }
 
-/// A write, as far as its order matters: writes of one kind group go out at once.
+/// A write, reduced to the data that its order depends on: writes in the same kind group are concurrent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Write {
-    /// Create or update, delete, or a finalizer patch.
-    pub what: &'static str,
-    /// Kind.
+    /// Creation or update, deletion, or a patch of finalizers.
+    pub verb: &'static str,
+    /// Kind of the object.
     pub kind: String,
     /// Namespace and name.
     pub object: String,
 }
 
 /// Collects the witness of an operation.
-pub fn witness(cluster: &SimCluster, operation: OperationId, view: &OperationView) -> Witness {
+pub fn collect_witness(cluster: &SimCluster, operation: OperationId, view: &OperationView) -> Witness {
     let audit = cluster.audit();
     let own: Vec<&AuditEntry> = audit
         .iter()
         .filter(|entry| entry.operation_id == Some(operation) && !entry.dry_run && entry.code < 300)
-        // How often a claim is renewed depends on the time.
+        // The number of times that a claim is renewed depends on the time.
         .filter(|entry| entry.kind != "Lease")
         .collect();
     let count = |matches: &dyn Fn(&AuditEntry) -> bool| {
         let mut counts = BTreeMap::new();
         for entry in own.iter().filter(|entry| matches(entry)) {
-            *counts.entry(name(entry)).or_insert(0) += 1;
+            *counts.entry(object_name(entry)).or_insert(0) += 1;
         }
         counts
     };
     Witness {
-        order: order(&own.iter().map(|entry| Done::from(*entry)).collect::<Vec<_>>()),
-        created: count(&|entry| entry.code == 201),
-        deleted: count(&|entry| entry.verb == Verb::Delete),
+        order: order_writes(&own.iter().map(|entry| ExecutedWrite::from(*entry)).collect::<Vec<_>>()),
+        creations: count(&|entry| entry.code == 201),
+        deletions: count(&|entry| entry.verb == Verb::Delete),
         objects: cluster
             .objects()
             .iter()
             .filter(|object| object.kind() != "Lease")
-            .map(|object| (object.key().to_string(), essence(object)))
+            .map(|object| (object.key().to_string(), normalize_object(object)))
             .collect(),
         phase: view.phase,
         message: view.message.clone(),
@@ -101,25 +101,25 @@ pub fn witness(cluster: &SimCluster, operation: OperationId, view: &OperationVie
     }
 }
 
-fn name(entry: &AuditEntry) -> String {
+fn object_name(entry: &AuditEntry) -> String {
     format!("{} {}/{}", entry.kind, entry.namespace, entry.name)
 }
 
-/// First writes, in order; runs of writes of the same kind and verb are sorted, because they go out at once.
-pub fn order(entries: &[Done]) -> Vec<Write> {
+/// Returns the first writes in order. Consecutive writes with the same kind and verb are sorted, because they are concurrent.
+pub fn order_writes(entries: &[ExecutedWrite]) -> Vec<Write> {
     let mut writes: Vec<Write> = Vec::new();
     for entry in entries {
         let what = match entry.verb {
             Verb::Delete => "delete",
             Verb::Patch => "patch",
-            Verb::Apply | Verb::Create | Verb::Update if entry.created => "create",
+            Verb::Apply | Verb::Create | Verb::Update if entry.is_created => "create",
             Verb::Apply | Verb::Create | Verb::Update => "apply",
         };
-        let write = Write { what, kind: entry.kind.clone(), object: entry.object.clone() };
-        // An apply that is repeated, or that follows our own creation, changes nothing.
+        let write = Write { verb: what, kind: entry.kind.clone(), object: entry.object.clone() };
+        // An apply that is repeated, or that follows our own creation, doesn't change anything.
         let repeated = what == "apply"
             && writes.iter().any(|earlier| {
-                ["create", "apply"].contains(&earlier.what)
+                ["create", "apply"].contains(&earlier.verb)
                     && earlier.kind == write.kind
                     && earlier.object == write.object
             });
@@ -129,7 +129,7 @@ pub fn order(entries: &[Done]) -> Vec<Write> {
     }
     let mut start = 0;
     while start < writes.len() {
-        let same = |write: &&Write| write.what == writes[start].what && write.kind == writes[start].kind;
+        let same = |write: &&Write| write.verb == writes[start].verb && write.kind == writes[start].kind;
         let end = start + writes[start..].iter().take_while(same).count();
         writes[start..end].sort();
         start = end;
@@ -137,8 +137,8 @@ pub fn order(entries: &[Done]) -> Vec<Write> {
     writes
 }
 
-/// An object without what differs from run to run: identity, versions, times, generated names of children.
-fn essence(object: &Object) -> Value {
+/// Returns an object without data that differs from run to run: identity, versions, times, generated names of dependents.
+fn normalize_object(object: &Object) -> Value {
     let mut value = object.as_value().clone();
     value.as_object_mut().unwrap().remove("status");
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {

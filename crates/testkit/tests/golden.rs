@@ -1,38 +1,40 @@
-//! The golden operations, undisturbed: each ends as it says.
+//! The golden operations without crashes: each ends as declared.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use tidegate_cluster::sim::SimConfig;
 use tidegate_model::{OperationId, OperationPhase};
 use tidegate_oplog::{AppendOf, MemoryLog};
-use tidegate_testkit::crash::Points;
-use tidegate_testkit::process::{End, World};
-use tidegate_testkit::recorded::Recorded as _;
+use tidegate_testkit::crash::CrashPoints;
+use tidegate_testkit::operation_events::OperationEvents as _;
+use tidegate_testkit::process::{ProcessEnd, World};
 use tidegate_testkit::scenario;
 
 #[test]
-fn every_golden_operation_ends_as_it_says() {
+fn every_golden_operation_ends_as_expected() {
     let mut wrong = Vec::new();
     for scenario in scenario::all() {
         let mut world = World::new(SimConfig::default());
-        for sync in &scenario.before {
+        for sync in &scenario.setup_syncs {
             world.run(sync);
         }
         world.next_operation();
-        let points = Points::dying_at(0);
-        let End::Finished(view) = world.process(&scenario.sync, &mut scenario.script.clone(), &points) else {
-            panic!("nobody killed it");
+        let points = CrashPoints::crash_at(0);
+        let ProcessEnd::Finished(view) =
+            world.run_process(&scenario.sync, &mut scenario.actions.clone(), &points)
+        else {
+            panic!("it was not killed");
         };
         println!("{:24} {:9} {:4} points  {}", scenario.name, view.phase, points.passed(), view.message);
-        if view.phase != scenario.ends || !view.message.contains(scenario.says) {
+        if view.phase != scenario.expected_phase || !view.message.contains(scenario.expected_message) {
             wrong.push(format!("{}: {} {}\n{:#?}", scenario.name, view.phase, view.message, view.resources));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// The audit is the witness: what was created of one name, before and after something that comes between the phases.
+/// Checks with the audit that creations of the same name happen before and after the objects between the phases.
 #[test]
-fn a_hook_of_one_name_is_created_once_in_each_of_its_phases() {
+fn a_hook_is_created_once_in_each_of_its_phases() {
     for (name, hook, between) in [
         ("hook-in-two-phases", "notify", "settings"),
         ("helm-hook-in-two-phases", "both", "settings"),
@@ -41,7 +43,7 @@ fn a_hook_of_one_name_is_created_once_in_each_of_its_phases() {
         let scenario = scenario::all().into_iter().find(|scenario| scenario.name == name).unwrap();
         let mut world = World::new(SimConfig::default());
         let view = world.run(&scenario.sync);
-        assert_eq!(view.phase, scenario.ends, "{name}: {}", view.message);
+        assert_eq!(view.phase, scenario.expected_phase, "{name}: {}", view.message);
         let audit = world.cluster.audit();
         let created: Vec<&str> = audit
             .iter()
@@ -52,22 +54,23 @@ fn a_hook_of_one_name_is_created_once_in_each_of_its_phases() {
     }
 }
 
-/// A repair of a damaged log forgets how operations stood: all their facts are there, but the summary says Running.
+/// A repair of a damaged log drops the states of operations: all their events exist, but the summary says
+/// Running.
 #[test]
-fn a_finished_operation_that_the_log_takes_for_open_is_put_right_on_resume() {
+fn a_finished_operation_marked_as_open_is_corrected_on_resume() {
     let scenario = scenario::all().into_iter().find(|scenario| scenario.name == "waves").unwrap();
     let mut world = World::new(SimConfig::default());
     let view = world.run(&scenario.sync);
     let mut summary = world.log.summaries().unwrap().remove(0);
     let operation: OperationId = summary.operation;
-    let facts = world.log.facts(operation).unwrap();
+    let events = world.log.recorded_events(operation).unwrap();
     let writes = world.cluster.audit().len();
     (summary.finished_at, summary.phase) = (None, OperationPhase::Running);
     world.log = MemoryLog::default();
-    world.log.append(vec![AppendOf::new(operation, 1, facts.clone(), summary.into())]).unwrap();
-    assert_eq!(world.finish(&scenario.sync, &mut Vec::new()).message, view.message);
+    world.log.append(vec![AppendOf::new(operation, 1, events.clone(), summary.into())]).unwrap();
+    assert_eq!(world.run_current_operation(&scenario.sync, &mut Vec::new()).message, view.message);
     let summary = world.log.summaries().unwrap().remove(0);
     assert_eq!((summary.phase, summary.finished_at), (view.phase, view.finished_at));
-    assert_eq!(world.log.facts(operation).unwrap(), facts, "nothing is recorded twice");
+    assert_eq!(world.log.recorded_events(operation).unwrap(), events, "nothing is recorded twice");
     assert_eq!(world.cluster.audit().len(), writes, "nothing is written to the cluster again");
 }

@@ -1,15 +1,15 @@
-//! Hundreds of seeds of a randomised simulation, a thousand in the long form. `TIDEGATE_SIM_SEEDS=N` runs N, `TIDEGATE_SIM_SEED=S` runs one and
-//! prints every step. `TIDEGATE_RIVAL_SEEDS` and `TIDEGATE_RIVAL_SEED` are the same for operations of one application from several
-//! state directories.
+//! Hundreds of seeds of a randomized simulation, a thousand in the long form. `TIDEGATE_SIM_SEEDS=N` runs N,
+//! `TIDEGATE_SIM_SEED=S` runs one and prints every step. `TIDEGATE_RIVAL_SEEDS` and `TIDEGATE_RIVAL_SEED` do
+//! the same for operations of one application from several state directories.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tidegate_testkit::effort;
-use tidegate_testkit::simulate::{rivals, simulate};
+use tidegate_testkit::simulate::{simulate, simulate_rivals};
 
-fn number(variable: &str) -> Option<u64> {
+fn env_number(variable: &str) -> Option<u64> {
     std::env::var(variable)
         .ok()
         .map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} must be a number")))
@@ -17,7 +17,7 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn no_seed_breaks_a_rule() {
-    if let Some(seed) = number("TIDEGATE_SIM_SEED") {
+    if let Some(seed) = env_number("TIDEGATE_SIM_SEED") {
         let report = simulate(seed, true);
         assert_eq!(report, simulate(seed, false), "the same seed must give the same run");
         println!("{report:#?}");
@@ -26,14 +26,14 @@ fn no_seed_breaks_a_rule() {
     let seeds = effort::rounds("TIDEGATE_SIM_SEEDS", 200, 1000);
     let all: Vec<u64> = (1..=seeds).collect();
     let runs = effort::on_all_cores(&all, |seed| catch_unwind(AssertUnwindSafe(|| simulate(*seed, false))));
-    let (mut ends, mut steps, mut crashes, mut facts) = (BTreeMap::new(), 0, 0, 0);
+    let (mut ends, mut steps, mut crashes, mut events) = (BTreeMap::new(), 0, 0, 0);
     let mut failures = Vec::new();
     for (seed, run) in all.into_iter().zip(runs) {
         match run {
             Ok(report) => {
                 steps += report.steps;
                 crashes += report.crashes;
-                facts += report.facts;
+                events += report.events;
                 report.ends.iter().for_each(|(phase, _)| *ends.entry(phase.to_string()).or_insert(0) += 1);
             }
             Err(_) => {
@@ -44,9 +44,9 @@ fn no_seed_breaks_a_rule() {
             }
         }
     }
-    println!("{seeds} seeds: {steps} steps, {crashes} crashes, {facts} facts, ends {ends:?}");
+    println!("{seeds} seeds: {steps} steps, {crashes} crashes, {events} events, results {ends:?}");
     assert!(failures.is_empty(), "failing seeds: {failures:?}");
-    // A simulation that never fails an operation, or never crashes, proves little.
+    // A simulation without failed operations or crashes proves little.
     assert!(
         seeds < 100 || (crashes > seeds && ends.contains_key("Succeeded") && ends.contains_key("Failed"))
     );
@@ -60,21 +60,22 @@ fn a_seed_can_be_replayed() {
 }
 
 #[test]
-fn no_seed_lets_two_operations_of_an_application_act_at_once() {
-    if let Some(seed) = number("TIDEGATE_RIVAL_SEED") {
-        println!("{:#?}", rivals(seed, true));
+fn no_seed_lets_two_operations_of_an_application_run_at_once() {
+    if let Some(seed) = env_number("TIDEGATE_RIVAL_SEED") {
+        println!("{:#?}", simulate_rivals(seed, true));
         return;
     }
     let seeds = effort::rounds("TIDEGATE_RIVAL_SEEDS", 60, 500);
     let all: Vec<u64> = (1..=seeds).collect();
-    let runs = effort::on_all_cores(&all, |seed| catch_unwind(AssertUnwindSafe(|| rivals(*seed, false))));
+    let runs =
+        effort::on_all_cores(&all, |seed| catch_unwind(AssertUnwindSafe(|| simulate_rivals(*seed, false))));
     let (mut ends, mut kills, mut changes) = (BTreeMap::new(), 0, 0);
     let mut failures = Vec::new();
     for (seed, run) in all.into_iter().zip(runs) {
         match run {
             Ok(report) => {
                 kills += report.kills;
-                changes += report.changes;
+                changes += report.handovers;
                 report.ends.into_iter().for_each(|(end, times)| *ends.entry(end).or_insert(0) += times);
             }
             Err(_) => {
@@ -85,9 +86,11 @@ fn no_seed_lets_two_operations_of_an_application_act_at_once() {
             }
         }
     }
-    println!("{seeds} seeds: {kills} kills, {changes} changes from one operation to another, ends {ends:?}");
+    println!(
+        "{seeds} seeds: {kills} kills, {changes} changes from one operation to another, results {ends:?}"
+    );
     assert!(failures.is_empty(), "failing seeds: {failures:?}");
-    // A play without kills, waits, refusals and claims taken from the dead proves little.
+    // A run without crashes, waits, refusals and takeovers of expired claims proves little.
     let some = |end: &str| ends.keys().any(|known| known.contains(end));
     assert!(seeds < 60 || kills > seeds && changes > seeds);
     assert!(seeds < 60 || ["Succeeded", "Refused", "Lost", "superseded"].into_iter().all(some), "{ends:?}");

@@ -1,7 +1,7 @@
-//! The engine of Tidegate in a program of your own.
+//! Embeds the Tidegate engine in a program.
 //!
-//! [`prelude`] has what a program with gates, hook runners, health judges and notifiers of its own needs. The functions
-//! here open what an engine works with, and the modules hold the rest: each is one crate of the workspace.
+//! [`prelude`] exports the common types for programs with custom gates, hook runners, health judges and notifiers. The
+//! functions in this crate open logs and simulated clusters. Each module re-exports one crate of the workspace.
 //!
 //! ```
 //! use tidegate::prelude::*;
@@ -21,28 +21,28 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A program that outlives a crash keeps its log with [`open_log`] and, when it starts, resumes what is open:
-//! `engine.find(Lookup::open())`, then `engine.resume` for each.
+//! To survive a crash, a program stores its log with [`open_log`] and resumes open operations when it starts: it calls
+//! `engine.find(Lookup::open())`, then `engine.resume` for each operation.
 
-/// What the functions of an actor return. An error ends the actor, which harms nobody but those who ask it.
+/// Return type of actor functions. An error ends the actor and only affects its callers.
 pub type ActorResult<T = ()> = Result<T, ractor::ActorProcessingErr>;
 
+mod constructors;
 mod manifests;
-mod open;
 pub mod prelude;
 
+pub use constructors::{memory_log, open_log, open_simulated_cluster, simulated_cluster};
 pub use manifests::{InvalidManifests, read_manifests};
-pub use open::{memory_log, open_log, open_simulated_cluster, simulated_cluster};
 
 pub use tidegate_cluster as cluster;
 pub use tidegate_executor as executor;
-/// The actor library, in the version the engine uses.
-pub use tidegate_executor::extend::ractor;
+/// The actor library, in the version that the engine uses.
+pub use tidegate_executor::extensions::ractor;
 pub use tidegate_health as health;
 pub use tidegate_kube as kube;
 pub use tidegate_lifecycle as lifecycle;
 pub use tidegate_model as model;
 pub use tidegate_oplog as oplog;
 pub use tidegate_planner as planner;
-/// The runtime the engine needs, in the version it uses.
+/// The runtime, in the version that the engine uses.
 pub use tokio;

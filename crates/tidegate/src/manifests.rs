@@ -1,25 +1,26 @@
-//! From the text of a file to the manifests of an operation.
+//! Parsing of manifest files.
 
 use tidegate_executor::Targets;
 use tidegate_planner::manifests::{Limits, ManifestError, parse};
 
-/// Manifests that cannot be used.
+/// Invalid manifests.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", lines(problems))]
+#[error("{}", problem_lines(problems))]
 pub struct InvalidManifests {
-    /// All that is wrong, in the order of the file; never empty.
+    /// All problems, in file order. Never empty.
     pub problems: Vec<ManifestError>,
 }
 
-fn lines(problems: &[ManifestError]) -> String {
+fn problem_lines(problems: &[ManifestError]) -> String {
     problems.iter().map(ManifestError::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Reads manifests in YAML or JSON, with the limits of the command. `file` names them in messages.
+/// Parses manifests in YAML or JSON, with the limits of the command line. `file` is the file name in
+/// messages.
 ///
 /// # Errors
 ///
-/// All problems of the text at once, each with its line: what is no YAML, and objects without kind or name.
+/// Returns all problems together, each with its line: syntax errors, and objects without a kind or name.
 pub fn read_manifests(file: &str, content: &[u8]) -> Result<Targets, InvalidManifests> {
     match parse(file, content, &Limits::default()) {
         Ok(targets) => Ok(Targets { targets, ..Targets::default() }),
@@ -28,16 +29,16 @@ pub fn read_manifests(file: &str, content: &[u8]) -> Result<Targets, InvalidMani
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use super::*;
 
     #[test]
-    fn all_problems_are_told_with_their_lines() {
+    fn all_problems_are_reported_with_their_lines() {
         let content = b"kind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\n";
         let error = read_manifests("shop.yaml", content).unwrap_err();
-        let told = error.to_string();
-        assert_eq!(error.problems.len(), 2, "{told}");
-        assert!(told.contains("shop.yaml:1") && told.contains("shop.yaml:4"), "{told}");
+        let message = error.to_string();
+        assert_eq!(error.problems.len(), 2, "{message}");
+        assert!(message.contains("shop.yaml:1") && message.contains("shop.yaml:4"), "{message}");
     }
 }

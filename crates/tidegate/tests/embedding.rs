@@ -1,5 +1,5 @@
-//! A program that needs nothing but this crate, and goes on after its end.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests stop at the first surprise")]
+//! A program that depends only on this crate and resumes an operation after a restart.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests may panic")]
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ metadata: {name: settings}
 "#;
 
 #[tokio::test(crate = "tidegate::tokio", flavor = "multi_thread")]
-async fn what_was_left_open_goes_on_in_the_next_life() {
+async fn a_running_operation_resumes_in_the_next_process() {
     let folder = tempfile::tempdir().unwrap();
     let start = || async {
-        // An engine that was shut down lets go of its log a moment later.
+        // The engine releases its log shortly after `shutdown` returns.
         let log = loop {
             match open_log(folder.path()) {
                 Err(LogError::Locked { .. }) => tokio::task::yield_now().await,

@@ -1,4 +1,4 @@
-//! Connections.
+//! Connections to servers.
 
 use std::error::Error;
 use std::time::Duration;
@@ -14,39 +14,39 @@ use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 use tower::util::BoxCloneSyncService;
 
-use crate::barred::{Barred, Resolver, resolver};
+use crate::blocked_addresses::{BlockedAddresses, Resolver, blocking_resolver};
 use crate::trust::Tls;
 
-/// Whatever a connection fails with.
-pub type Fault = Box<dyn Error + Send + Sync>;
-/// Connects to the server of an address, itself or through a proxy.
-pub type Way = BoxCloneSyncService<Uri, TokioIo<TcpStream>, Fault>;
-/// Asks servers over `https` and `http`.
-pub type Client = legacy::Client<HttpsConnector<Way>, Full<Bytes>>;
+/// Error of a connection.
+pub type ConnectionError = Box<dyn Error + Send + Sync>;
+/// Connects to the server at an address, directly or through a proxy.
+pub type Transport = BoxCloneSyncService<Uri, TokioIo<TcpStream>, ConnectionError>;
+/// HTTP client for `https` and `http`.
+pub type Client = legacy::Client<HttpsConnector<Transport>, Full<Bytes>>;
 
-/// Connects to servers within a time. A name that leads to a barred address is refused with the reason, such as
-/// [`crate::LINK_LOCAL`].
-pub fn connector(within: Duration, barred: Barred) -> HttpConnector<Resolver> {
-    let mut tcp = HttpConnector::new_with_resolver(resolver(barred));
+/// Creates a connector with a time limit. If a name resolves to a blocked address, the connector rejects it
+/// with the reason, such as [`crate::LINK_LOCAL_REASON`].
+pub fn create_connector(within: Duration, barred: BlockedAddresses) -> HttpConnector<Resolver> {
+    let mut tcp = HttpConnector::new_with_resolver(blocking_resolver(barred));
     tcp.enforce_http(false);
     tcp.set_connect_timeout(Some(within));
     tcp
 }
 
-/// The way to servers without a proxy.
-pub fn direct(tcp: HttpConnector<Resolver>) -> Way {
-    Way::new(tcp.map_err(Fault::from))
+/// Returns the transport for connections without a proxy.
+pub fn direct_transport(tcp: HttpConnector<Resolver>) -> Transport {
+    Transport::new(tcp.map_err(ConnectionError::from))
 }
 
-/// A client over such connections. It makes no request twice.
-pub fn client(tls: &Tls, way: Way) -> Client {
+/// Creates a client. It doesn't retry requests.
+pub fn create_client(tls: &Tls, way: Transport) -> Client {
     let connector = HttpsConnectorBuilder::new().with_tls_config(tls.as_ref().clone());
     let connector = connector.https_or_http().enable_http1().wrap_connector(way);
     legacy::Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build(connector)
 }
 
-/// What an error came from in the end; the layers above say only that there was one.
-pub fn cause(error: &(dyn Error + 'static)) -> String {
+/// Returns the root cause of an error. The outer layers only say that an error occurred.
+pub fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

@@ -1,10 +1,10 @@
-//! What the time is, for what ends at a time.
+//! Clock for time limits.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A clock: that of the machine, unless another one is given.
+/// System clock, unless a different clock is set.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> u64 + Send + Sync>);
 
@@ -21,12 +21,12 @@ impl fmt::Debug for Clock {
 }
 
 impl Clock {
-    /// One that says how many seconds have passed since 1970.
+    /// Creates a clock from a function that returns the seconds since 1970.
     pub fn new(says: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(says))
     }
 
-    /// Seconds since 1970.
+    /// Returns the seconds since 1970.
     pub fn seconds(&self) -> u64 {
         (self.0)()
     }
@@ -35,7 +35,7 @@ impl Clock {
 fn now() -> u64 {
     #[expect(
         clippy::disallowed_methods,
-        reason = "tokens end at a time of the clock, however long a process sleeps"
+        reason = "tokens expire by the wall clock, however long the process sleeps"
     )]
     let now = SystemTime::now();
     now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()

@@ -1,7 +1,7 @@
-//! GitHub Apps, as Secrets have them: <https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app>.
+//! GitHub Apps in Secrets: <https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app>.
 //!
-//! An App proves who it is by a token that it signs itself, and is given another one for an installation, with which
-//! repositories are read.
+//! An App signs a token itself to authenticate. With it, it requests another token for an installation, which
+//! gives access to repositories.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ use http::Uri;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::is_this_machine;
-use crate::leases::Lease;
+use crate::is_local_host;
 use crate::signing::{RsaKey, SigningError};
+use crate::token_cache::ExpiringToken;
 
-/// Where the API is, but for servers of one's own.
-const PUBLIC: &str = "https://api.github.com";
-/// Longer tokens are none.
+/// Address of the public API.
+const PUBLIC_API: &str = "https://api.github.com";
+/// Maximum length of a token in bytes.
 const TOKEN_MAX: usize = 4 << 10;
 
-/// A GitHub App, and where it is asked for tokens. Its debug form shows nothing of its key.
+/// GitHub App with the address of its API. Its debug form doesn't contain its key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GithubApp {
     id: u64,
@@ -27,8 +27,8 @@ pub struct GithubApp {
     base: Option<String>,
 }
 
-/// The fields of a Secret that has a GitHub App, as Argo CD names them: its number, that of its installation, its key, and
-/// where the API of a server of one's own is.
+/// Secret fields for a GitHub App, as in Argo CD: App ID, installation ID, private key, and address of an
+/// Enterprise API.
 pub const GITHUB_APP_FIELDS: [&str; 4] =
     ["githubAppID", "githubAppInstallationID", "githubAppPrivateKey", "githubAppEnterpriseBaseUrl"];
 
@@ -39,36 +39,38 @@ impl fmt::Debug for GithubApp {
 }
 
 impl GithubApp {
-    /// Reads the fields of a Secret, which `text` gives by their names; empty where one is not there.
+    /// Parses the fields of a Secret. `text` returns a field by name, or an empty string if the field doesn't
+    /// exist.
     ///
     /// # Errors
     ///
-    /// One of them is missing or means nothing; in words that go on after the name of the Secret and show no value.
+    /// Returns an error if a field is missing or invalid. The message is printed after the name of the
+    /// Secret, and doesn't contain values.
     pub fn new<'a>(text: impl Fn(&str) -> &'a str) -> Result<Self, String> {
         let [id, installation, key, base] = GITHUB_APP_FIELDS.map(text);
         let number = |name: &str, text: &str| match text.trim().parse::<u64>() {
             Ok(id) if id > 0 => Ok(id),
-            _ => Err(format!("has a {name} that is no number")),
+            _ => Err(format!("has an invalid {name}; use a positive number")),
         };
         if key.trim().is_empty() {
-            return Err("has no githubAppPrivateKey; a GitHub App needs githubAppID and that".to_owned());
+            return Err("has no githubAppPrivateKey; set both githubAppID and githubAppPrivateKey".to_owned());
         }
         if id.trim().is_empty() {
-            return Err("has no githubAppID; a GitHub App needs that and githubAppPrivateKey".to_owned());
+            return Err("has no githubAppID; set both githubAppID and githubAppPrivateKey".to_owned());
         }
         let id = number("githubAppID", id)?;
         let installation = Some(installation).filter(|text| !text.trim().is_empty());
         let installation = installation.map(|text| number("githubAppInstallationID", text)).transpose()?;
         RsaKey::from_pem(key).map_err(|_| {
-            "has a githubAppPrivateKey that is no private RSA key in PEM; give it as GitHub has made it"
+            "has an invalid githubAppPrivateKey; use the private RSA key in PEM format that GitHub generated"
                 .to_owned()
         })?;
         let base = match base.trim().trim_end_matches('/') {
             "" => None,
-            base if is_told_in_secret(base) => Some(base.to_owned()),
+            base if can_send_secrets_to(base) => Some(base.to_owned()),
             _ => {
                 return Err(
-                    "has a githubAppEnterpriseBaseUrl that is no address such as https://git.example.com/api/v3"
+                    "has an invalid githubAppEnterpriseBaseUrl; use a URL such as https://git.example.com/api/v3"
                         .to_owned(),
                 );
             }
@@ -76,76 +78,78 @@ impl GithubApp {
         Ok(Self { id, installation, key: key.to_owned(), base })
     }
 
-    /// Its number.
+    /// Returns the App ID.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Where its API is, without a slash at the end.
+    /// Returns the address of the API without a trailing slash.
     pub fn base(&self) -> &str {
-        self.named_base().unwrap_or(PUBLIC)
+        self.configured_base().unwrap_or(PUBLIC_API)
     }
 
-    /// The same, where it is written down.
-    pub fn named_base(&self) -> Option<&str> {
+    /// Returns the API address from the Secret, if it has one.
+    pub fn configured_base(&self) -> Option<&str> {
         self.base.as_deref()
     }
 
-    /// Its installation, where that is written down.
+    /// Returns the installation ID from the Secret, if it has one.
     pub fn installation(&self) -> Option<u64> {
         self.installation
     }
 
-    /// What proves to the server who asks, at a moment in seconds since 1970. It is as secret as the key until it ends.
+    /// Returns a token that authenticates the App, signed at the given time in seconds since 1970. The token
+    /// is as secret as the key until it expires.
     ///
     /// # Errors
     ///
-    /// Nothing can be signed with its key.
-    pub fn proof(&self, now: u64) -> Result<String, SigningError> {
+    /// Returns an error if the key can't sign.
+    pub fn signed_assertion(&self, now: u64) -> Result<String, SigningError> {
         let claims = Map::from_iter([("iss".to_owned(), self.id.to_string().into())]);
         RsaKey::from_pem(&self.key)?.jwt(None, claims, now)
     }
 
-    /// What an installation is asked for a token with, by `POST`.
+    /// Returns the path of the `POST` request that returns a token for an installation.
     pub fn token_path(installation: u64) -> String {
         format!("/app/installations/{installation}/access_tokens")
     }
 
-    /// By what its installation at an owner of repositories is found: an organisation, or else a user. Nothing of a name that
-    /// no owner has.
+    /// Returns the two paths for looking up an owner's installation: as an organization, then as a user.
+    /// Returns `None` if the name is invalid.
     pub fn installation_paths(owner: &str) -> Option<[String; 2]> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
         let is_one = !owner.is_empty() && owner.chars().all(is_name) && !owner.starts_with('.');
         is_one.then(|| ["orgs", "users"].map(|kind| format!("/{kind}/{owner}/installation")))
     }
 
-    /// The number of the installation that a server tells of.
-    pub fn installation_of(answer: &Value) -> Option<u64> {
+    /// Returns the installation ID in a response.
+    pub fn parse_installation(answer: &Value) -> Option<u64> {
         answer.get("id")?.as_u64()
     }
 
-    /// The token in an answer.
-    pub fn token_of(answer: &Value) -> Option<Lease> {
+    /// Returns the token in a response.
+    pub fn parse_token(answer: &Value) -> Option<ExpiringToken> {
         let text = |name: &str| answer.get(name).and_then(Value::as_str);
         let token = text("token").filter(|token| is_token(token))?.to_owned();
         let ends = text("expires_at").and_then(|ends| ends.parse::<Timestamp>().ok());
-        Some(Lease { token, ends: ends.and_then(|ends| u64::try_from(ends.as_second()).ok()) })
+        Some(ExpiringToken { token, expires_at: ends.and_then(|ends| u64::try_from(ends.as_second()).ok()) })
     }
 }
 
-/// Whether a text may be a token: something that can be sent.
+/// Returns true if a text can be a token, which means that it is a valid header value.
 pub fn is_token(text: &str) -> bool {
     (1..=TOKEN_MAX).contains(&text.len()) && text.chars().all(|c| c.is_ascii_graphic())
 }
 
-/// Whether something secret may be told at an address: nobody can read along on the way, or there is no way.
-pub fn is_told_in_secret(address: &str) -> bool {
+/// Returns true if secrets may be sent to an address. The connection must be encrypted or stay on this
+/// machine, and the address must not contain credentials, a query or a fragment.
+pub fn can_send_secrets_to(address: &str) -> bool {
     let Ok(uri) = address.parse::<Uri>() else { return false };
     let names_somebody = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
     let host = uri.host().unwrap_or_default();
     let is_safe = match uri.scheme_str() {
         Some("https") => !host.is_empty(),
-        Some("http") => is_this_machine(host),
+        Some("http") => is_local_host(host),
         _ => false,
     };
     is_safe && !names_somebody && uri.query().is_none() && !address.contains('#')

@@ -1,22 +1,26 @@
-//! The way to servers over HTTP, for all that ask the servers of others: repositories, hosts of repositories, plugins. Whom to
-//! trust, where a server may send us on to, which addresses are not asked, and tokens that are given for a while.
+//! HTTP client for third-party servers: repositories, their hosts, and plugins. It handles trust, redirects,
+//! blocked addresses and temporary tokens.
 
-mod barred;
+mod blocked_addresses;
 mod client;
 mod clock;
 mod github_app;
-mod leases;
+mod rate_limit;
 mod redirect;
 mod signing;
+mod token_cache;
 mod trust;
-mod waits;
 
-pub use barred::{Barred, LINK_LOCAL, LOOPBACK, Resolver, is_this_machine, link_local};
-pub use client::{Client, Fault, Way, cause, client, connector, direct};
+pub use blocked_addresses::{
+    BlockedAddresses, LINK_LOCAL_REASON, LOOPBACK_REASON, Resolver, is_local_host, link_local_ip,
+};
+pub use client::{
+    Client, ConnectionError, Transport, create_client, create_connector, direct_transport, root_cause,
+};
 pub use clock::Clock;
-pub use github_app::{GITHUB_APP_FIELDS, GithubApp, is_token, is_told_in_secret};
-pub use leases::{Lease, Leased, Leases, Refused};
-pub use redirect::{Misled, follow, is_same_or_safer, is_same_server};
+pub use github_app::{GITHUB_APP_FIELDS, GithubApp, can_send_secrets_to, is_token};
+pub use rate_limit::{RequestedWait, requested_wait};
+pub use redirect::{RedirectError, is_same_or_safer, is_same_server, redirect_target};
 pub use signing::{RsaKey, SigningError};
-pub use trust::{ClientCertificate, Tls, Trust, TrustError, Trusted};
-pub use waits::{Wait, asks_to_wait};
+pub use token_cache::{ExpiringToken, ObtainedToken, TokenCache, TokenFailure};
+pub use trust::{ClientCertificate, SystemTrust, Tls, TrustError, TrustedServers};

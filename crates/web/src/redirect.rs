@@ -1,43 +1,46 @@
-//! Where a server sends us on to.
+//! Redirects.
 
 use http::Uri;
+use tidegate_model::{Host, default_port};
 
-/// Why nobody goes where a server sends us.
+/// Reason why a redirect isn't followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Misled {
-    /// It is no address of a server, or one with credentials in it.
-    #[error("sends us on to something that is no address")]
-    NoAddress,
-    /// What was asked for in secret would be asked for in the open.
-    #[error("sends us on from https to http, where everybody can read along")]
-    Unsafe,
+pub enum RedirectError {
+    /// The target isn't a server address, or it contains credentials.
+    #[error("redirected to an invalid URL")]
+    InvalidTarget,
+    /// The redirect leads from `https` to `http`.
+    #[error("redirected from https to http, which is not encrypted")]
+    Downgrade,
 }
 
 /// Scheme, host and port.
-type Origin = (String, String, u16);
+type Origin = (String, Host, u16);
 
-fn origin(uri: &Uri) -> Option<Origin> {
+fn origin_of(uri: &Uri) -> Option<Origin> {
     let scheme = uri.scheme_str()?.to_ascii_lowercase();
-    let usual = if scheme == "https" { 443 } else { 80 };
-    Some((scheme, uri.host()?.to_ascii_lowercase(), uri.port_u16().unwrap_or(usual)))
+    let usual = default_port(&scheme).unwrap_or(80);
+    Some((scheme, Host::parse(uri.host()?), uri.port_u16().unwrap_or(usual)))
 }
 
-/// Whether two addresses are of the same server: scheme, host and port. What proves who asks may be shown there alone.
+/// Returns true if two addresses have the same server: scheme, host and port. Credentials must not be sent to
+/// any other server.
 pub fn is_same_server(meant: &Uri, other: &Uri) -> bool {
-    origin(meant).is_some_and(|meant| Some(meant) == origin(other))
+    origin_of(meant).is_some_and(|meant| Some(meant) == origin_of(other))
 }
 
-/// The same, or the other is the `https` of that server, where `http` was meant, both at their usual ports.
+/// Returns true if both addresses have the same server, or if `meant` is its `http` address and `other` its
+/// `https` address, both on the default ports.
 pub fn is_same_or_safer(meant: &Uri, other: &Uri) -> bool {
-    let (Some(from), Some(to)) = (origin(meant), origin(other)) else { return false };
+    let (Some(from), Some(to)) = (origin_of(meant), origin_of(other)) else { return false };
     let usual = |origin: &Origin, scheme: &str, port| origin.0 == scheme && origin.2 == port;
     from == to || (from.1 == to.1 && usual(&from, "http", 80) && usual(&to, "https", 443))
 }
 
-/// Where an answer that was asked for at `from` sends us by its `Location`.
-pub fn follow(from: &Uri, location: &str) -> Result<Uri, Misled> {
+/// Returns the target of a redirect from `from`, based on its `Location` header.
+pub fn redirect_target(from: &Uri, location: &str) -> Result<Uri, RedirectError> {
     let parts = from.scheme_str().zip(from.authority());
-    let (scheme, authority) = parts.ok_or(Misled::NoAddress)?;
+    let (scheme, authority) = parts.ok_or(RedirectError::InvalidTarget)?;
     let text = match location {
         whole if whole.contains("://") => whole.to_owned(),
         host if host.starts_with("//") => format!("{scheme}:{host}"),
@@ -47,42 +50,47 @@ pub fn follow(from: &Uri, location: &str) -> Result<Uri, Misled> {
             format!("{scheme}://{authority}{folder}/{beside}")
         }
     };
-    let to: Uri = text.parse().map_err(|_| Misled::NoAddress)?;
+    let to: Uri = text.parse().map_err(|_| RedirectError::InvalidTarget)?;
     let names_somebody = to.authority().is_some_and(|authority| authority.as_str().contains('@'));
     let is_safe = |scheme: Option<&str>| scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"));
     let is_open = |scheme: Option<&str>| scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("http"));
     match (Some(scheme), to.scheme_str()) {
-        _ if to.host().is_none() || names_somebody => Err(Misled::NoAddress),
+        _ if to.host().is_none() || names_somebody => Err(RedirectError::InvalidTarget),
         (_, to_scheme) if is_safe(to_scheme) => Ok(to),
         (from_scheme, to_scheme) if is_open(from_scheme) && is_open(to_scheme) => Ok(to),
-        (from_scheme, to_scheme) if is_safe(from_scheme) && is_open(to_scheme) => Err(Misled::Unsafe),
-        _ => Err(Misled::NoAddress),
+        (from_scheme, to_scheme) if is_safe(from_scheme) && is_open(to_scheme) => {
+            Err(RedirectError::Downgrade)
+        }
+        _ => Err(RedirectError::InvalidTarget),
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use super::*;
 
     #[test]
-    fn where_a_server_sends_us() {
+    fn redirect_targets() {
         let from = "https://a.example/x/info/refs?s=1";
         for (from, location, expected) in [
             (from, "https://b.example/y", Ok("https://b.example/y")),
             (from, "/y/info/refs?s=1", Ok("https://a.example/y/info/refs?s=1")),
             (from, "//b.example/y", Ok("https://b.example/y")),
             (from, "refs2", Ok("https://a.example/x/info/refs2")),
-            (from, "http://a.example/x", Err(Misled::Unsafe)),
-            (from, "file:///etc/passwd", Err(Misled::NoAddress)),
-            (from, "https://me:pw@b.example/", Err(Misled::NoAddress)),
-            (from, "http://", Err(Misled::NoAddress)),
+            (from, "http://a.example/x", Err(RedirectError::Downgrade)),
+            (from, "file:///etc/passwd", Err(RedirectError::InvalidTarget)),
+            (from, "https://me:pw@b.example/", Err(RedirectError::InvalidTarget)),
+            (from, "http://", Err(RedirectError::InvalidTarget)),
             ("http://a.example/x", "http://b.example/y", Ok("http://b.example/y")),
             ("http://a.example/x", "https://a.example/x", Ok("https://a.example/x")),
-            ("http://a.example/x", "ftp://a.example/x", Err(Misled::NoAddress)),
-            ("a.example/x", "/y", Err(Misled::NoAddress)),
+            ("http://a.example/x", "ftp://a.example/x", Err(RedirectError::InvalidTarget)),
+            ("a.example/x", "/y", Err(RedirectError::InvalidTarget)),
         ] {
-            let to = from.parse().map_err(|_| Misled::NoAddress).and_then(|from| follow(&from, location));
+            let to = from
+                .parse()
+                .map_err(|_| RedirectError::InvalidTarget)
+                .and_then(|from| redirect_target(&from, location));
             assert_eq!(to.map(|to| to.to_string()), expected.map(str::to_owned), "{from} {location}");
         }
     }
@@ -92,6 +100,10 @@ mod tests {
         for (meant, other, same, safer) in [
             ("https://a.example/x", "https://a.example/y", true, true),
             ("https://a.example/x", "https://A.example:443/y", true, true),
+            ("https://a.example/x", "https://a.example.:0443/y", true, true),
+            ("http://127.0.0.1:8080/x", "http://127.1:08080/y", true, true),
+            ("http://127.0.0.1/x", "http://[::ffff:7f00:1]:80/y", true, true),
+            ("http://127.0.0.1/x", "http://127.2/y", false, false),
             ("http://a.example/x", "https://a.example/x", false, true),
             ("https://a.example/x", "http://a.example/y", false, false),
             ("http://a.example:8080/x", "https://a.example/x", false, false),

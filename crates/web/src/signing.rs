@@ -1,4 +1,4 @@
-//! JSON Web Tokens that this side signs, with keys as GitHub and Google give them.
+//! Signed JSON Web Tokens, with keys from GitHub and Google.
 
 use std::fmt;
 
@@ -11,23 +11,23 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::sign::Signer;
 use serde_json::{Map, Value, json};
 
-/// What is signed is from so long ago, in seconds: the clock of the server may be behind.
-const BACK: u64 = 60;
-/// And is good for so long, in seconds: GitHub takes ten minutes at most, and Google an hour.
-const GOOD_FOR: u64 = 10 * 60;
+/// Age of a new token in seconds. Tokens are backdated because the server's clock may be behind.
+const BACKDATED_SECONDS: u64 = 60;
+/// Validity of a token in seconds. GitHub accepts at most ten minutes, and Google an hour.
+const VALID_SECONDS: u64 = 10 * 60;
 
-/// Why nothing can be signed. Shows nothing of a key.
+/// Reason why signing fails. It never contains parts of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SigningError {
-    /// The text is something else.
-    #[error("it is no private RSA key in PEM")]
-    NoKey,
-    /// The library refuses.
-    #[error("nothing can be signed with it")]
-    Refused,
+    /// The text isn't a key.
+    #[error("it is not a private RSA key in PEM format")]
+    InvalidKey,
+    /// The library rejects the key.
+    #[error("it cannot be used to sign")]
+    KeyRejected,
 }
 
-/// A private RSA key. Its debug form shows nothing of it.
+/// Private RSA key. Its debug form doesn't contain the key.
 pub struct RsaKey(Box<dyn Signer>);
 
 impl fmt::Debug for RsaKey {
@@ -37,33 +37,33 @@ impl fmt::Debug for RsaKey {
 }
 
 impl RsaKey {
-    /// Reads a key: `RSA PRIVATE KEY` or `PRIVATE KEY`.
+    /// Parses a key: `RSA PRIVATE KEY` or `PRIVATE KEY`.
     ///
     /// # Errors
     ///
-    /// It is something else, or a key that is too short for the library.
+    /// Returns an error if the text isn't a key, or if the key is too short for the library.
     pub fn from_pem(pem: &str) -> Result<Self, SigningError> {
-        let der = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| SigningError::NoKey)?;
-        let key = any_supported_type(&der).map_err(|_| SigningError::NoKey)?;
-        key.choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256]).map(Self).ok_or(SigningError::NoKey)
+        let der = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| SigningError::InvalidKey)?;
+        let key = any_supported_type(&der).map_err(|_| SigningError::InvalidKey)?;
+        key.choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256]).map(Self).ok_or(SigningError::InvalidKey)
     }
 
-    /// A token that says `claims`, signed by RS256 at a moment in seconds since 1970, and good for ten minutes. `key_id` says which
-    /// of its owner's keys this is.
+    /// Returns a token with `claims`, signed with RS256 at a time in seconds since 1970 and valid for ten
+    /// minutes. `key_id` identifies the key among its owner's keys.
     ///
     /// # Errors
     ///
-    /// The library refuses.
+    /// Returns an error if the library rejects the key.
     pub fn jwt(
         &self,
         key_id: Option<&str>,
         mut claims: Map<String, Value>,
         now: u64,
     ) -> Result<String, SigningError> {
-        let from = now.saturating_sub(BACK);
+        let from = now.saturating_sub(BACKDATED_SECONDS);
         claims.extend([
             ("iat".to_owned(), from.into()),
-            ("exp".to_owned(), from.saturating_add(GOOD_FOR).into()),
+            ("exp".to_owned(), from.saturating_add(VALID_SECONDS).into()),
         ]);
         let mut header = json!({"alg": "RS256", "typ": "JWT"});
         if let (Some(id), Some(fields)) = (key_id, header.as_object_mut()) {
@@ -71,7 +71,7 @@ impl RsaKey {
         }
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let said = format!("{}.{}", part(&header), part(&claims.into()));
-        let signature = self.0.sign(said.as_bytes()).map_err(|_| SigningError::Refused)?;
+        let signature = self.0.sign(said.as_bytes()).map_err(|_| SigningError::KeyRejected)?;
         Ok(format!("{said}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 }

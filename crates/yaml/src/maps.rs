@@ -1,30 +1,30 @@
 use std::collections::{HashMap, HashSet};
 
-use super::Cause;
 use super::Problem;
+use super::ProblemCause;
 use super::node::Node;
 
-/// A key and its value. Those of a merge key make room for others.
+/// Key and value. Keys from a merge (`<<`) may be repeated without an error.
 pub(super) struct Entry {
     pub key: String,
     pub line: u64,
     pub node: Node,
-    pub merged: bool,
+    pub is_merged: bool,
 }
 
-/// The fields of a map, without the keys that are given twice, which are noted.
-pub(super) fn fields(entries: Vec<Entry>, duplicates: &mut Vec<Problem>) -> Vec<(String, Node)> {
-    if !entries.iter().any(|entry| entry.merged) {
+/// Returns the fields of a map without duplicate keys. Reports the duplicates.
+pub(super) fn unique_fields(entries: Vec<Entry>, duplicates: &mut Vec<Problem>) -> Vec<(String, Node)> {
+    if !entries.iter().any(|entry| entry.is_merged) {
         let entries = entries.into_iter().map(|Entry { key, line, node, .. }| (key, line, node)).collect();
-        return unique(entries, duplicates);
+        return remove_duplicates(entries, duplicates);
     }
-    // As in kubectl's parser: what stands later wins, whether it was merged or written.
+    // As in kubectl's parser, the last occurrence wins, whether it was merged or written directly.
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut fields: Vec<(String, Node)> = Vec::new();
     let mut own = HashMap::new();
-    for Entry { key, line, node, merged } in entries {
+    for Entry { key, line, node, is_merged: merged } in entries {
         if !merged && let Some(first) = own.insert(key.clone(), line) {
-            duplicates.push(duplicate(&key, first, line));
+            duplicates.push(duplicate_key(&key, first, line));
             continue;
         }
         match places.get(&key).and_then(|place| fields.get_mut(*place)) {
@@ -38,12 +38,12 @@ pub(super) fn fields(entries: Vec<Entry>, duplicates: &mut Vec<Problem>) -> Vec<
     fields
 }
 
-fn duplicate(key: &str, first: u64, line: u64) -> Problem {
-    Problem::new(line, Cause::DuplicateKey { key: key.to_owned(), first, second: line })
+fn duplicate_key(key: &str, first: u64, line: u64) -> Problem {
+    Problem::new(line, ProblemCause::DuplicateKey { key: key.to_owned(), first, second: line })
 }
 
-/// Leaves out the keys that were given before, and notes them.
-pub(super) fn unique(
+/// Removes repeated keys and reports them.
+pub(super) fn remove_duplicates(
     entries: Vec<(String, u64, Node)>,
     duplicates: &mut Vec<Problem>,
 ) -> Vec<(String, Node)> {
@@ -55,7 +55,7 @@ pub(super) fn unique(
         let Some(((key, _, first), others)) = same.split_first() else { continue };
         for (_, place, line) in others {
             repeated.insert(*place);
-            duplicates.push(duplicate(key, *first, *line));
+            duplicates.push(duplicate_key(key, *first, *line));
         }
     }
     let fields = entries.into_iter().enumerate().filter(|(place, _)| !repeated.contains(place));

@@ -1,40 +1,40 @@
 use serde_json::{Map, Value};
-use tidegate_model::{Seen, Tree};
+use tidegate_model::{TreeNode, ValueTree};
 
-/// A value of a document with the line it stands on.
+/// Value along with its line.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Line inside the document, from 1.
+    /// Line within the document, starting at 1.
     pub line: u64,
-    /// What it is.
+    /// Content.
     pub content: Content,
 }
 
-/// What a node holds.
+/// Content of a node.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// Anything but a list or a map.
+    /// A scalar.
     Scalar(Value),
-    /// Values in their order.
+    /// Elements in document order.
     List(Vec<Node>),
-    /// Fields in their order, each name once.
+    /// Fields in document order, with unique names.
     Map(Vec<(String, Node)>),
 }
 
-impl Tree for Node {
-    fn seen(&self) -> Seen<'_, Self> {
+impl ValueTree for Node {
+    fn node(&self) -> TreeNode<'_, Self> {
         match &self.content {
-            Content::Scalar(value) => Seen::Scalar(value),
-            Content::List(items) => Seen::List(Box::new(items.iter())),
+            Content::Scalar(value) => TreeNode::Scalar(value),
+            Content::List(items) => TreeNode::List(Box::new(items.iter())),
             Content::Map(fields) => {
-                Seen::Map(Box::new(fields.iter().map(|(name, node)| (name.as_str(), node))))
+                TreeNode::Map(Box::new(fields.iter().map(|(name, node)| (name.as_str(), node))))
             }
         }
     }
 }
 
 impl Node {
-    /// A field of a map.
+    /// Returns a field of a map.
     pub fn get(&self, field: &str) -> Option<&Self> {
         match &self.content {
             Content::Map(fields) => fields.iter().find(|(name, _)| name == field).map(|(_, node)| node),
@@ -42,7 +42,7 @@ impl Node {
         }
     }
 
-    /// The text a node holds; empty when it holds something else.
+    /// Returns the text of a string node. Returns an empty string for other values.
     pub fn text(&self) -> &str {
         match &self.content {
             Content::Scalar(Value::String(text)) => text,
@@ -50,7 +50,8 @@ impl Node {
         }
     }
 
-    /// The line of the deepest node on a path such as `metadata.annotations.example.com/a`, whose keys may hold dots.
+    /// Returns the line of the deepest existing node on a path such as `metadata.annotations.example.com/a`.
+    /// Keys may contain dots.
     pub fn line_of(&self, path: &str) -> u64 {
         let Content::Map(fields) = &self.content else { return self.line };
         for (name, node) in fields {
@@ -67,7 +68,7 @@ impl Node {
         self.line
     }
 
-    /// Number of values, itself and keys included, as the limits count them.
+    /// Returns the number of values, as counted by the limits. Includes the node itself and keys.
     pub fn count(&self) -> usize {
         match &self.content {
             Content::Scalar(_) => 1,
@@ -76,7 +77,7 @@ impl Node {
         }
     }
 
-    /// The value without its lines.
+    /// Converts the node to a JSON value without lines.
     pub fn into_value(self) -> Value {
         match self.content {
             Content::Scalar(value) => value,

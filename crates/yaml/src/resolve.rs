@@ -1,10 +1,10 @@
-//! Which value a text without quotes stands for: YAML 1.1, as kubectl's parser reads it.
+//! Resolution of plain scalars by the rules of YAML 1.1, as in kubectl's parser.
 
 use serde_json::{Number, Value};
 
-use super::Cause;
+use super::ProblemCause;
 
-/// A scalar before it is JSON.
+/// Scalar before it is converted to JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar {
     Null,
@@ -15,35 +15,35 @@ pub(super) enum Scalar {
     Text(String),
 }
 
-/// Names of the types that YAML defines.
+/// Prefix of the type names that YAML defines.
 pub(super) const YAML_TAGS: &str = "tag:yaml.org,2002:";
 
-/// Reads a scalar. `tag` is its type in full, where one is given.
-pub(super) fn scalar(text: &str, plain: bool, tag: Option<&str>) -> Result<Scalar, Cause> {
+/// Resolves a scalar. `tag` is its full type name, if it has one.
+pub(super) fn resolve_scalar(text: &str, plain: bool, tag: Option<&str>) -> Result<Scalar, ProblemCause> {
     let Some(tag) = tag.filter(|tag| *tag != "!") else {
-        return Ok(if plain && tag.is_none() { implicit(text) } else { Scalar::Text(text.to_owned()) });
+        return Ok(if plain && tag.is_none() { resolve_plain(text) } else { Scalar::Text(text.to_owned()) });
     };
-    let found = implicit(text);
+    let found = resolve_plain(text);
     match (tag.strip_prefix(YAML_TAGS), found) {
         (Some("bool"), found @ Scalar::Bool(_))
         | (Some("null"), found @ Scalar::Null)
         | (Some("int"), found @ (Scalar::Integer(_) | Scalar::Unsigned(_)))
         | (Some("float"), found @ (Scalar::Integer(_) | Scalar::Float(_))) => Ok(found),
         (Some(wanted @ ("bool" | "null" | "int" | "float")), _) => {
-            // The value may be a secret's.
-            let message = format!("a value that is not of its type !!{wanted}; leave the tag out");
-            Err(Cause::Syntax { message })
+            // Doesn't quote the value, because it may be secret.
+            let message = format!("the value does not match its tag !!{wanted}; remove the tag");
+            Err(ProblemCause::Syntax { message })
         }
         (Some("binary"), _) => {
             let message =
-                "!!binary is not for Kubernetes objects; leave the tag out, and keep the base64 text";
-            Err(Cause::Syntax { message: message.to_owned() })
+                "!!binary is not supported in Kubernetes objects; remove the tag and keep the base64 text";
+            Err(ProblemCause::Syntax { message: message.to_owned() })
         }
         _ => Ok(Scalar::Text(text.to_owned())),
     }
 }
 
-fn implicit(text: &str) -> Scalar {
+fn resolve_plain(text: &str) -> Scalar {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Scalar::Null,
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
@@ -55,29 +55,29 @@ fn implicit(text: &str) -> Scalar {
         ".nan" | ".NaN" | ".NAN" => Scalar::Float(f64::NAN),
         ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => Scalar::Float(f64::INFINITY),
         "-.inf" | "-.Inf" | "-.INF" => Scalar::Float(f64::NEG_INFINITY),
-        _ => number(text).unwrap_or_else(|| Scalar::Text(text.to_owned())),
+        _ => parse_number(text).unwrap_or_else(|| Scalar::Text(text.to_owned())),
     }
 }
 
-fn number(text: &str) -> Option<Scalar> {
+fn parse_number(text: &str) -> Option<Scalar> {
     match text.bytes().next()? {
-        b'.' if separates_digits(text) => float(&text.replace('_', "")).map(Scalar::Float),
+        b'.' if separates_digits(text) => parse_float(&text.replace('_', "")).map(Scalar::Float),
         b'0'..=b'9' | b'+' | b'-' => {
             let digits = text.replace('_', "");
-            integer(&digits).or_else(|| float(&digits).map(Scalar::Float))
+            parse_integer(&digits).or_else(|| parse_float(&digits).map(Scalar::Float))
         }
         _ => None,
     }
 }
 
-/// Whether each underscore stands between two digits, as it must behind a point in front.
+/// Returns true if each underscore is between two digits. This is required after a leading point.
 fn separates_digits(text: &str) -> bool {
     text.split('_').skip(1).all(|part| part.starts_with(|c: char| c.is_ascii_digit()))
         && text.split('_').rev().skip(1).all(|part| part.ends_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Whole numbers: decimal, and with the prefixes 0x, 0o, 0b, or 0 for the octal numbers of YAML 1.1.
-fn integer(text: &str) -> Option<Scalar> {
+/// Parses an integer: decimal, with the prefix 0x, 0o or 0b, or octal with the prefix 0 as in YAML 1.1.
+fn parse_integer(text: &str) -> Option<Scalar> {
     let (sign, magnitude) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
         None => ("", text.strip_prefix('+').unwrap_or(text)),
@@ -89,7 +89,7 @@ fn integer(text: &str) -> Option<Scalar> {
         [b'0', _, ..] => (8, magnitude.get(1..)?),
         _ => (10, magnitude),
     };
-    // Go reads what is behind this prefix with a sign of its own.
+    // Go accepts a sign after this prefix.
     let has_own_sign = text.starts_with("0b");
     let (sign, digits) = match digits.strip_prefix('-').filter(|_| has_own_sign) {
         Some(digits) => ("-", digits),
@@ -105,8 +105,8 @@ fn integer(text: &str) -> Option<Scalar> {
     u64::from_str_radix(digits, radix).ok().filter(|_| unsigned).map(Scalar::Unsigned)
 }
 
-/// Numbers with a point or an exponent. One that no float holds is none: `97e83412` is a commit.
-fn float(text: &str) -> Option<f64> {
+/// Parses a number with a point or an exponent. If it overflows, it is a string: `97e83412` is a commit.
+fn parse_float(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, Some(exponent.strip_prefix(['-', '+']).unwrap_or(exponent))),
@@ -123,26 +123,26 @@ fn float(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// The value in JSON.
-pub(super) fn value(scalar: Scalar) -> Result<Value, Cause> {
+/// Converts a scalar to JSON.
+pub(super) fn to_json(scalar: Scalar) -> Result<Value, ProblemCause> {
     Ok(match scalar {
         Scalar::Null => Value::Null,
         Scalar::Bool(value) => value.into(),
         Scalar::Integer(value) => value.into(),
         Scalar::Unsigned(value) => value.into(),
         Scalar::Text(text) => text.into(),
-        Scalar::Float(value) => Value::Number(json_number(value).ok_or_else(|| Cause::Syntax {
-            // The value may be a secret's.
-            message: "a number must be finite; put quotes around it if it is a text".to_owned(),
+        Scalar::Float(value) => Value::Number(json_number(value).ok_or_else(|| ProblemCause::Syntax {
+            // Doesn't quote the value, because it may be secret.
+            message: "a number must be finite; put quotes around it if it is a string".to_owned(),
         })?),
     })
 }
 
-/// From here on JSON is written with an exponent.
+/// Smallest value for which a JSON number is written with an exponent.
 const EXPONENT_FROM: f64 = 1e21;
 
-/// A number with a point. A whole one becomes an integer (`1.0` is `1`, `1e3` is `1000`), as on kubectl's way through
-/// JSON.
+/// Converts a float. An integral value becomes an integer (`1.0` becomes `1`, `1e3` becomes `1000`), as in kubectl's conversion
+/// to JSON.
 pub(super) fn json_number(value: f64) -> Option<Number> {
     if value.fract() == 0.0
         && value.abs() < EXPONENT_FROM
@@ -153,7 +153,7 @@ pub(super) fn json_number(value: f64) -> Option<Number> {
     Number::from_f64(value)
 }
 
-/// With an exponent where the shortest form has one, as Go's `%g`: `1e+06`.
+/// Formats a float like Go's `%g`, with an exponent if the shortest form has one: `1e+06`.
 fn float_key(value: f64) -> String {
     let written = format!("{value:e}");
     let parsed =
@@ -164,8 +164,8 @@ fn float_key(value: f64) -> String {
     }
 }
 
-/// What a key is in JSON, which knows only text.
-pub(super) fn key(scalar: Scalar) -> Result<String, Cause> {
+/// Converts a key to text, because JSON keys are strings.
+pub(super) fn to_key(scalar: Scalar) -> Result<String, ProblemCause> {
     Ok(match scalar {
         Scalar::Text(text) => text,
         Scalar::Bool(value) => value.to_string(),
@@ -173,8 +173,8 @@ pub(super) fn key(scalar: Scalar) -> Result<String, Cause> {
         Scalar::Unsigned(value) => value.to_string(),
         Scalar::Float(value) if value.is_finite() => float_key(value),
         Scalar::Float(_) | Scalar::Null => {
-            let message = "a key must be a text; put quotes around it".to_owned();
-            return Err(Cause::Syntax { message });
+            let message = "a key must be a string; put quotes around it".to_owned();
+            return Err(ProblemCause::Syntax { message });
         }
     })
 }
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_look_odd() {
+    fn unusual_numbers() {
         for (text, expected) in [
             ("0", Scalar::Integer(0)),
             ("-0", Scalar::Integer(0)),
@@ -208,7 +208,7 @@ mod tests {
             ("1,000", Scalar::Text("1,000".into())),
             ("infinity", Scalar::Text("infinity".into())),
         ] {
-            assert_eq!(implicit(text), expected, "{text}");
+            assert_eq!(resolve_plain(text), expected, "{text}");
         }
     }
 }

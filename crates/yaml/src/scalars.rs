@@ -5,30 +5,30 @@ use super::cursor::Cursor;
 use super::scanner::Scanner;
 use super::token::Token;
 
-/// A text that is read run by run: a slice of the document for as long as it stands there in one piece.
+/// Text that is built from runs. It borrows from the document as long as the text is contiguous there.
 #[derive(Default)]
-struct Text {
+struct TextBuilder {
     slice: (usize, usize),
     owned: Option<String>,
-    started: bool,
+    is_started: bool,
 }
 
-impl Text {
-    fn at(at: usize) -> Self {
-        Self { slice: (at, at), owned: None, started: false }
+impl TextBuilder {
+    fn new(at: usize) -> Self {
+        Self { slice: (at, at), owned: None, is_started: false }
     }
 
-    /// Adds what stands between `from` and `to`, with the blanks before it (since `gap`).
-    fn add(&mut self, cursor: &Cursor<'_>, gap: usize, to: usize) {
+    /// Appends the document up to `to`, including the blanks since `gap`.
+    fn push_run(&mut self, cursor: &Cursor<'_>, gap: usize, to: usize) {
         match &mut self.owned {
             None => self.slice.1 = to,
             Some(text) => text.push_str(cursor.slice(gap, to)),
         }
-        self.started = true;
+        self.is_started = true;
     }
 
-    /// Adds what does not stand in the document as it is.
-    fn edit(&mut self, cursor: &Cursor<'_>) -> &mut String {
+    /// Switches to an owned string, because the text differs from the document.
+    fn make_owned(&mut self, cursor: &Cursor<'_>) -> &mut String {
         let (from, to) = self.slice;
         self.owned.get_or_insert_with(|| cursor.slice(from, to).to_owned())
     }
@@ -38,26 +38,27 @@ impl Text {
     }
 }
 
-/// The white space between two pieces of a text that may go over several lines.
+/// Whitespace between two runs of a multi-line scalar.
 #[derive(Default)]
 struct Gap {
-    /// Whether it holds a line break, or an escaped one.
-    broken: bool,
+    /// True if the gap contains a line break, escaped or not.
+    has_line_break: bool,
     first_break: &'static str,
     further_breaks: String,
 }
 
 impl Gap {
     fn line_break(&mut self, line_break: &'static str) {
-        if self.broken {
+        if self.has_line_break {
             self.further_breaks.push_str(line_break);
         } else {
-            self.broken = true;
+            self.has_line_break = true;
             self.first_break = line_break;
         }
     }
 
-    /// One line break is a space; of several, the first is dropped.
+    /// Folds line breaks. A single line break becomes a space; if there are several, the first one is
+    /// dropped.
     fn fold_into(&self, text: &mut String) {
         if self.first_break != "\n" {
             text.push_str(self.first_break);
@@ -69,36 +70,39 @@ impl Gap {
 }
 
 impl<'t> Scanner<'t> {
-    /// A text without quotes.
+    /// Scans a plain scalar.
     pub(super) fn plain_scalar(&mut self) -> Result<(), Problem> {
         self.save_key()?;
-        self.key_allowed = false;
+        self.is_key_allowed = false;
         let line = self.cursor.line;
-        let mut text = Text::at(self.cursor.at);
+        let mut text = TextBuilder::new(self.cursor.offset);
         let mut gap = Gap::default();
-        let mut gap_start = self.cursor.at;
+        let mut gap_start = self.cursor.offset;
         loop {
-            if self.cursor.is_document_marker() || self.cursor.is(0, b'#') {
+            if self.cursor.is_document_marker() || self.cursor.has_byte(0, b'#') {
                 break;
             }
             let run = self.plain_run()?;
             if run > 0 {
-                if gap.broken {
-                    gap.fold_into(text.edit(&self.cursor));
-                    gap_start = self.cursor.at - run;
+                if gap.has_line_break {
+                    gap.fold_into(text.make_owned(&self.cursor));
+                    gap_start = self.cursor.offset - run;
                     gap = Gap::default();
                 }
-                text.add(&self.cursor, gap_start, self.cursor.at);
+                text.push_run(&self.cursor, gap_start, self.cursor.offset);
             }
             if !(self.cursor.is_blank(0) || self.cursor.is_break()) {
                 break;
             }
-            gap_start = self.cursor.at;
+            gap_start = self.cursor.offset;
             while self.cursor.is_blank(0) || self.cursor.is_break() {
                 if self.cursor.is_break() {
                     gap.line_break(self.cursor.skip_break());
-                } else if gap.broken && self.cursor.column < self.indent && self.cursor.is(0, b'\t') {
-                    return Err(self.problem("a tab cannot indent; use spaces"));
+                } else if gap.has_line_break
+                    && self.cursor.column < self.indent
+                    && self.cursor.has_byte(0, b'\t')
+                {
+                    return Err(self.problem("tabs are not allowed as indentation; use spaces"));
                 } else {
                     self.cursor.skip(1);
                 }
@@ -107,49 +111,50 @@ impl<'t> Scanner<'t> {
                 break;
             }
         }
-        if gap.broken {
-            self.key_allowed = true;
+        if gap.has_line_break {
+            self.is_key_allowed = true;
         }
         let text = text.finish(&self.cursor);
         self.content(Token::Scalar { text, plain: true }, line);
         Ok(())
     }
 
-    /// Passes what belongs to a text without quotes, up to white space or what ends it; its length.
+    /// Skips the characters of a plain scalar up to whitespace or the end of the scalar. Returns their
+    /// length.
     fn plain_run(&mut self) -> Result<usize, Problem> {
-        let (start, in_flow) = (self.cursor.at, self.flow_level > 0);
-        self.cursor.run(|cursor| match cursor.byte(0) {
+        let (start, in_flow) = (self.cursor.offset, self.flow_level > 0);
+        self.cursor.take_while(|cursor| match cursor.peek_byte(0) {
             Some(b':') => {
-                let after = cursor.byte(1);
+                let after = cursor.peek_byte(1);
                 let unclear = in_flow && matches!(after, Some(b',' | b'?' | b'[' | b']' | b'{' | b'}'));
                 !unclear && !cursor.is_separation(1)
             }
             Some(b',' | b'[' | b']' | b'{' | b'}') => !in_flow,
             _ => !cursor.is_separation(0),
         });
-        if in_flow && self.cursor.is(0, b':') && !self.cursor.is_separation(1) {
-            return Err(self.problem("a `:` is not allowed in this place; put quotes around the text"));
+        if in_flow && self.cursor.has_byte(0, b':') && !self.cursor.is_separation(1) {
+            return Err(self.problem("`:` is not allowed here; put quotes around the string"));
         }
-        Ok(self.cursor.at - start)
+        Ok(self.cursor.offset - start)
     }
 
-    /// A text in quotes. Its further lines may begin anywhere.
+    /// Scans a quoted scalar. Continuation lines can start at any column.
     pub(super) fn quoted_scalar(&mut self, quote: u8) -> Result<(), Problem> {
         self.save_key()?;
-        self.key_allowed = false;
+        self.is_key_allowed = false;
         let line = self.cursor.line;
         self.cursor.skip(1);
-        let mut text = Text::at(self.cursor.at);
+        let mut text = TextBuilder::new(self.cursor.offset);
         loop {
             if self.cursor.is_end() || self.cursor.is_document_marker() {
-                return Err(Problem::syntax(line, "a text that begins with a quote has no quote at its end"));
+                return Err(Problem::syntax(line, "unterminated quoted string"));
             }
             let mut gap = Gap::default();
             self.quoted_run(quote, &mut text, &mut gap)?;
-            if self.cursor.is(0, quote) {
+            if self.cursor.has_byte(0, quote) {
                 break;
             }
-            let gap_start = self.cursor.at;
+            let gap_start = self.cursor.offset;
             while self.cursor.is_blank(0) || self.cursor.is_break() {
                 if self.cursor.is_break() {
                     gap.line_break(self.cursor.skip_break());
@@ -157,10 +162,10 @@ impl<'t> Scanner<'t> {
                     self.cursor.skip(1);
                 }
             }
-            if gap.broken {
-                gap.fold_into(text.edit(&self.cursor));
+            if gap.has_line_break {
+                gap.fold_into(text.make_owned(&self.cursor));
             } else {
-                text.add(&self.cursor, gap_start, self.cursor.at);
+                text.push_run(&self.cursor, gap_start, self.cursor.offset);
             }
         }
         self.cursor.skip(1);
@@ -169,21 +174,23 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Passes what stands in quotes, up to white space or the quote.
-    fn quoted_run(&mut self, quote: u8, text: &mut Text, gap: &mut Gap) -> Result<(), Problem> {
+    /// Skips quoted characters up to whitespace or the closing quote.
+    fn quoted_run(&mut self, quote: u8, text: &mut TextBuilder, gap: &mut Gap) -> Result<(), Problem> {
         loop {
-            let from = self.cursor.at;
-            self.cursor.run(|cursor| {
-                !(cursor.is(0, quote) || cursor.is_separation(0) || quote == b'"' && cursor.is(0, b'\\'))
+            let from = self.cursor.offset;
+            self.cursor.take_while(|cursor| {
+                !(cursor.has_byte(0, quote)
+                    || cursor.is_separation(0)
+                    || quote == b'"' && cursor.has_byte(0, b'\\'))
             });
-            if self.cursor.at > from {
-                text.add(&self.cursor, from, self.cursor.at);
+            if self.cursor.offset > from {
+                text.push_run(&self.cursor, from, self.cursor.offset);
             }
             if quote == b'\'' && self.cursor.starts_with("''") {
-                text.edit(&self.cursor).push('\'');
+                text.make_owned(&self.cursor).push('\'');
                 self.cursor.skip(2);
-            } else if quote == b'"' && self.cursor.is(0, b'\\') {
-                text.edit(&self.cursor);
+            } else if quote == b'"' && self.cursor.has_byte(0, b'\\') {
+                text.make_owned(&self.cursor);
                 self.cursor.skip(1);
                 if self.cursor.is_break() {
                     self.cursor.skip_break();
@@ -191,16 +198,16 @@ impl<'t> Scanner<'t> {
                     return Ok(());
                 }
                 let escaped = self.escape()?;
-                text.edit(&self.cursor).push(escaped);
+                text.make_owned(&self.cursor).push(escaped);
             } else {
                 return Ok(());
             }
         }
     }
 
-    /// The character that an escape stands for, behind its backslash.
+    /// Reads the rest of an escape sequence after its backslash, and returns the character.
     fn escape(&mut self) -> Result<char, Problem> {
-        let digits = match self.cursor.byte(0) {
+        let digits = match self.cursor.peek_byte(0) {
             Some(b'x') => 2,
             Some(b'u') => 4,
             Some(b'U') => 8,
@@ -208,14 +215,13 @@ impl<'t> Scanner<'t> {
         };
         if digits > 0 {
             self.cursor.skip(1);
-            let code = self.cursor.slice(self.cursor.at, self.cursor.at + digits);
+            let code = self.cursor.slice(self.cursor.offset, self.cursor.offset + digits);
             let hex = code.len() == digits && code.bytes().all(|byte| byte.is_ascii_hexdigit());
             let value = u32::from_str_radix(code, 16).ok().filter(|_| hex).and_then(char::from_u32);
             self.cursor.skip(if hex { digits } else { 0 });
-            return value
-                .ok_or_else(|| self.problem("an escape (`\\x`, `\\u`, `\\U`) that names no character"));
+            return value.ok_or_else(|| self.problem("invalid character in an escape (`\\x`, `\\u`, `\\U`)"));
         }
-        let value = match self.cursor.byte(0) {
+        let value = match self.cursor.peek_byte(0) {
             Some(b'0') => '\0',
             Some(b'a') => '\u{7}',
             Some(b'b') => '\u{8}',
@@ -231,19 +237,17 @@ impl<'t> Scanner<'t> {
             Some(b'P') => '\u{2029}',
             Some(byte @ (b' ' | b'"' | b'\'' | b'/' | b'\\')) => char::from(byte),
             _ => {
-                return Err(
-                    self.problem("an unknown escape; write `\\\\` for a backslash, or use single quotes")
-                );
+                return Err(self.problem("unknown escape; use `\\\\` for a backslash, or use single quotes"));
             }
         };
         self.cursor.skip(1);
         Ok(value)
     }
 
-    /// A text after `|` (as it is) or `>` (folded).
+    /// Scans a block scalar: `|` (literal) or `>` (folded).
     pub(super) fn block_scalar(&mut self, literal: bool) -> Result<(), Problem> {
         self.drop_key()?;
-        self.key_allowed = true;
+        self.is_key_allowed = true;
         let line = self.cursor.line;
         self.cursor.skip(1);
         let (chomping, mut indent) = self.block_header()?;
@@ -262,8 +266,8 @@ impl<'t> Scanner<'t> {
             }
             text.push_str(&empty_lines);
             blank_before = blank;
-            text.push_str(self.cursor.run(|cursor| !cursor.is_line_end(0)));
-            // kubectl ends the last line of a file, too.
+            text.push_str(self.cursor.take_while(|cursor| !cursor.is_line_end(0)));
+            // As in kubectl, the last line of a file is terminated.
             line_break = if self.cursor.is_end() { "\n" } else { self.cursor.skip_break() };
             empty_lines = self.block_empty_lines(&mut indent)?;
         }
@@ -277,11 +281,11 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// What stands behind `|` or `>`: what becomes of the last line breaks, and the indentation, 0 for that of the
-    /// first line.
+    /// Reads the header after `|` or `>`. Returns the chomping and the indentation, which is 0 if the first
+    /// line determines it.
     fn block_header(&mut self) -> Result<(Chomping, usize), Problem> {
         let (mut chomping, mut increment) = (Chomping::Clip, None);
-        while let Some(byte) = self.cursor.byte(0) {
+        while let Some(byte) = self.cursor.peek_byte(0) {
             match byte {
                 b'+' if chomping == Chomping::Clip => chomping = Chomping::Keep,
                 b'-' if chomping == Chomping::Clip => chomping = Chomping::Strip,
@@ -290,27 +294,27 @@ impl<'t> Scanner<'t> {
             }
             self.cursor.skip(1);
         }
-        self.cursor.run(|cursor| cursor.is_blank(0));
+        self.cursor.take_while(|cursor| cursor.is_blank(0));
         self.cursor.skip_comment();
         if !self.cursor.is_line_end(0) {
-            return Err(
-                self.problem("only a comment may follow `|` or `>` on its line; put quotes around the text")
-            );
+            return Err(self
+                .problem("only a comment may follow `|` or `>` on its line; put quotes around the string"));
         }
         self.cursor.skip_break();
         Ok((chomping, increment.map_or(0, |increment| self.indent.saturating_sub(1) + increment)))
     }
 
-    /// Passes the indentation and the empty lines before a line of a block text.
+    /// Skips indentation and empty lines that precede a line of a block scalar.
     fn block_empty_lines(&mut self, indent: &mut usize) -> Result<String, Problem> {
         let mut breaks = String::new();
         let mut deepest = 0;
         loop {
             let wanted = *indent;
-            self.cursor.run(|cursor| (wanted == 0 || cursor.column < wanted) && cursor.is(0, b' '));
+            self.cursor
+                .take_while(|cursor| (wanted == 0 || cursor.column < wanted) && cursor.has_byte(0, b' '));
             deepest = deepest.max(self.cursor.column);
-            if (wanted == 0 || self.cursor.column < wanted) && self.cursor.is(0, b'\t') {
-                return Err(self.problem("a tab cannot indent the lines of a text; use spaces"));
+            if (wanted == 0 || self.cursor.column < wanted) && self.cursor.has_byte(0, b'\t') {
+                return Err(self.problem("tabs are not allowed as indentation of a block string; use spaces"));
             }
             if !self.cursor.is_break() {
                 break;
@@ -324,7 +328,7 @@ impl<'t> Scanner<'t> {
     }
 }
 
-/// What becomes of the line breaks at the end of a block text.
+/// Treatment of line breaks at the end of a block scalar.
 #[derive(Clone, Copy, PartialEq)]
 enum Chomping {
     Clip,

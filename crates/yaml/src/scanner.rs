@@ -4,40 +4,40 @@ use super::Problem;
 use super::cursor::{Cursor, MARKER_LENGTH};
 use super::token::Token;
 
-/// Something that is a key if a `:` follows it.
+/// Token that becomes a key if a `:` follows it.
 #[derive(Clone, Copy, Debug, Default)]
 struct PossibleKey {
-    possible: bool,
-    /// Nothing else may stand there.
-    required: bool,
-    /// Which token it begins with, counted from the first of the document.
+    is_possible: bool,
+    /// True if only a key is valid at this position.
+    is_required: bool,
+    /// Index of its first token in the document.
     token: usize,
-    at: usize,
+    offset: usize,
     line: u64,
     column: usize,
 }
 
-/// A key that needs no `?` ends within so many bytes, and on its line.
+/// Maximum length, in bytes, of a key without `?`. Such a key must also be on a single line.
 const KEY_LENGTH_MAX: usize = 1024;
 
-/// Cuts a document into tokens, in the way of libyaml, of which kubectl's parser is a port: what has this indentation
-/// here, and which text turns out to be a key, is decided as there.
+/// Scanner that behaves like libyaml, of which kubectl's parser is a port. It makes the same decisions about
+/// indentation and about which texts are keys.
 #[derive(Debug)]
 pub(super) struct Scanner<'t> {
     pub(super) cursor: Cursor<'t>,
     tokens: VecDeque<(Token<'t>, u64)>,
-    /// Tokens that were taken.
-    taken: usize,
-    /// Line of the last one.
+    /// Number of tokens taken so far.
+    tokens_taken: usize,
+    /// Line of the token that was taken last.
     pub(super) taken_line: u64,
-    ended: bool,
+    is_ended: bool,
     pub(super) flow_level: usize,
-    /// Column of the innermost block, plus one; 0 outside of all.
+    /// Column of the innermost block plus one; 0 outside all blocks.
     pub(super) indent: usize,
     outer_indents: Vec<usize>,
-    /// Whether what comes next may be a key.
-    pub(super) key_allowed: bool,
-    /// One for the block, and one for each open bracket.
+    /// True if the next token can be a key.
+    pub(super) is_key_allowed: bool,
+    /// Possible keys: one entry for the block, and one for each open bracket.
     keys: Vec<PossibleKey>,
 }
 
@@ -46,38 +46,38 @@ impl<'t> Scanner<'t> {
         Self {
             cursor: Cursor::new(text),
             tokens: VecDeque::new(),
-            taken: 0,
+            tokens_taken: 0,
             taken_line: 1,
-            ended: false,
+            is_ended: false,
             flow_level: 0,
             indent: 0,
             outer_indents: Vec::new(),
-            key_allowed: true,
+            is_key_allowed: true,
             keys: vec![PossibleKey::default()],
         }
     }
 
-    /// The next token and its line, which stays.
+    /// Returns the next token and its line without consuming it.
     pub fn peek(&mut self) -> Result<(&Token<'t>, u64), Problem> {
         self.fill()?;
         Ok(self.tokens.front().map_or((&Token::End, self.cursor.line), |(token, line)| (token, *line)))
     }
 
-    /// Takes the next token.
+    /// Consumes the next token.
     pub fn take(&mut self) -> Result<(Token<'t>, u64), Problem> {
         self.fill()?;
-        self.taken += 1;
+        self.tokens_taken += 1;
         let (token, line) = self.tokens.pop_front().unwrap_or((Token::End, self.cursor.line));
         self.taken_line = line;
         Ok((token, line))
     }
 
-    /// Reads on until it is certain what the next token is: a key is only known by the `:` behind it.
+    /// Scans until the next token is certain, because only the `:` after a token makes it a key.
     fn fill(&mut self) -> Result<(), Problem> {
-        while !self.ended {
+        while !self.is_ended {
             if !self.tokens.is_empty() {
                 self.expire_keys()?;
-                if !self.keys.iter().any(|key| key.possible && key.token == self.taken) {
+                if !self.keys.iter().any(|key| key.is_possible && key.token == self.tokens_taken) {
                     break;
                 }
             }
@@ -98,7 +98,7 @@ impl<'t> Scanner<'t> {
         self.skip_to_token();
         self.expire_keys()?;
         self.unroll(self.cursor.column + 1);
-        let Some(byte) = self.cursor.byte(0) else { return self.end() };
+        let Some(byte) = self.cursor.peek_byte(0) else { return self.end() };
         if self.cursor.column == 0 && byte == b'%' {
             return self.directive();
         }
@@ -115,16 +115,20 @@ impl<'t> Scanner<'t> {
             b'-' if self.cursor.is_separation(1) => self.block_entry(),
             b'?' if in_flow || self.cursor.is_separation(1) => self.key(),
             b':' if in_flow || self.cursor.is_separation(1) => self.value(),
-            b'*' => self.named(Token::Alias),
-            b'&' => self.named(Token::Anchor),
+            b'*' => self.scan_anchor_or_alias(Token::Alias),
+            b'&' => self.scan_anchor_or_alias(Token::Anchor),
             b'!' => self.tag(),
             b'|' | b'>' if !in_flow => self.block_scalar(byte == b'|'),
             b'\'' | b'"' => self.quoted_scalar(byte),
             _ if self.starts_plain(byte) => self.plain_scalar(),
-            b'\t' => Err(self.problem("a tab cannot indent, and no value starts with one; use spaces")),
+            b'\t' => {
+                Err(self
+                    .problem("a tab is not allowed as indentation or at the start of a value; use spaces"))
+            }
             _ => {
                 let found = self.cursor.character().unwrap_or_default();
-                Err(self.problem(format!("no value starts with {found:?}; put quotes around the text")))
+                Err(self
+                    .problem(format!("a value cannot start with {found:?}; put quotes around the string")))
             }
         }
     }
@@ -134,15 +138,15 @@ impl<'t> Scanner<'t> {
             if self.cursor.column == 0 && self.cursor.starts_with("\u{feff}") {
                 self.cursor.skip_character();
             }
-            let tabs = self.flow_level > 0 || !self.key_allowed;
-            self.cursor.run(|cursor| cursor.is(0, b' ') || (tabs && cursor.is(0, b'\t')));
+            let tabs = self.flow_level > 0 || !self.is_key_allowed;
+            self.cursor.take_while(|cursor| cursor.has_byte(0, b' ') || (tabs && cursor.has_byte(0, b'\t')));
             self.cursor.skip_comment();
             if !self.cursor.is_break() {
                 return;
             }
             self.cursor.skip_break();
             if self.flow_level == 0 {
-                self.key_allowed = true;
+                self.is_key_allowed = true;
             }
         }
     }
@@ -157,48 +161,49 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// What began on an earlier line, or too far back, is no key any more.
+    /// Drops possible keys that started on an earlier line or too far back.
     fn expire_keys(&mut self) -> Result<(), Problem> {
-        let (line, at) = (self.cursor.line, self.cursor.at);
+        let (line, at) = (self.cursor.line, self.cursor.offset);
         for key in &mut self.keys {
-            if key.possible && (key.line < line || key.at + KEY_LENGTH_MAX < at) {
-                if key.required {
+            if key.is_possible && (key.line < line || key.offset + KEY_LENGTH_MAX < at) {
+                if key.is_required {
                     return Err(missing_colon(key));
                 }
-                key.possible = false;
+                key.is_possible = false;
             }
         }
         Ok(())
     }
 
-    /// What comes next may be a key.
+    /// Marks the next token as a possible key.
     pub(super) fn save_key(&mut self) -> Result<(), Problem> {
-        if !self.key_allowed {
+        if !self.is_key_allowed {
             return Ok(());
         }
         self.drop_key()?;
-        let Cursor { at, line, column, .. } = self.cursor;
+        let Cursor { offset: at, line, column, .. } = self.cursor;
         let required = self.flow_level == 0 && self.indent == column + 1;
-        let token = self.taken + self.tokens.len();
+        let token = self.tokens_taken + self.tokens.len();
         if let Some(key) = self.keys.last_mut() {
-            *key = PossibleKey { possible: true, required, token, at, line, column };
+            *key = PossibleKey { is_possible: true, is_required: required, token, offset: at, line, column };
         }
         Ok(())
     }
 
-    /// What came before is no key.
+    /// Drops the possible key at this level.
     pub(super) fn drop_key(&mut self) -> Result<(), Problem> {
         match self.keys.last_mut() {
-            Some(key) if key.possible && key.required => Err(missing_colon(key)),
+            Some(key) if key.is_possible && key.is_required => Err(missing_colon(key)),
             Some(key) => {
-                key.possible = false;
+                key.is_possible = false;
                 Ok(())
             }
             None => Ok(()),
         }
     }
 
-    /// A block begins here if this is further right than the one around it. `place` among the waiting tokens.
+    /// Opens a block if `column` is to the right of the current block. `place` is its position among the
+    /// waiting tokens.
     fn roll(&mut self, column: usize, place: usize, token: Token<'t>, line: u64) {
         if self.flow_level == 0 && self.indent < column + 1 {
             self.outer_indents.push(self.indent);
@@ -207,7 +212,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Blocks that are further right than this have ended.
+    /// Closes all blocks to the right of `indent`.
     fn unroll(&mut self, indent: usize) {
         while self.flow_level == 0 && self.indent > indent {
             self.push(Token::BlockEnd, self.cursor.line);
@@ -217,16 +222,16 @@ impl<'t> Scanner<'t> {
 
     fn end(&mut self) -> Result<(), Problem> {
         self.before_directive()?;
-        self.ended = true;
+        self.is_ended = true;
         self.push(Token::End, self.cursor.line);
         Ok(())
     }
 
-    /// A directive or a marker ends all blocks.
+    /// Closes all blocks before a directive or a document marker.
     pub(super) fn before_directive(&mut self) -> Result<(), Problem> {
         self.unroll(0);
         self.drop_key()?;
-        self.key_allowed = false;
+        self.is_key_allowed = false;
         Ok(())
     }
 
@@ -242,7 +247,7 @@ impl<'t> Scanner<'t> {
         self.save_key()?;
         self.keys.push(PossibleKey::default());
         self.flow_level += 1;
-        self.key_allowed = true;
+        self.is_key_allowed = true;
         self.indicator(token);
         Ok(())
     }
@@ -253,7 +258,7 @@ impl<'t> Scanner<'t> {
             self.flow_level -= 1;
             self.keys.pop();
         }
-        self.key_allowed = false;
+        self.is_key_allowed = false;
         self.indicator(token);
         Ok(())
     }
@@ -265,75 +270,72 @@ impl<'t> Scanner<'t> {
 
     fn flow_entry(&mut self) -> Result<(), Problem> {
         self.drop_key()?;
-        self.key_allowed = true;
+        self.is_key_allowed = true;
         self.indicator(Token::FlowEntry);
         Ok(())
     }
 
     fn block_entry(&mut self) -> Result<(), Problem> {
         if self.flow_level == 0 {
-            if !self.key_allowed {
-                return Err(self.problem("a list entry (`- `) is not allowed in this place"));
+            if !self.is_key_allowed {
+                return Err(self.problem("a list entry (`- `) is not allowed here"));
             }
             let Cursor { column, line, .. } = self.cursor;
             self.roll(column, usize::MAX, Token::BlockSequence, line);
         }
         self.drop_key()?;
-        self.key_allowed = true;
+        self.is_key_allowed = true;
         self.indicator(Token::BlockEntry);
         Ok(())
     }
 
     fn key(&mut self) -> Result<(), Problem> {
         if self.flow_level == 0 {
-            if !self.key_allowed {
-                return Err(self.problem("a key (`? `) is not allowed in this place"));
+            if !self.is_key_allowed {
+                return Err(self.problem("a key (`? `) is not allowed here"));
             }
             let Cursor { column, line, .. } = self.cursor;
             self.roll(column, usize::MAX, Token::BlockMapping, line);
         }
         self.drop_key()?;
-        self.key_allowed = self.flow_level == 0;
+        self.is_key_allowed = self.flow_level == 0;
         self.indicator(Token::Key);
         Ok(())
     }
 
     fn value(&mut self) -> Result<(), Problem> {
-        match self.keys.last_mut().filter(|key| key.possible) {
+        match self.keys.last_mut().filter(|key| key.is_possible) {
             Some(key) => {
-                key.possible = false;
+                key.is_possible = false;
                 let PossibleKey { token, line, column, .. } = *key;
-                let place = token.saturating_sub(self.taken);
+                let place = token.saturating_sub(self.tokens_taken);
                 self.tokens.insert(place.min(self.tokens.len()), (Token::Key, line));
                 self.roll(column, place, Token::BlockMapping, line);
-                self.key_allowed = false;
+                self.is_key_allowed = false;
             }
             None => {
                 if self.flow_level == 0 {
-                    if !self.key_allowed {
-                        let hint = "a `key: value` is not allowed in this place; check the indentation, \
-                                    or put quotes around a text that holds `: `";
+                    if !self.is_key_allowed {
+                        let hint = "a `key: value` is not allowed here; check the indentation, \
+                                    or put quotes around a string that contains `: `";
                         return Err(self.problem(hint));
                     }
                     let Cursor { column, line, .. } = self.cursor;
                     self.roll(column, usize::MAX, Token::BlockMapping, line);
                 }
-                self.key_allowed = self.flow_level == 0;
+                self.is_key_allowed = self.flow_level == 0;
             }
         }
         self.indicator(Token::Value);
         Ok(())
     }
 
-    /// A token that may begin a key, such as a text.
+    /// Emits a token that can start a key, such as a text.
     pub(super) fn content(&mut self, token: Token<'t>, line: u64) {
         self.push(token, line);
     }
 }
 
 fn missing_colon(key: &PossibleKey) -> Problem {
-    Problem::syntax(
-        key.line,
-        "a key without `:` behind it; write `key: value`, or indent what continues a text",
-    )
+    Problem::syntax(key.line, "a key without `:`; use `key: value`, or indent the continuation of a string")
 }

@@ -1,10 +1,10 @@
 use std::borrow::Cow;
 
-/// What a document is made of.
+/// Token of a YAML document.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token<'t> {
     End,
-    /// `%TAG`: a handle and what it stands for.
+    /// `%TAG`: a handle and its prefix.
     TagDirective(&'t str, String),
     /// `%YAML`.
     VersionDirective,
@@ -27,21 +27,21 @@ pub(super) enum Token<'t> {
     Tag(&'t str, String),
     Scalar {
         text: Cow<'t, str>,
-        /// Without quotes and no block.
+        /// True if the scalar is neither quoted nor a block scalar.
         plain: bool,
     },
 }
 
-/// Says what was found in the place of something else.
+/// Formats an error message for an unexpected token.
 pub(super) fn unexpected(token: &Token<'_>, wanted: &str) -> String {
     let found = match token {
         Token::End => "the end of the document",
-        Token::TagDirective(..) | Token::VersionDirective => "a `%` line",
+        Token::TagDirective(..) | Token::VersionDirective => "a directive",
         Token::DocumentStart => "`---`",
         Token::DocumentEnd => "`...`",
         Token::BlockSequence | Token::BlockEntry => "`- `",
         Token::BlockMapping | Token::Key => "a key",
-        Token::BlockEnd => "the end of a block, by its indentation",
+        Token::BlockEnd => "the end of the block",
         Token::FlowSequence => "`[`",
         Token::FlowSequenceEnd => "`]`",
         Token::FlowMapping => "`{`",
@@ -51,7 +51,7 @@ pub(super) fn unexpected(token: &Token<'_>, wanted: &str) -> String {
         Token::Alias(_) => "an alias",
         Token::Anchor(_) => "an anchor",
         Token::Tag(..) => "a tag",
-        Token::Scalar { .. } => "a text",
+        Token::Scalar { .. } => "a string",
     };
     format!("expected {wanted}, found {found}")
 }

@@ -13,6 +13,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if contains "tidegate" .Release.Name }}{{ .Release.Name | trunc 52 | trimSuffix "-" }}{{ else }}{{ printf "%s-tidegate" .Release.Name | trunc 52 | trimSuffix "-" }}{{ end }}
 {{- end }}
 
+{{- define "tidegate.secretsNamespace" -}}
+{{- if kindIs "invalid" .Values.secretsNamespace }}{{ .Values.controlNamespace }}{{ else }}{{ .Values.secretsNamespace }}{{ end }}
+{{- end }}
+
 {{- define "tidegate.tokens" -}}
 {{- if .Values.tokens.lines }}{{ include "tidegate.name" . }}-tokens{{ else }}{{ required "tokens.existingSecret or tokens.lines: the API is not offered without tokens" .Values.tokens.existingSecret }}{{ end }}
 {{- end }}

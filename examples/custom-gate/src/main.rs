@@ -1,35 +1,36 @@
-//! A gate of your own: wave 1 stays closed until the release window opens, and the operation says why it waits.
+//! A custom gate: wave 1 stays closed until the release window opens, and the operation reports the reason.
 
 use std::error::Error;
 use std::time::Duration;
 
 use tidegate::{prelude::*, tokio};
 
-/// The gate: an actor. `opens_at` is when the release window opens.
+/// The gate, which is an actor. `opens_at` is the time at which the release window opens.
 struct ReleaseWindow {
     opens_at: Timestamp,
 }
 
 impl Actor for ReleaseWindow {
-    type Msg = GateQuestion;
+    type Msg = GateRequest;
     type State = ();
     type Arguments = ();
 
-    async fn pre_start(&self, _: ActorRef<GateQuestion>, (): ()) -> ActorResult {
+    async fn pre_start(&self, _: ActorRef<GateRequest>, (): ()) -> ActorResult {
         Ok(())
     }
 
-    async fn handle(&self, _: ActorRef<GateQuestion>, asked: GateQuestion, (): &mut ()) -> ActorResult {
+    async fn handle(&self, _: ActorRef<GateRequest>, request: GateRequest, (): &mut ()) -> ActorResult {
         let left = self.opens_at.since(SystemClock.now());
-        println!("may wave {} of {} begin? in {} ms", asked.wave, asked.application, left.as_millis());
+        println!("gate of wave {} of {} opens in {} ms", request.wave, request.application, left.as_millis());
         if !left.is_zero() {
-            asked.reply.send(Verdict::closed("the release window is closed"));
+            request.reply.send(Verdict::closed("the release window is closed"));
         }
-        // It is asked once, and says by itself when it opens; unless nobody listens any more by then.
+        // The engine asks the gate only once, so the gate itself reports when it opens. The receiver may be gone by
+        // that time.
         tokio::spawn(async move {
             tokio::select! {
-                () = tokio::time::sleep(left) => drop(asked.reply.send(Verdict::Open)),
-                () = asked.reply.unwanted() => {}
+                () = tokio::time::sleep(left) => drop(request.reply.send(Verdict::Open)),
+                () = request.reply.wait_until_unwanted() => {}
             }
         });
         Ok(())

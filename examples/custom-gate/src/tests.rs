@@ -13,5 +13,5 @@ async fn the_wave_waits_for_the_window() {
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     let gated = view.waves.iter().find(|wave| (wave.phase, wave.wave) == (Phase::Sync, 1)).unwrap();
     let applied_at = gated.applied_at.unwrap();
-    assert!(applied_at >= opens_at, "the window opens at {opens_at}, and was passed at {applied_at}");
+    assert!(applied_at >= opens_at, "applied at {applied_at}, before the window opened at {opens_at}");
 }

@@ -1,37 +1,37 @@
-//! A health judge of your own: wave 1 begins only if the report of a load test is within its budget.
+//! A custom health judge: wave 1 starts only if the report of a load test is within its budget.
 
 use std::error::Error;
 
 use tidegate::{prelude::*, tokio};
 
-/// The judge: an actor. A report may name so many slow requests, and no more.
+/// The judge, which is an actor. It holds the maximum number of slow requests in a report.
 struct LoadTest {
     slow_max: u32,
 }
 
 impl Actor for LoadTest {
-    type Msg = HealthQuestion;
+    type Msg = HealthRequest;
     type State = ();
     type Arguments = ();
 
-    async fn pre_start(&self, _: ActorRef<HealthQuestion>, (): ()) -> ActorResult {
+    async fn pre_start(&self, _: ActorRef<HealthRequest>, (): ()) -> ActorResult {
         Ok(())
     }
 
-    async fn handle(&self, _: ActorRef<HealthQuestion>, asked: HealthQuestion, (): &mut ()) -> ActorResult {
-        let (slow, most) = (asked.object.text("/data/slowRequests"), self.slow_max);
+    async fn handle(&self, _: ActorRef<HealthRequest>, request: HealthRequest, (): &mut ()) -> ActorResult {
+        let (slow, most) = (request.object.text("/data/slowRequests"), self.slow_max);
         let status = match slow.parse::<u32>() {
             Ok(slow) if slow <= most => HealthStatus::Healthy,
             Ok(_) => HealthStatus::Degraded,
             Err(_) => HealthStatus::Progressing,
         };
-        // Nobody listens any more if the operation has ended meanwhile.
-        let _ = asked.reply.send(Health::new(status, format!("{slow} slow requests, {most} are allowed")));
+        // The receiver is gone if the operation has ended meanwhile.
+        let _ = request.reply.send(Health::new(status, format!("{slow} slow requests, maximum {most}")));
         Ok(())
     }
 }
 
-/// Syncs the report and what comes after it.
+/// Syncs the report, followed by the objects that depend on it.
 async fn deploy(slow_max: u32) -> Result<OperationView, Box<dyn Error>> {
     let judge = LoadTest { slow_max };
     let builder = Engine::builder(memory_log()).cluster(Destination::Simulated, simulated_cluster());

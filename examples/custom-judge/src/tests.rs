@@ -3,7 +3,7 @@ use tidegate::tokio;
 
 use super::deploy;
 
-fn is_announced(view: &OperationView) -> bool {
+fn has_announcement(view: &OperationView) -> bool {
     view.resources.iter().any(|result| result.name == "announcement")
 }
 
@@ -11,14 +11,14 @@ fn is_announced(view: &OperationView) -> bool {
 async fn a_report_within_its_budget_lets_the_next_wave_begin() {
     let view = deploy(100).await.unwrap();
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
-    assert!(is_announced(&view));
+    assert!(has_announcement(&view));
 }
 
 #[tokio::test(crate = "tidegate::tokio")]
-async fn a_report_beyond_it_fails_the_operation_and_says_why() {
+async fn a_report_over_its_budget_fails_the_operation_with_a_reason() {
     let view = deploy(10).await.unwrap();
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
-    let told =
-        view.resources.iter().any(|result| result.message.contains("42 slow requests, 10 are allowed"));
-    assert!(told && !is_announced(&view), "{:?}", view.resources);
+    let is_reported =
+        view.resources.iter().any(|result| result.message.contains("42 slow requests, maximum 10"));
+    assert!(is_reported && !has_announcement(&view), "{:?}", view.resources);
 }

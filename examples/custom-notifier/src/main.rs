@@ -1,16 +1,16 @@
-//! A notifier of your own: it hears of everything that happens, after it is durable, and writes the team a message.
+//! A custom notifier: it receives every event once it is durable, and posts messages to the team.
 
 use std::error::Error;
 
 use tidegate::tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tidegate::{prelude::*, tokio};
 
-/// The notifier: an actor. `chat` stands for the team's chat room.
-struct Herald {
+/// The notifier, which is an actor. `chat` represents the team's chat room.
+struct ChatNotifier {
     chat: UnboundedSender<String>,
 }
 
-impl Actor for Herald {
+impl Actor for ChatNotifier {
     type Msg = Event;
     type State = ();
     type Arguments = ();
@@ -21,9 +21,9 @@ impl Actor for Herald {
 
     async fn handle(&self, _: ActorRef<Event>, event: Event, (): &mut ()) -> ActorResult {
         let text = match event.what {
-            EventKind::Accepted => "the deployment begins".to_owned(),
+            EventKind::Accepted => "the deployment started".to_owned(),
             EventKind::Task { object, phase, .. } => format!("{object}: {phase}"),
-            EventKind::AttemptFailed { message, .. } => format!("this went wrong: {message}"),
+            EventKind::AttemptFailed { message, .. } => format!("attempt failed: {message}"),
             EventKind::Finished { phase, message } => format!("{phase}, {message}"),
             _ => return Ok(()),
         };
@@ -31,16 +31,16 @@ impl Actor for Herald {
     }
 }
 
-/// Syncs three manifests; the chat ends with the engine.
+/// Syncs three manifests. The chat ends with the engine.
 async fn deploy(chat: UnboundedSender<String>) -> Result<(), Box<dyn Error>> {
-    let (notifier, herald) = Actor::spawn(None, Herald { chat }, ()).await?;
+    let (notifier, herald) = Actor::spawn(None, ChatNotifier { chat }, ()).await?;
     let builder = Engine::builder(memory_log()).cluster(Destination::Simulated, simulated_cluster());
     let engine = builder.notifier(notifier.clone()).start().await?;
     let targets = read_manifests("manifests.yaml", include_bytes!("../manifests.yaml"))?;
-    let begun = engine.submit(SyncRequest::new("web", "default", Destination::Simulated), targets).await?;
-    engine.wait(begun).await?;
+    let started = engine.submit(SyncRequest::new("web", "default", Destination::Simulated), targets).await?;
+    engine.wait(started).await?;
     engine.shutdown().await;
-    // It hears everything that was said before it goes.
+    // The notifier receives all pending events before it ends.
     notifier.drain()?;
     Ok(herald.await?)
 }

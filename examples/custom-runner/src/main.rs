@@ -1,18 +1,20 @@
-//! A hook runner of your own: it migrates a database without a pod, and each step once, however often it is asked.
+//! A custom hook runner: it migrates a database without a pod, and runs each step only once, even if it is requested
+//! repeatedly.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 
 use tidegate::{prelude::*, tokio};
 
-/// The runner: an actor, with a database for its state.
+/// The runner, which is an actor. Its state is a database.
 struct Migrator;
 
 #[derive(Default)]
 struct Database {
     tables: Vec<String>,
-    /// How each hook ended, by operation and attempt: what was begun before a crash is asked for again after it.
-    done: BTreeMap<(OperationId, ObjectKey, u32), HookEnd>,
+    /// Result of each hook, by operation and attempt. A hook that was started before a crash is requested again
+    /// afterwards.
+    results: BTreeMap<(OperationId, ObjectKey, u32), HookResult>,
 }
 
 impl Actor for Migrator {
@@ -25,12 +27,12 @@ impl Actor for Migrator {
     }
 
     async fn handle(&self, _: ActorRef<HookRun>, run: HookRun, db: &mut Database) -> ActorResult {
-        let asked = (run.operation, run.manifest.key(), run.attempt);
-        let end = db.done.entry(asked).or_insert_with(|| match run.manifest.text("/data/table") {
-            "" => HookEnd::Failed("the hook names no table".to_owned()),
+        let key = (run.operation, run.manifest.key(), run.attempt);
+        let end = db.results.entry(key).or_insert_with(|| match run.manifest.text("/data/table") {
+            "" => HookResult::Failed("the hook does not name a table".to_owned()),
             table => {
                 db.tables.push(table.to_owned());
-                HookEnd::Succeeded(format!("tables: {}", db.tables.join(", ")))
+                HookResult::Succeeded(format!("tables: {}", db.tables.join(", ")))
             }
         });
         let _ = run.reply.send(end.clone());
@@ -38,7 +40,7 @@ impl Actor for Migrator {
     }
 }
 
-/// Syncs manifests whose hooks the runner carries out.
+/// Syncs manifests whose hooks the runner executes.
 async fn deploy(manifests: &str) -> Result<OperationView, Box<dyn Error>> {
     let builder = Engine::builder(memory_log()).cluster(Destination::Simulated, simulated_cluster());
     let engine = builder.hook_runner("migrator", Actor::spawn(None, Migrator, ()).await?.0).start().await?;

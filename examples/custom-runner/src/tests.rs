@@ -10,7 +10,7 @@ fn message<'v>(view: &'v OperationView, name: &str) -> Option<&'v str> {
 }
 
 #[tokio::test(crate = "tidegate::tokio")]
-async fn the_runner_carries_out_each_hook_once_and_in_order() {
+async fn the_runner_runs_each_hook_once_and_in_order() {
     let view = deploy(MANIFESTS).await.unwrap();
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     assert_eq!(message(&view, "orders"), Some("tables: orders"));
@@ -18,9 +18,9 @@ async fn the_runner_carries_out_each_hook_once_and_in_order() {
 }
 
 #[tokio::test(crate = "tidegate::tokio")]
-async fn a_hook_that_fails_keeps_the_rest_from_being_applied() {
+async fn a_failed_hook_prevents_later_objects_from_being_applied() {
     let view = deploy(&MANIFESTS.replace("{table: customers}", "{}")).await.unwrap();
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
-    assert_eq!(message(&view, "customers"), Some("the hook names no table"));
+    assert_eq!(message(&view, "customers"), Some("the hook does not name a table"));
     assert_eq!(message(&view, "settings"), None);
 }

@@ -5,17 +5,17 @@ use tidegate::tokio::sync::mpsc::channel;
 use super::{Release, serve};
 
 #[tokio::test(crate = "tidegate::tokio")]
-async fn each_release_is_synced_and_told_from_its_beginning_to_its_end() {
-    let ((ask, asked), (tell, mut told)) = (channel(8), channel(1000));
+async fn each_release_is_synced_and_reported_from_start_to_end() {
+    let ((ask, requests), (tell, mut messages)) = (channel(8), channel(1000));
     for application in ["shop", "blog"] {
         let manifests = include_str!("../manifests.yaml").to_owned();
         ask.send(Release { application: application.to_owned(), manifests }).await.unwrap();
     }
     drop(ask);
     let log = memory_log();
-    serve(log.clone(), asked, tell).await.unwrap();
+    serve(log.clone(), requests, tell).await.unwrap();
     let mut lines = Vec::new();
-    while let Some(line) = told.recv().await {
+    while let Some(line) = messages.recv().await {
         lines.push(line);
     }
     let of = |application: &str| {
@@ -30,7 +30,7 @@ async fn each_release_is_synced_and_told_from_its_beginning_to_its_end() {
         assert!(lines.last().unwrap().contains(": Succeeded ("), "{lines:?}");
     }
     let engine = Engine::builder(log).start().await.unwrap();
-    let kept = engine.list().await.unwrap();
-    assert_eq!(kept.len(), 2);
-    assert!(kept.iter().all(|summary| summary.phase == OperationPhase::Succeeded), "{kept:?}");
+    let operations = engine.list().await.unwrap();
+    assert_eq!(operations.len(), 2);
+    assert!(operations.iter().all(|summary| summary.phase == OperationPhase::Succeeded), "{operations:?}");
 }

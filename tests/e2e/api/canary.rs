@@ -1,5 +1,5 @@
-//! A canary in Secrets of Applications that are served: where their sync is refused with the value quoted, it is in
-//! nothing that the service says of them, and in no file but those of Git and of the simulated cluster.
+//! A canary in Secrets of managed Applications whose sync is refused with a quote of the value. It must not appear in
+//! any output of the service, nor in any file except in Git and the simulated cluster.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::{Api, OPERATOR};
 use crate::fleet::Fleet;
-use crate::mailbox::{Letter, mailbox};
+use crate::http_receiver::{ReceivedRequest, start_http_receiver};
 
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The canary, `Canary 7d41 value!`, in the ways in which it may be written.
-const FORMS: [&str; 4] =
+/// Possible encodings of the canary, `Canary 7d41 value!`.
+const CANARY_FORMS: [&str; 4] =
     ["Canary 7d41", "Q2FuYXJ5IDdkNDEgdmFsdWUh", "Canary%207d41", "43616e617279203764343120"];
 
 const SECRETS: &str = r#"apiVersion: v1
@@ -30,7 +30,7 @@ data: {password: Q2FuYXJ5IDdkNDEgdmFsdWUh}
 ---
 "#;
 
-/// The cluster refuses the label, and quotes it, when all is tried beforehand.
+/// The cluster refuses the label, and quotes it, in the dry run.
 const REFUSED_BEFORE: &str = r#"apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -38,7 +38,7 @@ metadata:
   labels: {password: "Canary 7d41 value!"}
 "#;
 
-/// The same where it cannot be tried beforehand: when it is applied, and the Secrets are there.
+/// The same without a possible dry run: in the apply, when the Secrets exist.
 const REFUSED_LATER: &str = r#"apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: gadgets.example.org}
@@ -62,7 +62,7 @@ metadata:
     argocd.argoproj.io/sync-options: SkipDryRunOnMissingResource=true
 "#;
 
-/// The hook writes it before it fails.
+/// The hook prints it before it fails.
 const WRITTEN: &str = r#"apiVersion: batch/v1
 kind: Job
 metadata:
@@ -78,7 +78,7 @@ spec:
     spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}
 "#;
 
-/// Which Application has what, the file it is in, and what its operation says instead of the value.
+/// Application, content, file, and the expected replacement of the value in its operation.
 const APPS: [(&str, &str, &str, &str); 3] = [
     ("backend", "backend", REFUSED_BEFORE, "++++++++"),
     ("database", "database", WRITTEN, "backoff limit"),
@@ -86,24 +86,24 @@ const APPS: [(&str, &str, &str, &str); 3] = [
 ];
 
 #[track_caller]
-fn clean(what: &str, text: impl AsRef<[u8]>) {
+fn assert_clean(what: &str, text: impl AsRef<[u8]>) {
     let text = text.as_ref();
-    for form in FORMS {
+    for form in CANARY_FORMS {
         if let Some(at) = text.windows(form.len()).position(|window| window == form.as_bytes()) {
             let around = &text[at.saturating_sub(300)..(at + 100).min(text.len())];
-            panic!("{what} shows it: …{}…", String::from_utf8_lossy(around));
+            panic!("{what} contains it: …{}…", String::from_utf8_lossy(around));
         }
     }
 }
 
-/// The files below a folder.
+/// Returns the files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// The fleet, synced by hand and without another attempt, and with the canary in each of its Applications.
-fn fleet() -> Fleet {
+/// The fleet with manual syncs without retries, and with the canary in each of its Applications.
+fn canary_fleet() -> Fleet {
     let fleet = Fleet::new();
     for (app, folder, manifests, _) in APPS {
         fs::remove_dir_all(fleet.path(&format!("repo/{folder}"))).unwrap();
@@ -117,104 +117,108 @@ fn fleet() -> Fleet {
     fleet
 }
 
-/// What was sent until something is the case of all of it.
-fn all_until(letters: &Receiver<Letter>, is_enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+/// Returns the received events once they satisfy a predicate.
+fn receive_until(letters: &Receiver<ReceivedRequest>, is_enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let mut taken = Vec::new();
     while !is_enough(&taken) {
-        let letter = letters.recv_timeout(PATIENCE).unwrap();
-        clean("the head of what is sent", &letter.head);
-        clean("what is sent", letter.body.to_string());
+        let letter = letters.recv_timeout(TIMEOUT).unwrap();
+        assert_clean("the head of what is sent", &letter.head);
+        assert_clean("what is sent", letter.body.to_string());
         taken.push(letter.body);
     }
     taken
 }
 
-/// Asks as operators do, who may see most.
+/// Sends a request as an operator, who sees the most.
 #[track_caller]
-fn ask(api: &Api, method: &str, target: &str, body: &str) -> String {
-    let asked = || api.ask(method, target, OPERATOR, body);
-    let answer = std::iter::repeat_with(asked).take(3000).find(|answer| answer.status != 429).unwrap();
+fn request_as_operator(api: &Api, method: &str, target: &str, body: &str) -> String {
+    let send = || api.request(method, target, OPERATOR, body);
+    let answer = std::iter::repeat_with(send).take(3000).find(|answer| answer.status != 429).unwrap();
     assert!((200..300).contains(&answer.status), "{target}: {} {}", answer.status, answer.body);
     answer.body
 }
 
-/// All that can be read of an Application and of its newest operation.
-fn look_at(api: &Api, app: &str, id: &str) {
+/// Reads everything about an Application and its newest operation.
+fn read_everything(api: &Api, app: &str, id: &str) {
     let own = format!("/api/v1/applications/argocd/{app}");
     for part in ["", "/resources", "/plan", "/deletion", "/window"] {
-        clean(part, ask(api, "GET", &format!("{own}{part}"), ""));
+        assert_clean(part, request_as_operator(api, "GET", &format!("{own}{part}"), ""));
     }
-    // What stands openly in another kind of object is shown where objects are compared, and only there.
+    // A plain value in another kind of object is displayed in differences only.
     if app == "database" {
         for part in ["/diff", "/diff/objects"] {
-            let shown = ask(api, "GET", &format!("{own}{part}"), "");
-            assert!(shown.contains("database-plain"), "the Secrets are in it: {shown}");
-            clean(part, shown);
+            let shown = request_as_operator(api, "GET", &format!("{own}{part}"), "");
+            assert!(shown.contains("database-plain"), "it contains the Secrets: {shown}");
+            assert_clean(part, shown);
         }
     }
     let own = format!("/api/v1/operations/{id}");
     if app == "database" {
-        let shown = ask(api, "GET", &format!("{own}/logs"), "");
+        let shown = request_as_operator(api, "GET", &format!("{own}/logs"), "");
         assert!(shown.contains("cannot connect as app:++++++++"), "{shown}");
     }
     for part in ["", "/log", "/export", "/export.html", "/explain", "/events", "/logs"] {
-        clean(part, ask(api, "GET", &format!("{own}{part}"), ""));
+        assert_clean(part, request_as_operator(api, "GET", &format!("{own}{part}"), ""));
     }
     let body = json!({"application": app}).to_string();
-    let plan: Value = serde_json::from_str(&ask(api, "POST", "/api/v1/plans", &body)).unwrap();
-    clean("the plan that is kept", plan.to_string());
+    let plan: Value =
+        serde_json::from_str(&request_as_operator(api, "POST", "/api/v1/plans", &body)).unwrap();
+    assert_clean("the plan that is kept", plan.to_string());
     let own = format!("/api/v1/plans/{}", plan["hash"].as_str().unwrap());
-    clean("a kept plan", ask(api, "GET", &own, ""));
+    assert_clean("a kept plan", request_as_operator(api, "GET", &own, ""));
     if app == "database" {
-        clean("what a kept plan changes", ask(api, "GET", &format!("{own}/diff"), ""));
-        clean("objects of a kept plan", ask(api, "GET", &format!("{own}/diff/objects"), ""));
+        assert_clean("what a kept plan changes", request_as_operator(api, "GET", &format!("{own}/diff"), ""));
+        assert_clean(
+            "objects of a kept plan",
+            request_as_operator(api, "GET", &format!("{own}/diff/objects"), ""),
+        );
     }
-    clean("all of a kept plan", ask(api, "GET", &format!("{own}/whole"), ""));
+    assert_clean("all of a kept plan", request_as_operator(api, "GET", &format!("{own}/whole"), ""));
 }
 
 #[test]
-fn the_value_of_a_secret_is_nowhere_when_a_sync_fails_with_it() {
-    let mut fleet = fleet();
-    let (post, letters) = mailbox(&[200]);
-    let (collector, traces) = mailbox(&[200]);
+fn a_failed_sync_reveals_no_secret_value() {
+    let mut fleet = canary_fleet();
+    let (post, letters) = start_http_receiver(&[200]);
+    let (collector, traces) = start_http_receiver(&[200]);
     let targets = json!({"targets": [{"name": "all", "kind": "webhook", "url": format!("http://{post}/"),
         "on": ["started", "succeeded", "failed", "deadline"]}]});
     fleet.bench.write("targets.json", targets.to_string());
-    fleet.bench.set("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{collector}"));
+    fleet.bench.set_variable("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{collector}"));
     let api = Api::serve_with(&fleet, &["--notify", "targets.json", "-vv"]);
-    let mut events = api.listen("", None);
+    let mut events = api.subscribe("", None);
     for (app, _, _, said) in APPS {
         let body = json!({"reason": "to see it fail"});
         let target = format!("/api/v1/applications/argocd/{app}/sync");
-        clean("the answer", api.post(&target, &body).to_string());
-        // Each event until the operation is over, whatever it is about.
+        assert_clean("the answer", api.post(&target, &body).to_string());
+        // All events until the operation has ended.
         loop {
-            let (kind, data) = events.next();
-            clean("an event", data.to_string());
+            let (kind, data) = events.next_event();
+            assert_clean("an event", data.to_string());
             let event = &data["operation"];
             if kind == "operation" && event["app"] == app && event["kind"] == "finished" {
                 assert_eq!(event["details"]["phase"], "Failed", "{event}");
                 break;
             }
         }
-        let found = fleet.until(app, |found| found["status"]["operationState"]["phase"] == "Failed");
+        let found = fleet.wait_until(app, |found| found["status"]["operationState"]["phase"] == "Failed");
         assert!(found["status"].to_string().contains(said), "{found}");
-        clean("the status", found.to_string());
+        assert_clean("the status", found.to_string());
     }
     let is_failed = |letter: &&Value| letter["event"] == "failed";
-    let told = all_until(&letters, |told| told.iter().filter(is_failed).count() == APPS.len());
+    let told = receive_until(&letters, |told| told.iter().filter(is_failed).count() == APPS.len());
     assert!(told.iter().any(|letter| letter["text"].as_str().unwrap().contains("++++++++")), "{told:?}");
     let has = |sent: &[Value], app: &str| sent.iter().any(|body| body.to_string().contains(app));
-    let sent = all_until(&traces, |sent| APPS.iter().all(|(app, ..)| has(sent, &format!("\"{app}\""))));
+    let sent = receive_until(&traces, |sent| APPS.iter().all(|(app, ..)| has(sent, &format!("\"{app}\""))));
     assert!(sent.iter().any(|body| body.to_string().contains("++++++++")), "{sent:?}");
     for (app, ..) in APPS {
         let id = fleet.bench.newest_of(app);
-        look_at(&api, app, &id);
+        read_everything(&api, app, &id);
         for args in
             [&["app", "get", app][..], &["explain", app], &["app", "explain", app], &["ops", "log", app]]
         {
             let ran = fleet.bench.run(args);
-            clean(&args.join(" "), format!("{}{}", ran.out, ran.err));
+            assert_clean(&args.join(" "), format!("{}{}", ran.out, ran.err));
         }
     }
     for list in [
@@ -224,33 +228,33 @@ fn the_value_of_a_secret_is_nowhere_when_a_sync_fails_with_it() {
         "/api/v1/plans",
         "/metrics",
     ] {
-        clean(list, ask(&api, "GET", list, ""));
+        assert_clean(list, request_as_operator(&api, "GET", list, ""));
     }
-    leaves_nothing(&fleet, api);
+    assert_nothing_leaked(&fleet, api);
 }
 
-/// An Application that was synced before: the cluster is asked about the new manifests when they are compared.
+/// An Application that was synced before: its comparison sends the new manifests to the cluster.
 #[test]
-fn the_value_of_a_secret_is_nowhere_when_a_comparison_is_refused_with_it() {
-    let fleet = fleet();
+fn a_refused_comparison_reveals_no_secret_value() {
+    let fleet = canary_fleet();
     let file = "repo/backend/all.yaml";
     let (refused, fine) = ("labels: {password: \"Canary 7d41 value!\"}", "labels: {password: fine}");
     fleet.replace(file, refused, fine);
     fleet.commit();
     let api = Api::serve_with(&fleet, &["-vv"]);
     fleet.bench.run(&["app", "sync", "backend"]).expect_code(0);
-    fleet.wait(&["backend"]);
-    let mut events = api.listen("", None);
+    fleet.wait_until_synced(&["backend"]);
+    let mut events = api.subscribe("", None);
     fleet.replace(file, fine, refused);
     fleet.commit();
     fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
     let condition = fleet.condition("backend", "ComparisonError");
     assert!(condition.contains("ConfigMap fleet/refused") && condition.contains("++++++++"), "{condition}");
-    clean("the condition", condition);
-    // The stream has it in the line of the Application.
+    assert_clean("the condition", condition);
+    // The stream contains it in the summary of the Application.
     loop {
-        let (kind, data) = events.next();
-        clean("an event", data.to_string());
+        let (kind, data) = events.next_event();
+        assert_clean("an event", data.to_string());
         let application = &data["application"];
         if kind == "application"
             && application["name"] == "backend"
@@ -261,29 +265,32 @@ fn the_value_of_a_secret_is_nowhere_when_a_comparison_is_refused_with_it() {
     }
     let own = "/api/v1/applications/argocd/backend";
     for target in [own, &format!("{own}/resources"), "/api/v1/applications", "/metrics"] {
-        clean(target, ask(&api, "GET", target, ""));
+        assert_clean(target, request_as_operator(&api, "GET", target, ""));
     }
-    leaves_nothing(&fleet, api);
+    assert_nothing_leaked(&fleet, api);
 }
 
-/// Ends the service; what it has said, and the files that it leaves.
+/// Ends the service; checks its output and the remaining files.
 #[track_caller]
-fn leaves_nothing(fleet: &Fleet, api: Api) {
-    let said = Fleet::end(api.serving);
-    assert!(said.err.contains("operation ended") && said.err.contains("++++++++"), "{}", said.err);
-    clean("what serve says", said.err);
-    clean("what serve prints", said.out);
+fn assert_nothing_leaked(fleet: &Fleet, api: Api) {
+    let output = Fleet::stop(api.service);
+    assert!(output.err.contains("operation ended") && output.err.contains("++++++++"), "{}", output.err);
+    assert_clean("what serve says", output.err);
+    assert_clean("what serve prints", output.out);
     let cluster = fleet.bench.state().join("cluster");
     let mut read = 0;
-    let mut kept = String::new();
+    let mut stored_text = String::new();
     for path in files(&fleet.bench.state()) {
         let content = fs::read(&path).unwrap();
         if path.starts_with(&cluster) {
-            kept.push_str(&String::from_utf8_lossy(&content));
+            stored_text.push_str(&String::from_utf8_lossy(&content));
         } else {
-            clean(&path.display().to_string(), content);
+            assert_clean(&path.display().to_string(), content);
             read += 1;
         }
     }
-    assert!(read > 5 && FORMS.iter().any(|form| kept.contains(form)), "the cluster itself has it: {read}");
+    assert!(
+        read > 5 && CANARY_FORMS.iter().any(|form| stored_text.contains(form)),
+        "the cluster contains it: {read}"
+    );
 }

@@ -3,8 +3,9 @@ use tidegate_model::Timestamp;
 use tidegate_model::argo::{SyncOperation, SyncStatus};
 
 use super::*;
-use crate::operation::{ID_REMARK, set_revisions};
-use crate::project::permissive;
+use crate::controller_info::{DELETION_INFO, ID_INFO, ROLLOUT_INFO};
+use crate::operation::set_revisions;
+use crate::project::permissive_project;
 
 const NOW: Timestamp = Timestamp::from_millis(1_795_253_400_000);
 
@@ -20,29 +21,29 @@ fn application(annotations: &[(&str, &str)]) -> Application {
 }
 
 fn project(annotations: &[(&str, &str)]) -> AppProject {
-    let mut project = permissive();
+    let mut project = permissive_project();
     project.metadata.name = "live".to_owned();
     let own = annotations.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     project.metadata.annotations = own.collect();
     project
 }
 
-fn policy(of_project: &[(&str, &str)], of_application: &[(&str, &str)]) -> Policy {
-    Policy::of(&application(of_application), &project(of_project))
+fn policy(of_project: &[(&str, &str)], of_application: &[(&str, &str)]) -> ApprovalPolicy {
+    ApprovalPolicy::from_annotations(&application(of_application), &project(of_project))
 }
 
-fn by(names: &[&str]) -> Vec<PlanApproval> {
+fn approvals_by(names: &[&str]) -> Vec<PlanApproval> {
     let one = |name: &&str| PlanApproval { by: (*name).to_owned(), reason: String::new(), at: NOW };
     names.iter().map(one).collect()
 }
 
-const ASKS: (&str, &str) = (APPROVAL, "required");
+const APPROVAL_REQUIRED: (&str, &str) = (APPROVAL_ANNOTATION, "required");
 
-fn by_names(names: &'static str) -> (&'static str, &'static str) {
-    (APPROVERS, names)
+fn approvers_annotation(names: &'static str) -> (&'static str, &'static str) {
+    (APPROVERS_ANNOTATION, names)
 }
 
-fn asked(by: &str, automated: bool) -> OperationRequest {
+fn operation_request(by: &str, automated: bool) -> OperationRequest {
     let mut asked = OperationRequest::default();
     asked.initiated_by.username = by.to_owned();
     asked.initiated_by.automated = automated;
@@ -50,20 +51,35 @@ fn asked(by: &str, automated: bool) -> OperationRequest {
 }
 
 #[test]
-fn an_approval_is_asked_for_by_the_application_or_its_project_and_by_whatever_cannot_be_understood() {
-    type Said<'s> = &'s [(&'s str, &'s str)];
-    let rows: [(Said, Said, bool, Option<&str>); 9] = [
+fn approval_is_required_by_the_application_the_project_or_an_invalid_annotation() {
+    type Annotations<'s> = &'s [(&'s str, &'s str)];
+    let rows: [(Annotations, Annotations, bool, Option<&str>); 9] = [
         (&[], &[], false, None),
-        (&[], &[ASKS], true, None),
-        (&[ASKS], &[], true, None),
-        (&[], &[(APPROVAL, " required ")], true, None),
-        // An application cannot take back what its project says.
-        (&[ASKS], &[(APPROVAL, "none")], true, Some("of application shop says \"none\"")),
-        (&[], &[(APPROVAL, "Required")], true, Some("of application shop says \"Required\"")),
-        (&[(APPROVAL, "")], &[], true, Some("of project live says \"\"")),
-        (&[], &[by_names("ann")], false, Some("has no effect")),
-        // A project may say who approves where its Applications ask for it.
-        (&[by_names(",")], &[], false, None),
+        (&[], &[APPROVAL_REQUIRED], true, None),
+        (&[APPROVAL_REQUIRED], &[], true, None),
+        (&[], &[(APPROVAL_ANNOTATION, " required ")], true, None),
+        // An application can't revoke its project's requirement.
+        (
+            &[APPROVAL_REQUIRED],
+            &[(APPROVAL_ANNOTATION, "none")],
+            true,
+            Some("of application shop is \"none\", but required is its only valid value"),
+        ),
+        (
+            &[],
+            &[(APPROVAL_ANNOTATION, "Required")],
+            true,
+            Some("of application shop is \"Required\", but required is its only valid value"),
+        ),
+        (
+            &[(APPROVAL_ANNOTATION, "")],
+            &[],
+            true,
+            Some("of project live is \"\", but required is its only valid value"),
+        ),
+        (&[], &[approvers_annotation("ann")], false, Some("has no effect")),
+        // A project may restrict the approvers of Applications that require approval themselves.
+        (&[approvers_annotation(",")], &[], false, None),
     ];
     for (of_project, of_application, required, problem) in rows {
         let policy = policy(of_project, of_application);
@@ -75,10 +91,10 @@ fn an_approval_is_asked_for_by_the_application_or_its_project_and_by_whatever_ca
 }
 
 #[test]
-fn it_is_met_by_those_who_are_named_by_the_application_and_by_its_project() {
-    let ann = Author::Person("ann");
+fn the_approvers_of_the_application_and_of_its_project_must_approve() {
+    let ann = PlanAuthor::Person("ann");
     let rows = [
-        // Without names anybody will do, the author too; somebody must.
+        // Without names, anyone may approve, including the author, but an approval is required.
         (None, None, ann, &[][..], false),
         (None, None, ann, &["ann"], true),
         (None, Some("ben, cleo"), ann, &["ann"], false),
@@ -86,69 +102,77 @@ fn it_is_met_by_those_who_are_named_by_the_application_and_by_its_project() {
         (None, Some("others"), ann, &["ann"], false),
         (None, Some("others"), ann, &["ben"], true),
         (None, Some("others"), ann, &["ann", "ben"], true),
-        // Named, and not the author.
+        // A named approver other than the author.
         (None, Some("ann, ben, others"), ann, &["ann"], false),
         (None, Some("ann, ben, others"), ann, &["cleo"], false),
         (None, Some("ann, ben, others"), ann, &["ben"], true),
-        // Both have to be met: by one, or by one each.
+        // Both rules must be satisfied, by the same approval or by one approval each.
         (Some("ben"), Some("cleo"), ann, &["ben"], false),
         (Some("ben"), Some("cleo"), ann, &["cleo"], false),
         (Some("ben"), Some("cleo"), ann, &["cleo", "ben"], true),
         (Some("others"), Some("ben, ann"), ann, &["ann"], false),
         (Some("others"), Some("ben, ann"), ann, &["ben"], true),
-        // Of what nobody has asked for, everybody is another one; of whom it is not known, nobody.
-        (None, Some("others"), Author::Nobody, &["ann"], true),
-        (None, Some("others"), Author::Unknown, &["ann"], false),
-        (None, Some("ann"), Author::Unknown, &["ann"], true),
-        // Names are taken as they are written.
+        // Every person differs from an automated requester. With an unknown requester, it is never certain
+        // that a person differs.
+        (None, Some("others"), PlanAuthor::Automated, &["ann"], true),
+        (None, Some("others"), PlanAuthor::Unknown, &["ann"], false),
+        (None, Some("ann"), PlanAuthor::Unknown, &["ann"], true),
+        // Names are case-sensitive.
         (None, Some("Ann"), ann, &["ann"], false),
         (None, Some(" , "), ann, &["ann"], false),
     ];
     for (of_project, of_application, author, approvals, met) in rows {
-        let of_project: Vec<_> = of_project.map(by_names).into_iter().chain([ASKS]).collect();
-        let of_application: Vec<_> = of_application.map(by_names).into_iter().collect();
+        let of_project: Vec<_> =
+            of_project.map(approvers_annotation).into_iter().chain([APPROVAL_REQUIRED]).collect();
+        let of_application: Vec<_> = of_application.map(approvers_annotation).into_iter().collect();
         let policy = policy(&of_project, &of_application);
         let row = format!("{of_project:?} {of_application:?} {author:?} {approvals:?}");
-        let approvals = by(approvals);
+        let approvals = approvals_by(approvals);
         assert_eq!(policy.is_met(author, &approvals), met, "{row}");
-        assert_eq!(policy.missing(author, &approvals).is_none(), met, "{row}");
+        assert_eq!(policy.describe_missing(author, &approvals).is_none(), met, "{row}");
     }
-    assert!(policy(&[], &[]).is_met(ann, &[]), "nothing is asked for");
+    assert!(policy(&[], &[]).is_met(ann, &[]), "no sync is requested");
 }
 
 #[test]
-fn an_approval_by_whoever_asks_for_the_plan_of_another_counts_for_no_others() {
-    let others = policy(&[], &[ASKS, by_names("others")]);
+fn the_requester_of_an_execution_does_not_count_as_another_person() {
+    let others = policy(&[], &[APPROVAL_REQUIRED, approvers_annotation("others")]);
     let rows = [
-        ("ann", asked("ben", false), &["ben"][..], false),
-        ("ann", asked("ben", false), &["ann"], false),
-        ("ann", asked("ben", false), &["ann", "ben"], false),
-        ("ann", asked("ben", false), &["ben", "cleo"], true),
-        ("ann", asked("ann", false), &["ben"], true),
-        // Nobody's plan that somebody asks for, and the other way round.
-        (AUTOMATED, asked("ben", false), &["ben"], false),
-        (AUTOMATED, asked("ben", false), &["ann"], true),
-        ("ann", asked("", true), &["ann"], false),
-        ("ann", asked("", true), &["ben"], true),
-        // Of whom it is not known, nobody is another one.
-        ("ann", asked("", false), &["ben"], false),
-        ("", asked("ann", false), &["ben"], false),
+        ("ann", operation_request("ben", false), &["ben"][..], false),
+        ("ann", operation_request("ben", false), &["ann"], false),
+        ("ann", operation_request("ben", false), &["ann", "ben"], false),
+        ("ann", operation_request("ben", false), &["ben", "cleo"], true),
+        ("ann", operation_request("ann", false), &["ben"], true),
+        // An automated plan whose execution a person requests, and the reverse.
+        (AUTOMATED_REQUESTER, operation_request("ben", false), &["ben"], false),
+        (AUTOMATED_REQUESTER, operation_request("ben", false), &["ann"], true),
+        ("ann", operation_request("", true), &["ann"], false),
+        ("ann", operation_request("", true), &["ben"], true),
+        // With an unknown requester, it is never certain that a person differs.
+        ("ann", operation_request("", false), &["ben"], false),
+        ("", operation_request("ann", false), &["ben"], false),
     ];
     for (author, asked, approvals, met) in rows {
-        let askers = Askers::of(author, &asked);
-        assert_eq!(others.is_met(askers, &by(approvals)), met, "{askers:?} {approvals:?}");
+        let askers = PlanRequesters::for_execution(author, &asked);
+        assert_eq!(others.is_met(askers, &approvals_by(approvals)), met, "{askers:?} {approvals:?}");
     }
-    let by_ben = asked("ben", false);
-    let (askers, given) = (Askers::of("ann", &by_ben), by(&["ben"]));
-    let both = "an approval by somebody other than ann, who has made the plan, and ben, who asks for the sync (says application shop)";
-    assert_eq!(others.missing(askers, &given).unwrap(), both);
-    assert!(others.check(askers, &given, "ann").is_err() && others.check(askers, &given, "cleo").is_ok());
+    let by_ben = operation_request("ben", false);
+    let (askers, given) = (PlanRequesters::for_execution("ann", &by_ben), approvals_by(&["ben"]));
+    let both = "an approval by someone other than ann, who made the plan, and ben, who requested the sync (required by application shop)";
+    assert_eq!(others.describe_missing(askers, &given).unwrap(), both);
+    assert!(
+        others.check_approval(askers, &given, "ann").is_err()
+            && others.check_approval(askers, &given, "cleo").is_ok()
+    );
 }
 
 #[test]
-fn whoever_may_not_approve_is_told_who_may() {
-    let others = policy(&[ASKS, by_names("others")], &[by_names("ben, cleo, ann")]);
-    let ann = Author::Person("ann");
+fn a_refused_approver_gets_the_list_of_approvers() {
+    let others = policy(
+        &[APPROVAL_REQUIRED, approvers_annotation("others")],
+        &[approvers_annotation("ben, cleo, ann")],
+    );
+    let ann = PlanAuthor::Person("ann");
     let rows = [
         (&[][..], "ben", None),
         (&[], "ann", None),
@@ -157,79 +181,92 @@ fn whoever_may_not_approve_is_told_who_may() {
             &["ann"],
             "ann",
             Some(
-                "ann has approved it already; it still needs an approval by somebody other than ann, who has made the plan (says project live)",
+                "ann has already approved the plan; it still needs an approval by someone other than ann, who made the plan \
+                 (required by project live)",
             ),
         ),
         (
             &["dan"],
             "eve",
-            Some("eve may not approve it: it needs an approval by ann, ben or cleo (says application shop)"),
+            Some(
+                "eve may not approve the plan: it needs an approval by ann, ben or cleo (required by application shop)",
+            ),
         ),
-        (&["dan"], "", Some("must have a name")),
+        (&["dan"], "", Some("needs the name of the approver")),
         (&["dan"], "ben", None),
     ];
     for (approvals, name, refused) in rows {
-        let checked = others.check(ann, &by(approvals), name).err().map(|error| error.to_string());
+        let checked =
+            others.check_approval(ann, &approvals_by(approvals), name).err().map(|error| error.to_string());
         assert_eq!(checked.is_some(), refused.is_some(), "{approvals:?} {name}: {checked:?}");
         assert!(checked.unwrap_or_default().contains(refused.unwrap_or_default()), "{approvals:?} {name}");
     }
-    // Who is none of those at all brings nothing nearer.
-    let named = policy(&[], &[ASKS, by_names("ben, others")]);
-    let refused = named.check(ann, &[], "ann").unwrap_err().to_string();
+    // An approval by a person whom neither rule names doesn't contribute.
+    let named = policy(&[], &[APPROVAL_REQUIRED, approvers_annotation("ben, others")]);
+    let refused = named.check_approval(ann, &[], "ann").unwrap_err().to_string();
     assert_eq!(
         refused,
-        "ann may not approve it: it needs an approval by ben other than ann, who has made the plan (says application shop)"
+        "ann may not approve the plan: it needs an approval by ben other than ann, who made the plan (required by application shop)"
     );
-    let unknown = named.check(Author::Unknown, &[], "ben").unwrap_err().to_string();
-    assert!(unknown.contains("who has made the plan, which it does not say"), "{unknown}");
-    let (of_ann, of_nobody) = (asked("ann", false), asked("", false));
+    let unknown = named.check_approval(PlanAuthor::Unknown, &[], "ben").unwrap_err().to_string();
+    assert!(unknown.contains("the author of the plan, which the plan does not name"), "{unknown}");
+    let (of_ann, of_nobody) = (operation_request("ann", false), operation_request("", false));
     for (author, asked, who) in [
-        ("ann", &of_ann, "ann, who has asked for the sync"),
-        (AUTOMATED, &of_ann, "ann, who has asked for the sync"),
-        ("ann", &asked("", true), "ann, who has made the plan"),
-        ("ann", &of_nobody, "who has asked for the sync, which the request does not say"),
+        ("ann", &of_ann, "ann, who requested the sync"),
+        (AUTOMATED_REQUESTER, &of_ann, "ann, who requested the sync"),
+        ("ann", &operation_request("", true), "ann, who made the plan"),
+        ("ann", &of_nobody, "the requester of the sync, which the request does not name"),
     ] {
-        let refused = named.check(Askers::of(author, asked), &[], "ann").unwrap_err().to_string();
+        let refused = named
+            .check_approval(PlanRequesters::for_execution(author, asked), &[], "ann")
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains(&format!(" other than {who}")), "{refused}");
     }
-    // Where it is for others, and for ann alone, it is for nobody when ann asks.
-    let alone = policy(&[], &[ASKS, by_names("ann, others")]);
-    let who = alone.missing(ann, &[]).unwrap();
+    // If other people must approve, but only ann may, a request by ann can't be approved.
+    let alone = policy(&[], &[APPROVAL_REQUIRED, approvers_annotation("ann, others")]);
+    let who = alone.describe_missing(ann, &[]).unwrap();
     assert_eq!(
         who,
-        "an approval that nobody may give: it is to be one by ann other than ann, who has made the plan (says application shop)"
+        "an approval that no one can give: it must be given by ann other than ann, who made the plan (required by application shop)"
     );
-    let told = Told { application: "shop", hash: "4f2a", does: "1 to create", who: &who }.condition();
+    let told =
+        WaitingPlan { application: "shop", hash: "4f2a", summary: "1 to create", missing_approvals: &who }
+            .condition_message();
     assert!(
-        told.ends_with("or end it: tidegate app terminate shop") && !told.contains("approve shop"),
+        told.ends_with("or terminate it: tidegate app terminate shop") && !told.contains("approve shop"),
         "{told}"
     );
-    assert!(!alone.missing(Author::Nobody, &[]).unwrap().contains("nobody"));
-    let nobody = policy(&[], &[ASKS, by_names("")]).check(ann, &[], "ben").unwrap_err().to_string();
-    assert!(nobody.contains("nobody may give"), "{nobody}");
+    assert!(!alone.describe_missing(PlanAuthor::Automated, &[]).unwrap().contains("no one"));
+    let nobody = policy(&[], &[APPROVAL_REQUIRED, approvers_annotation("")])
+        .check_approval(ann, &[], "ben")
+        .unwrap_err()
+        .to_string();
+    assert!(nobody.contains("no one can give"), "{nobody}");
 }
 
 #[test]
-fn an_operation_says_which_plan_it_carries_out_and_nobody_else_says_so() {
+fn only_the_operation_names_its_stored_plan() {
     let mut asked = OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() };
-    assert!(is_about(&asked) && plan_of(&asked).is_none());
+    assert!(requires_plan(&asked) && requested_plan(&asked).is_none());
     set_plan(&mut asked, "abc", true);
     set_plan(&mut asked, "def", false);
-    assert_eq!((plan_of(&asked), allows_drift(&asked)), (Some("def"), false));
-    operation::disown(&mut asked);
-    assert_eq!(plan_of(&asked), None);
+    assert_eq!((requested_plan(&asked), allows_drift(&asked)), (Some("def"), false));
+    operation::remove_controller_infos(&mut asked);
+    assert_eq!(requested_plan(&asked), None);
     set_plan(&mut asked, "abc", true);
-    operation::disown(&mut asked);
-    assert_eq!((plan_of(&asked), allows_drift(&asked)), (None, false));
+    operation::remove_controller_infos(&mut asked);
+    assert_eq!((requested_plan(&asked), allows_drift(&asked)), (None, false));
     if let Some(sync) = &mut asked.sync {
         sync.dry_run = true;
     }
-    assert!(!is_about(&asked), "a dry run writes nothing");
+    assert!(!requires_plan(&asked), "a dry run writes nothing");
 }
 
-/// An application whose operation, about these objects, waits for an approval; these differ now.
-fn waiting_for(resources: &[&str], differing: &[&str]) -> Application {
-    let mut app = application(&[ASKS]);
+/// Returns an application whose operation on `resources` is waiting for an approval. The resources in
+/// `differing` differ now.
+fn application_waiting_for_approval(resources: &[&str], differing: &[&str]) -> Application {
+    let mut app = application(&[APPROVAL_REQUIRED]);
     let named = |name: &&str| tidegate_model::argo::OperationResource {
         name: (*name).to_owned(),
         ..Default::default()
@@ -250,7 +287,7 @@ fn waiting_for(resources: &[&str], differing: &[&str]) -> Application {
 }
 
 #[test]
-fn what_nobody_asked_for_is_about_what_differs_when_its_plan_is_made() {
+fn an_automated_operation_follows_the_differences_until_it_starts() {
     let names = |app: &Application| -> Option<Vec<String>> {
         let sync = app.operation.as_ref()?.sync.as_ref()?;
         Some(sync.resources.iter().map(|one| one.name.clone()).collect())
@@ -258,55 +295,55 @@ fn what_nobody_asked_for_is_about_what_differs_when_its_plan_is_made() {
     for (resources, differing, now) in [
         (&["a"][..], &["a"][..], Some(vec!["a"])),
         (&["a"], &["b", "c"], Some(vec!["b", "c"])),
-        // All of it stays all of it.
+        // An operation on all resources continues to cover all resources.
         (&[], &["b"], Some(vec![])),
-        // Somebody has put it right by hand.
+        // The difference was fixed manually.
         (&["a"], &[], None),
         (&[], &[], None),
     ] {
-        let mut app = waiting_for(resources, differing);
-        renew(&mut app, NOW);
+        let mut app = application_waiting_for_approval(resources, differing);
+        update_waiting_operation(&mut app, NOW);
         assert_eq!(names(&app), now.map(|now| now.into_iter().map(str::to_owned).collect()), "{differing:?}");
         let ended = app.status.operation_state.as_ref();
         assert_eq!(ended.is_some(), app.operation.is_none());
-        assert!(ended.is_none_or(|ended| ended.message.contains("nothing is left to do")));
+        assert!(ended.is_none_or(|ended| ended.message.contains("nothing to do")));
     }
 }
 
 #[test]
-fn what_somebody_asked_for_waits_though_nothing_differs() {
+fn a_requested_operation_waits_without_differences() {
     let keeps = |change: fn(&mut OperationRequest)| {
-        let mut app = waiting_for(&["a"], &[]);
+        let mut app = application_waiting_for_approval(&["a"], &[]);
         change(app.operation.as_mut().unwrap());
         let before = app.clone();
-        renew(&mut app, NOW);
+        update_waiting_operation(&mut app, NOW);
         assert_eq!(app, before);
     };
     keeps(|asked| asked.initiated_by.automated = false);
-    keeps(|asked| asked.set_remark(ID_REMARK, "01990000-0000-7000-8000-000000000001"));
-    keeps(|asked| asked.set_remark(operation::ROLLOUT_REMARK, "argocd/fleet"));
-    keeps(|asked| asked.set_remark(operation::DELETION_REMARK, "foreground"));
-    // Its hooks are still to run.
-    keeps(|asked| asked.set_remark(SUPERSEDES_REMARK, "01990000-0000-7000-8000-000000000001"));
+    keeps(|asked| asked.set_info(ID_INFO, "01990000-0000-7000-8000-000000000001"));
+    keeps(|asked| asked.set_info(ROLLOUT_INFO, "argocd/fleet"));
+    keeps(|asked| asked.set_info(DELETION_INFO, "foreground"));
+    // Its hooks still have to run.
+    keeps(|asked| asked.set_info(SUPERSEDES_INFO, "01990000-0000-7000-8000-000000000001"));
 }
 
 #[test]
-fn who_has_asked_is_kept_with_the_plan() {
+fn the_requester_is_stored_with_the_plan() {
     for (asked, author) in [
-        (asked("ann", false), Author::Person("ann")),
-        (asked("", true), Author::Nobody),
-        (asked("applicationset-controller", true), Author::Nobody),
-        (asked("", false), Author::Unknown),
-        // Nobody calls themselves nobody.
-        (asked(AUTOMATED, false), Author::Unknown),
+        (operation_request("ann", false), PlanAuthor::Person("ann")),
+        (operation_request("", true), PlanAuthor::Automated),
+        (operation_request("applicationset-controller", true), PlanAuthor::Automated),
+        (operation_request("", false), PlanAuthor::Unknown),
+        // A person can't use the name of automated requests.
+        (operation_request(AUTOMATED_REQUESTER, false), PlanAuthor::Unknown),
     ] {
-        assert_eq!(Author::named(author_of(&asked)), author);
+        assert_eq!(PlanAuthor::from_name(plan_author(&asked)), author);
     }
 }
 
 #[test]
-fn what_did_not_fit_any_more_is_asked_for_anew_as_it_was_asked_for() {
-    let mut app = application(&[ASKS]);
+fn an_outdated_plan_repeats_the_original_request() {
+    let mut app = application(&[APPROVAL_REQUIRED]);
     let sync = SyncOperation { revision: "main".to_owned(), prune: true, ..Default::default() };
     let mut asked = OperationRequest { sync: Some(sync), ..Default::default() };
     asked.initiated_by.username = "ann".to_owned();
@@ -315,36 +352,38 @@ fn what_did_not_fit_any_more_is_asked_for_anew_as_it_was_asked_for() {
     let mut ended = app.operation.clone().unwrap();
     assert_eq!(ended.sync.as_ref().unwrap().revision, "c1");
     set_plan(&mut ended, "abc", true);
-    ended.set_remark(ID_REMARK, "01990000-0000-7000-8000-000000000001");
-    assert_eq!(anew(&app, &ended, true), Some(asked), "its branch, and no plan");
-    assert_eq!(anew(&app, &ended, false), None, "whoever has asked for it may ask again");
+    ended.set_info(ID_INFO, "01990000-0000-7000-8000-000000000001");
+    assert_eq!(request_to_repeat(&app, &ended, true), Some(asked), "it follows its branch without a plan");
+    assert_eq!(request_to_repeat(&app, &ended, false), None, "the requester may request it again");
     let mut automated = ended.clone();
     automated.initiated_by.automated = true;
-    assert!(anew(&app, &automated, false).is_some());
+    assert!(request_to_repeat(&app, &automated, false).is_some());
     let mut chosen = ended.clone();
     set_plan(&mut chosen, "abc", false);
-    assert_eq!(anew(&app, &chosen, true), None, "somebody wants just that plan");
+    assert_eq!(request_to_repeat(&app, &chosen, true), None, "the request names exactly that plan");
     let mut of_rollout = automated.clone();
-    of_rollout.set_remark(operation::ROLLOUT_REMARK, "argocd/fleet");
-    assert_eq!(anew(&app, &of_rollout, true), None, "its rollout asks again");
-    forget_plan(&mut automated);
-    assert_eq!(anew(&app, &automated, true), None, "it had no plan");
+    of_rollout.set_info(ROLLOUT_INFO, "argocd/fleet");
+    assert_eq!(request_to_repeat(&app, &of_rollout, true), None, "the rollout requests it again");
+    remove_plan(&mut automated);
+    assert_eq!(request_to_repeat(&app, &automated, true), None, "it had no plan");
 }
 
 #[test]
-fn a_plan_that_waits_is_told_with_what_to_do() {
-    let told = Told {
+fn a_waiting_plan_suggests_a_command() {
+    let told = WaitingPlan {
         application: "shop",
         hash: "3f2a9c41d07b",
-        does: "2 to create; revision abc1234",
-        who: "an approval by ann (says project live)",
+        summary: "2 to create; revision abc1234",
+        missing_approvals: "an approval by ann (required by project live)",
     };
     assert_eq!(
-        told.condition(),
-        "plan 3f2a9c41d07b (2 to create; revision abc1234) waits for an approval by ann (says project live): tidegate app approve shop 3f2a9c41d07b"
+        told.condition_message(),
+        "plan 3f2a9c41d07b (2 to create; revision abc1234) waits for an approval by ann (required by project \
+         live): tidegate app approve shop 3f2a9c41d07b"
     );
     assert_eq!(
-        told.awaited(),
-        "an approval by ann (says project live) of plan 3f2a9c41d07b (2 to create; revision abc1234): tidegate app approve shop 3f2a9c41d07b"
+        told.waiting_message(),
+        "an approval by ann (required by project live) of plan 3f2a9c41d07b (2 to create; revision abc1234): \
+         tidegate app approve shop 3f2a9c41d07b"
     );
 }

@@ -1,10 +1,10 @@
-//! What a project takes over from global projects, one row for each rule.
+//! Inheritance from global projects, one row per rule.
 
 use serde_json::{Value, json};
-use tidegate_application::global_projects::inheriting;
-use tidegate_application::project::{check, check_object};
+use tidegate_application::global_projects::with_global_rules;
+use tidegate_application::project::{check_object, check_operation};
 use tidegate_model::argo::AppProject;
-use tidegate_model::{DeployTarget, Mandate, ObjectKey};
+use tidegate_model::{DeployTarget, ObjectKey, ProjectPolicy};
 
 fn project(name: &str, spec: &Value) -> AppProject {
     let value = json!({
@@ -22,7 +22,7 @@ fn key(group: &str, kind: &str, namespace: &str) -> ObjectKey {
     }
 }
 
-/// What of all that may be asked for is permitted: a repository, a place, and kinds.
+/// Returns those of all possible requests that are permitted: a repository, a destination, and kinds.
 fn permitted(project: &AppProject) -> Vec<&'static str> {
     let target = DeployTarget {
         servers: vec!["https://kubernetes.default.svc".to_owned()],
@@ -30,18 +30,18 @@ fn permitted(project: &AppProject) -> Vec<&'static str> {
         namespace: "web".to_owned(),
         ..DeployTarget::default()
     };
-    let mandate = Mandate {
+    let mandate = ProjectPolicy {
         project: "shop".to_owned(),
         repositories: vec!["https://git.example/shop/web.git".to_owned()],
         target: target.clone(),
-        ..Mandate::default()
+        ..ProjectPolicy::default()
     };
     let object = |key: ObjectKey| {
         let namespaced = !key.namespace.is_empty();
         check_object(project, &target, &key, Some(namespaced)).is_ok()
     };
     let all = [
-        ("application", check(project, &mandate, "argocd").is_ok()),
+        ("application", check_operation(project, &mandate, "argocd").is_ok()),
         ("ConfigMap", object(key("", "ConfigMap", "web"))),
         ("Secret", object(key("", "Secret", "web"))),
         ("ClusterRole", object(key("rbac.authorization.k8s.io", "ClusterRole", ""))),
@@ -51,7 +51,7 @@ fn permitted(project: &AppProject) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_a_project_takes_over() {
+fn inherited_rules() {
     let own = json!({
         "sourceRepos": ["https://git.example/**"],
         "destinations": [{"server": "*", "namespace": "web"}],
@@ -138,7 +138,7 @@ fn what_a_project_takes_over() {
         ("of a project without rules", json!({}), vec![json!({"sourceRepos": ["*"]})], none.to_vec()),
     ] {
         let globals: Vec<_> = globals.iter().map(|spec| project("platform", spec)).collect();
-        let merged = inheriting(&project("shop", &own), &globals);
+        let merged = with_global_rules(&project("shop", &own), &globals);
         assert_eq!(permitted(&merged), expected, "{row}");
         assert_eq!(merged.metadata.name, "shop", "{row}");
         assert!(merged.spec.signature_keys.is_empty() && merged.spec.source_namespaces.is_empty(), "{row}");
@@ -149,7 +149,8 @@ fn what_a_project_takes_over() {
 fn windows_of_both_count() {
     let window =
         |kind: &str| json!({"syncWindows": [{"kind": kind, "schedule": "0 * * * *", "duration": "1h"}]});
-    let merged = inheriting(&project("shop", &window("allow")), [&project("platform", &window("deny"))]);
+    let merged =
+        with_global_rules(&project("shop", &window("allow")), [&project("platform", &window("deny"))]);
     let kinds: Vec<_> = merged
         .spec
         .sync_windows

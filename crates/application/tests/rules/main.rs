@@ -1,32 +1,40 @@
-//! The rules by which applications are compared, judged and synced, one row each.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests stop at the first surprise")]
+//! Rules for comparisons, health and syncs of applications, one row each.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
 
-mod accounts;
-mod automatic;
+mod addresses;
+mod automated_sync;
+mod convergence;
 mod global_projects;
+mod history;
+mod impersonation;
+mod multiple_sources;
 mod progress;
 mod project;
-mod recorded;
-mod running;
-mod several;
+mod rollout_operation;
 mod status;
-mod superseding;
-mod windows;
+mod supersede;
+mod sync_windows;
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use tidegate_application::comparison::{Outcome, Resource, take_in};
-use tidegate_application::refresh::Level;
+use tidegate_application::comparison::{ComparedResource, ComparisonOutcome, apply_comparison};
+use tidegate_application::refresh::RefreshLevel;
 use tidegate_model::argo::{Application, HealthState, ResourceStatus, SyncStatusCode};
 use tidegate_model::{HealthStatus, Timestamp};
 
-/// Seconds after the beginning of the tests.
+/// Returns a time in seconds after the start of the tests.
 pub fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(1_795_253_400_000 + seconds * 1000)
 }
 
-/// An application with this policy.
+/// Returns an application with this policy.
 pub fn application(policy: Value) -> Application {
     let spec = json!({
         "project": "default", "destination": {"name": "in-cluster", "namespace": "shop"},
@@ -38,15 +46,16 @@ pub fn application(policy: Value) -> Application {
     .unwrap()
 }
 
-/// A resource of this name, sync status and health; one without health is not in the cluster.
-pub fn resource(name: &str, status: SyncStatusCode, health: Option<HealthStatus>) -> Resource {
+/// Returns a resource with this name, sync status and health. Without health, the resource isn't in the
+/// cluster.
+pub fn resource(name: &str, status: SyncStatusCode, health: Option<HealthStatus>) -> ComparedResource {
     let health = health.map(|status| HealthState {
         status,
         message: String::new(),
         last_transition_time: None,
         rest: Default::default(),
     });
-    Resource {
+    ComparedResource {
         is_live: health.is_some(),
         status: ResourceStatus {
             name: name.into(),
@@ -54,18 +63,18 @@ pub fn resource(name: &str, status: SyncStatusCode, health: Option<HealthStatus>
             health,
             ..ResourceStatus::default()
         },
-        ..Resource::default()
+        ..ComparedResource::default()
     }
 }
 
-pub fn compared(revision: &str, resources: Vec<Resource>) -> Outcome {
+pub fn compared(revision: &str, resources: Vec<ComparedResource>) -> ComparisonOutcome {
     compared_several(&[revision], resources)
 }
 
-pub fn compared_several(revisions: &[&str], resources: Vec<Resource>) -> Outcome {
+pub fn compared_several(revisions: &[&str], resources: Vec<ComparedResource>) -> ComparisonOutcome {
     let revisions: Vec<String> = revisions.iter().map(|one| (*one).to_owned()).collect();
     let source_types = revisions.iter().map(|_| "Directory".to_owned()).collect();
-    Outcome::Compared {
+    ComparisonOutcome::Compared {
         revisions,
         source_types,
         resources,
@@ -74,9 +83,9 @@ pub fn compared_several(revisions: &[&str], resources: Vec<Resource>) -> Outcome
     }
 }
 
-/// The application after it was found out of sync with this revision.
+/// Records that the application is out of sync with this revision.
 pub fn out_of_sync(application: &mut Application, revision: &str, now: Timestamp) {
     let web = resource("web", SyncStatusCode::OutOfSync, Some(HealthStatus::Healthy));
     let other = resource("other", SyncStatusCode::Synced, Some(HealthStatus::Healthy));
-    take_in(application, compared(revision, vec![web, other]), Level::Latest, now);
+    apply_comparison(application, compared(revision, vec![web, other]), RefreshLevel::Latest, now);
 }

@@ -1,9 +1,11 @@
-//! What the applications of a project may do, one row for each rule.
+//! Project permissions for applications, one row per rule.
 
 use serde_json::{Value, json};
-use tidegate_application::project::{NotPermitted, check, check_object, permissive};
+use tidegate_application::project::{
+    PermissionError, check_object, check_operation, only_denying_warnings, permissive_project,
+};
 use tidegate_model::argo::AppProject;
-use tidegate_model::{DeployTarget, Mandate, ObjectKey};
+use tidegate_model::{DeployTarget, ObjectKey, ProjectPolicy};
 
 fn project(spec: &Value) -> AppProject {
     let value = json!({
@@ -12,9 +14,9 @@ fn project(spec: &Value) -> AppProject {
     serde_json::from_value(value).unwrap()
 }
 
-/// A project that permits everything but for what is said.
-fn open_but(spec: Value) -> AppProject {
-    let mut open = serde_json::to_value(permissive().spec).unwrap();
+/// Returns a project that permits everything except what the specified rules forbid.
+fn permissive_except(spec: Value) -> AppProject {
+    let mut open = serde_json::to_value(permissive_project().spec).unwrap();
     open.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
     project(&open)
 }
@@ -28,17 +30,17 @@ fn target() -> DeployTarget {
     }
 }
 
-fn mandate() -> Mandate {
-    Mandate {
+fn project_policy() -> ProjectPolicy {
+    ProjectPolicy {
         project: "shop".to_owned(),
         repositories: vec!["https://git.example/shop/web.git".to_owned()],
         target: target(),
-        ..Mandate::default()
+        ..ProjectPolicy::default()
     }
 }
 
 #[track_caller]
-fn says(checked: Result<(), NotPermitted>, expected: &str, row: &str) {
+fn assert_result(checked: Result<(), PermissionError>, expected: &str, row: &str) {
     match (checked, expected) {
         (Ok(()), "") => {}
         (Err(refused), expected) if !expected.is_empty() && refused.to_string().contains(expected) => {}
@@ -47,11 +49,12 @@ fn says(checked: Result<(), NotPermitted>, expected: &str, row: &str) {
 }
 
 #[test]
-fn what_an_application_may_ask_for() {
+fn permitted_operations() {
     let repository = "application repo https://git.example/shop/web.git is not permitted in project 'shop': ";
     let destination = "application destination server 'https://kubernetes.default.svc' and namespace 'web' do not match any of the allowed destinations in project 'shop': ";
     let in_vain = format!("{repository}none of its sourceRepos matches");
     let nowhere = format!("{destination}none of its destinations matches");
+    let only_denies = format!("{destination}only negated entries (!) are in its destinations");
     let to = |entry: Value| json!({"destinations": [entry]});
     let any = json!({"server": "*", "namespace": "*"});
     let rows = [
@@ -61,17 +64,20 @@ fn what_an_application_may_ask_for() {
         (json!({"sourceRepos": ["https://GIT.example/shop/web"]}), String::new()),
         (json!({"sourceRepos": ["https://git.example/*"]}), in_vain.clone()),
         (json!({"sourceRepos": ["https://git.example/**"]}), String::new()),
-        // An entry that denies goes before all others; those that only deny permit nothing.
+        // A denying entry takes precedence over all others. Entries that only deny don't permit anything.
         (
             json!({"sourceRepos": ["*", "!https://git.example/shop/**"]}),
             format!("{repository}sourceRepos denies \"!https://git.example/shop/**\""),
         ),
         (json!({"sourceRepos": ["*", "!https://other.example/**"]}), String::new()),
         (json!({"sourceRepos": ["!https://other.example/**"]}), in_vain),
-        (json!({"sourceRepos": ["https://git.example/{shop"]}), "sourceRepos: pattern".to_owned()),
+        (
+            json!({"sourceRepos": ["https://git.example/{shop"]}),
+            "sourceRepos: invalid pattern \"https://git.example/{shop\": a { has no matching }".to_owned(),
+        ),
         (json!({"destinations": []}), nowhere.clone()),
         (to(json!({"server": "https://kubernetes.default.svc", "namespace": "web"})), String::new()),
-        // By whichever address it is known.
+        // Any of the cluster's addresses matches.
         (to(json!({"server": "https://10.0.0.1:6443/", "namespace": "w*"})), String::new()),
         (to(json!({"server": "https://10.0.0.2:6443", "namespace": "*"})), nowhere.clone()),
         (to(json!({"name": "in-cluster", "namespace": "web"})), String::new()),
@@ -79,9 +85,36 @@ fn what_an_application_may_ask_for() {
         (to(json!({"server": "*", "namespace": "shop"})), nowhere.clone()),
         (to(json!({"server": "*"})), nowhere.clone()),
         (to(json!({"namespace": "*"})), nowhere.clone()),
-        // What denies permits the rest.
-        (to(json!({"server": "*", "namespace": "!kube-system"})), String::new()),
-        (to(json!({"name": "!production", "namespace": "*"})), String::new()),
+        // A denying entry doesn't permit anything (argo-cd#26743).
+        (to(json!({"server": "*", "namespace": "!kube-system"})), only_denies.clone()),
+        (to(json!({"name": "!production", "namespace": "*"})), only_denies.clone()),
+        (to(json!({"server": "!https://other.example", "namespace": "*"})), only_denies.clone()),
+        (to(json!({"server": "!https://other.example", "namespace": "web"})), only_denies),
+        (
+            json!({"destinations": [
+                {"server": "*", "namespace": "allowed-ns"},
+                {"server": "*", "namespace": "!kyverno"},
+                {"server": "*", "namespace": "!argocd"},
+            ]}),
+            nowhere.clone(),
+        ),
+        (
+            json!({"destinations": [
+                {"server": "*", "namespace": "web"},
+                {"server": "!https://other.example", "namespace": "!kyverno"},
+            ]}),
+            String::new(),
+        ),
+        (
+            json!({"destinations": [any, {"server": "!https://other.example", "namespace": "!web"}]}),
+            format!("{destination}destinations denies server \"!https://other.example\", namespace \"!web\""),
+        ),
+        // Any spelling of the address matches.
+        (to(json!({"server": "HTTPS://Kubernetes.default.svc:0443/", "namespace": "web"})), String::new()),
+        (
+            json!({"destinations": [any, {"server": "!https://10.1:06443", "namespace": "*"}]}),
+            format!("{destination}destinations denies server"),
+        ),
         (
             json!({"destinations": [any, {"server": "*", "namespace": "!w*"}]}),
             format!("{destination}destinations denies server \"*\", namespace \"!w*\""),
@@ -98,9 +131,12 @@ fn what_an_application_may_ask_for() {
             json!({"destinations": [any, {"server": "!https://10.0.0.1*", "namespace": "*"}]}),
             format!("{destination}destinations denies server"),
         ),
-        (to(json!({"server": "[", "namespace": "*"})), "destinations: pattern".to_owned()),
+        (
+            to(json!({"server": "[", "namespace": "*"})),
+            "destinations: invalid pattern \"[\": a [ has no matching ]".to_owned(),
+        ),
         (json!({"permitOnlyProjectScopedClusters": true}), "permitOnlyProjectScopedClusters".to_owned()),
-        // What is not checked forbids everything.
+        // An unsupported rule denies everything.
         (json!({"sourceIntegrity": {"git": {}}}), "has sourceIntegrity".to_owned()),
         (
             json!({"destinationServiceAccounts": [{"server": "*", "defaultServiceAccount": "deployer"}]}),
@@ -108,33 +144,130 @@ fn what_an_application_may_ask_for() {
         ),
     ];
     for (spec, expected) in rows {
-        says(check(&open_but(spec.clone()), &mandate(), "argocd"), &expected, &spec.to_string());
+        assert_result(
+            check_operation(&permissive_except(spec.clone()), &project_policy(), "argocd"),
+            &expected,
+            &spec.to_string(),
+        );
     }
-    // A cluster that is declared for it is permitted besides, but for what is denied, and that of another project is not.
+    // A cluster declared for the project is permitted too, unless it is denied. Another project's cluster
+    // isn't.
     for (of, destinations, expected) in [
         ("shop", json!([]), ""),
         ("shop", json!([{"server": "*", "namespace": "other"}]), ""),
         ("shop", json!([{"server": "!https://10.0.0.1*", "namespace": "*"}]), "destinations denies server"),
+        ("shop", json!([{"server": "*", "namespace": "!web"}]), "destinations denies server"),
         ("another", json!([]), "none of its destinations matches"),
         ("", json!([]), "none of its destinations matches"),
     ] {
         let target = DeployTarget { project: of.to_owned(), ..target() };
-        let there = Mandate { target, ..mandate() };
+        let there = ProjectPolicy { target, ..project_policy() };
         let spec = json!({"destinations": destinations});
-        says(check(&open_but(spec.clone()), &there, "argocd"), expected, &format!("{of} {spec}"));
+        assert_result(
+            check_operation(&permissive_except(spec.clone()), &there, "argocd"),
+            expected,
+            &format!("{of} {spec}"),
+        );
     }
-    // All of several repositories.
-    let two = Mandate {
+    // A denied namespace applies to the clusters that match the entry's server or name, or to all clusters if
+    // it has neither.
+    let other = "https://other.example";
+    for (entry, name, expected) in [
+        (json!({"namespace": "!web"}), "in-cluster", "destinations denies namespace \"!web\""),
+        (json!({"namespace": "!web"}), "", "destinations denies namespace \"!web\""),
+        (json!({"namespace": "!w*"}), "in-cluster", "destinations denies namespace \"!w*\""),
+        (json!({"namespace": "!kyverno"}), "in-cluster", ""),
+        (json!({"server": "*", "namespace": "!web"}), "in-cluster", "destinations denies server \"*\""),
+        (json!({"server": other, "namespace": "!web"}), "in-cluster", ""),
+        (json!({"name": "in-cluster", "namespace": "!web"}), "in-cluster", "destinations denies name \"in-"),
+        (json!({"name": "in-*", "namespace": "!web"}), "in-cluster", "destinations denies name \"in-*\""),
+        (json!({"name": "other", "namespace": "!web"}), "in-cluster", ""),
+        (json!({"name": "*", "namespace": "!kyverno"}), "in-cluster", ""),
+        // If the entry has both, either match is sufficient.
+        (
+            json!({"server": other, "name": "in-cluster", "namespace": "!web"}),
+            "in-cluster",
+            "destinations denies",
+        ),
+        (json!({"server": "*", "name": "other", "namespace": "!web"}), "in-cluster", "destinations denies"),
+        (json!({"server": other, "name": "other", "namespace": "!web"}), "in-cluster", ""),
+        // A denied cluster in addition to a denied namespace stands for all other clusters.
+        (json!({"name": "!other", "namespace": "!web"}), "in-cluster", "destinations denies"),
+        (
+            json!({"server": other, "name": "!other", "namespace": "!web"}),
+            "in-cluster",
+            "destinations denies",
+        ),
+        (
+            json!({"server": format!("!{other}"), "name": "other", "namespace": "!web"}),
+            "in-cluster",
+            "destinations denies",
+        ),
+        (json!({"name": "!other", "namespace": "!kyverno"}), "in-cluster", ""),
+        (json!({"name": "!in-cluster", "namespace": "!kyverno"}), "in-cluster", "destinations denies"),
+        (
+            json!({"server": other, "name": "!in-cluster", "namespace": "kyverno"}),
+            "in-cluster",
+            "destinations denies",
+        ),
+        // A cluster without a name might be the denied cluster.
+        (json!({"name": "!other", "namespace": "*"}), "in-cluster", ""),
+        (json!({"name": "!other", "namespace": "*"}), "", "destinations denies"),
+        // An invalid pattern doesn't permit anything, regardless of the other fields.
+        (json!({"server": "[", "namespace": "!kyverno"}), "in-cluster", "destinations: invalid pattern"),
+        (json!({"name": "[", "namespace": "!kyverno"}), "", "destinations: invalid pattern"),
+        (json!({"server": other, "namespace": "!["}), "in-cluster", "destinations: invalid pattern"),
+        (json!({"name": "!other", "namespace": "["}), "in-cluster", "destinations: invalid pattern"),
+    ] {
+        let target = DeployTarget { name: name.to_owned(), ..target() };
+        let there = ProjectPolicy { target, ..project_policy() };
+        for destinations in [json!([any, entry]), json!([entry, any])] {
+            let spec = json!({"destinations": destinations});
+            let checked = check_operation(&permissive_except(spec.clone()), &there, "argocd");
+            assert_result(checked, expected, &format!("{name:?} {spec}"));
+        }
+    }
+    // If there are several repositories, all of them must be permitted.
+    let two = ProjectPolicy {
         repositories: vec!["https://git.example/shop/web".to_owned(), "https://evil.example/a".to_owned()],
-        ..mandate()
+        ..project_policy()
     };
-    let one = open_but(json!({"sourceRepos": ["https://git.example/**"]}));
-    says(check(&one, &two, "argocd"), "application repo https://evil.example/a is not permitted", "two");
+    let one = permissive_except(json!({"sourceRepos": ["https://git.example/**"]}));
+    assert_result(
+        check_operation(&one, &two, "argocd"),
+        "application repo https://evil.example/a is not permitted",
+        "two",
+    );
 }
 
 #[test]
-fn where_an_application_may_be() {
-    let of = |namespaces: Value| open_but(json!({"sourceNamespaces": namespaces}));
+fn a_project_that_only_denies_warns() {
+    for (spec, expected) in [
+        (json!({}), &[][..]),
+        (json!({"destinations": []}), &[]),
+        (json!({"destinations": [{"server": "*", "namespace": "!kyverno"}]}), &["destinations"]),
+        (json!({"destinations": [{"name": "!prod", "namespace": "*"}]}), &["destinations"]),
+        (
+            json!({"destinations": [{"server": "*", "namespace": "!kyverno"}, {"server": "*", "namespace": "a"}]}),
+            &[],
+        ),
+        (
+            json!({"sourceRepos": ["!https://a.example/**"], "destinations": [{"server": "!b", "namespace": "*"}]}),
+            &["sourceRepos", "destinations"],
+        ),
+    ] {
+        let warnings = only_denying_warnings(&permissive_except(spec.clone()));
+        assert_eq!(warnings.len(), expected.len(), "{spec}: {warnings:?}");
+        for (warning, field) in warnings.iter().zip(expected) {
+            let text = format!("project 'shop' permits nothing: only negated entries (!) are in its {field}");
+            assert!(warning.starts_with(&text), "{spec}: {warning}");
+        }
+    }
+}
+
+#[test]
+fn permitted_application_namespaces() {
+    let of = |namespaces: Value| permissive_except(json!({"sourceNamespaces": namespaces}));
     for (namespaces, namespace, home, expected) in [
         (json!([]), "", "argocd", ""),
         (json!([]), "argocd", "argocd", ""),
@@ -144,25 +277,30 @@ fn where_an_application_may_be() {
         (json!(["team", "x-*"]), "team", "argocd", ""),
         (json!(["team", "x-*"]), "x-1", "argocd", ""),
         (json!(["team", "x-*"]), "teams", "argocd", "not permitted"),
-        (json!(["["]), "team", "argocd", "sourceNamespaces: pattern"),
+        (json!(["["]), "team", "argocd", "sourceNamespaces: invalid pattern \"[\": a [ has no matching ]"),
     ] {
-        let asked = Mandate { namespace: namespace.to_owned(), ..mandate() };
-        says(check(&of(namespaces.clone()), &asked, home), expected, &format!("{namespaces} {namespace}"));
+        let asked = ProjectPolicy { namespace: namespace.to_owned(), ..project_policy() };
+        assert_result(
+            check_operation(&of(namespaces.clone()), &asked, home),
+            expected,
+            &format!("{namespaces} {namespace}"),
+        );
     }
 }
 
-/// As Argo CD's own: whoever may write applications in a namespace that is served may not deploy anything anywhere.
+/// As in Argo CD, permission to write applications in a managed namespace must not include permission to
+/// deploy anything anywhere.
 #[test]
 fn the_default_project_is_for_the_applications_beside_it() {
     for (namespace, is_permitted) in [("", true), ("argocd", true), ("team", false)] {
-        let asked = Mandate { namespace: namespace.to_owned(), ..mandate() };
-        let checked = check(&permissive(), &asked, "argocd");
+        let asked = ProjectPolicy { namespace: namespace.to_owned(), ..project_policy() };
+        let checked = check_operation(&permissive_project(), &asked, "argocd");
         assert_eq!(checked.is_ok(), is_permitted, "{namespace}: {checked:?}");
     }
 }
 
 #[test]
-fn what_may_be_written() {
+fn permitted_objects() {
     let deployment = ObjectKey::new("apps", "Deployment", "web", "api");
     let role = ObjectKey::new("rbac.authorization.k8s.io", "ClusterRole", "", "reader");
     let namespace = ObjectKey::new("", "Namespace", "", "web");
@@ -172,12 +310,12 @@ fn what_may_be_written() {
     let rows = [
         (json!({}), &deployment, Some(true), ""),
         (json!({}), &role, Some(false), ""),
-        // Kinds in namespaces: all if not said, none if nothing is listed.
+        // Namespaced kinds: all are permitted by default, none if the list is empty.
         (
             json!({"namespaceResourceWhitelist": []}),
             &deployment,
             Some(true),
-            "its namespaceResourceWhitelist does not have it",
+            "its namespaceResourceWhitelist does not contain it",
         ),
         (json!({"namespaceResourceWhitelist": deployments}), &deployment, Some(true), ""),
         (
@@ -190,31 +328,31 @@ fn what_may_be_written() {
             json!({"namespaceResourceBlacklist": deployments}),
             &deployment,
             Some(true),
-            "its namespaceResourceBlacklist has it",
+            "its namespaceResourceBlacklist contains it",
         ),
         (
             json!({"namespaceResourceWhitelist": deployments, "namespaceResourceBlacklist": deployments}),
             &deployment,
             Some(true),
-            "namespaceResourceBlacklist has it",
+            "namespaceResourceBlacklist contains it",
         ),
         (json!({"namespaceResourceBlacklist": deployments}), &role, Some(false), ""),
-        // Kinds of the cluster: none if nothing is listed.
+        // Cluster-scoped kinds: none are permitted unless listed.
         (
             json!({"clusterResourceWhitelist": []}),
             &role,
             Some(false),
-            "resource rbac.authorization.k8s.io:ClusterRole is not permitted in project shop: its clusterResourceWhitelist does not have reader",
+            "resource rbac.authorization.k8s.io:ClusterRole is not permitted in project shop: its clusterResourceWhitelist does not contain reader",
         ),
         (json!({"clusterResourceWhitelist": []}), &deployment, Some(true), ""),
         (json!({"clusterResourceWhitelist": roles("")}), &role, Some(false), ""),
         (json!({"clusterResourceWhitelist": roles("read*")}), &role, Some(false), ""),
-        (json!({"clusterResourceWhitelist": roles("admin")}), &role, Some(false), "does not have reader"),
+        (json!({"clusterResourceWhitelist": roles("admin")}), &role, Some(false), "does not contain reader"),
         (
             json!({"clusterResourceBlacklist": roles("")}),
             &role,
             Some(false),
-            "its clusterResourceBlacklist has reader",
+            "its clusterResourceBlacklist contains reader",
         ),
         (json!({"clusterResourceBlacklist": roles("admin")}), &role, Some(false), ""),
         (
@@ -227,7 +365,7 @@ fn what_may_be_written() {
             json!({"clusterResourceWhitelist": [{"group": "", "kind": "["}]}),
             &namespace,
             Some(false),
-            "clusterResourceWhitelist: pattern",
+            "clusterResourceWhitelist: invalid pattern \"[\": a [ has no matching ]",
         ),
         // Namespaces of objects.
         (json!({"destinations": [{"server": "*", "namespace": "web"}]}), &deployment, Some(true), ""),
@@ -243,28 +381,38 @@ fn what_may_be_written() {
             Some(true),
             "destinations denies",
         ),
+        (
+            json!({"destinations": [{"server": "*", "namespace": "*"}, {"namespace": "!kube-*"}]}),
+            &elsewhere,
+            Some(true),
+            "destinations denies namespace \"!kube-*\"",
+        ),
         (json!({"destinations": [{"server": "*", "namespace": "web"}]}), &role, Some(false), ""),
-        // Where nobody knows whether the kind lives in namespaces, both must be permitted.
+        // If it isn't known whether the kind is namespaced, both cases must be permitted.
         (json!({}), &deployment, None, ""),
         (
             json!({"clusterResourceWhitelist": []}),
             &deployment,
             None,
-            "clusterResourceWhitelist does not have api",
+            "clusterResourceWhitelist does not contain api",
         ),
         (
             json!({"namespaceResourceWhitelist": []}),
             &deployment,
             None,
-            "namespaceResourceWhitelist does not have it",
+            "namespaceResourceWhitelist does not contain it",
         ),
     ];
     for (spec, object, namespaced, expected) in rows {
-        let checked = check_object(&open_but(spec.clone()), &target(), object, namespaced);
-        says(checked, expected, &format!("{spec} {object}"));
+        let checked = check_object(&permissive_except(spec.clone()), &target(), object, namespaced);
+        assert_result(checked, expected, &format!("{spec} {object}"));
     }
-    // Nothing said is nothing permitted but kinds in namespaces.
+    // By default, only namespaced kinds are permitted.
     let empty = project(&json!({}));
-    says(check(&empty, &mandate(), "argocd"), "none of its sourceRepos matches", "empty");
-    says(check_object(&empty, &target(), &role, Some(false)), "does not have reader", "empty");
+    assert_result(
+        check_operation(&empty, &project_policy(), "argocd"),
+        "none of its sourceRepos matches",
+        "empty",
+    );
+    assert_result(check_object(&empty, &target(), &role, Some(false)), "does not contain reader", "empty");
 }

@@ -1,95 +1,95 @@
-//! Is a progressive sync to be begun, and what is one that is under way to be told?
+//! Start of progressive syncs, and inputs for running ones.
 //!
-//! A rollout is about targets: of each Application that a step selects, the revisions that its sources mean now, and its
-//! specification. Other targets are another rollout; what an Application does by itself is none.
+//! A rollout has targets. For each Application that a step selects, the target consists of the current
+//! revisions of its sources, and of its specification. Different targets make a different rollout; operations
+//! of the Application itself don't.
 
-mod extras;
-mod idle;
+mod annotation;
+mod not_running;
 mod targets;
 
 use std::collections::BTreeMap;
 
-use tidegate_lifecycle::fleet::{Labels, assign, enumerate};
+use tidegate_lifecycle::fleet::{Labels, assign_step, join_names};
 use tidegate_lifecycle::rollout::{
-    Deployed, End, Input, MemberSpec, MemberStatus as Word, Options as Cases, Progress, Request, Rollout,
-    State, Step, Target, condition, decide, evolve, follow, overdue, view,
+    DeployedState, End, Input, MemberSpec, MemberStatus as Word, Options as Cases, Progress, Request,
+    Rollout, State, Step, Target, advance, apply, decide, list_overdue, progressing_condition, view,
 };
 use tidegate_model::argo::{
-    Application, ApplicationSet, ApplicationSetApplicationStatus, MemberStatus, Rest,
+    Application, ApplicationSet, ApplicationSetApplicationStatus, MemberStatus, UnknownFields,
 };
 use tidegate_model::{OperationId, SyncRequest, Timestamp};
 use tidegate_planner::IgnoreError;
 
-use crate::changes::{Changes, Generated, Left};
-use crate::policy::rolling_steps;
-use crate::status::{Failure, Reason, Rollout as Told};
-use crate::steps::{InvalidStep, steps};
-pub use extras::{InvalidExtras, OwnCases, ROLLOUT_ANNOTATION};
-pub use idle::{Idle, again, how, why_not_again};
-pub use targets::Targets;
+use crate::changes::{AppSetChanges, AppSetOutput, UnchangedReason};
+use crate::rollout_steps::{InvalidStep, parse_steps};
+use crate::status::{ConditionReason, ReconcileFailure, RolloutStatus as Told};
+use crate::sync_policy::rolling_steps;
+pub use annotation::{InvalidRolloutAnnotation, ROLLOUT_ANNOTATION, RolloutOptions};
+pub use not_running::{NoRunningMachine, check_retry, describe_situation, retry_command};
+pub use targets::{TargetIdentities, awaited_comparison_message, target_revisions};
 
-/// Who begins rollouts, as the log and the Applications have it.
-pub const BY: &str = SyncRequest::ROLLOUT;
+/// Requester of rollouts, as recorded in the log and in the Applications.
+pub const ROLLOUT_REQUESTER: &str = SyncRequest::ROLLOUT_REQUESTER;
 
-/// How an Application stands, as far as it is known.
+/// Current state of an Application.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Standing {
-    /// The revisions that its sources mean now, one a source: commits, and no branches.
+pub struct KnownMember {
+    /// Current revisions, one per source: commits rather than branches.
     pub revisions: Vec<String>,
-    /// What it has.
-    pub before: Option<Deployed>,
-    /// The operation that has brought it to its target, where it was seen Synced and Healthy since.
-    pub done_by: Option<OperationId>,
+    /// Deployed revisions.
+    pub deployed: Option<DeployedState>,
+    /// Operation that brought the Application to its target, if the Application has been Synced and Healthy
+    /// since.
+    pub completed_by: Option<OperationId>,
 }
 
-/// Why no progressive sync can be asked for.
+/// Reason why a progressive sync can't be requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotAsked {
-    /// A step means nothing.
-    #[error("{0}. No Application is synced before that is mended")]
-    Step(#[from] InvalidStep),
-    /// What is said beside the steps means nothing.
-    #[error("{0}. No Application is synced before that is mended")]
-    Extras(#[from] InvalidExtras),
-    /// Nobody knows which fields are no part of a target.
-    #[error("spec.ignoreApplicationDifferences: {0}. No Application is synced before that is mended")]
-    Ignore(IgnoreError),
-    /// It is not known what it would be about.
-    #[error(
-        "the progressive sync begins when it is known which revisions the sources of these Applications mean: {0}"
-    )]
+pub enum RolloutRequestError {
+    /// A step is invalid.
+    #[error("{0}. No Application is synced until this is fixed")]
+    InvalidStep(#[from] InvalidStep),
+    /// The annotation is invalid.
+    #[error("{0}. No Application is synced until this is fixed")]
+    InvalidAnnotation(#[from] InvalidRolloutAnnotation),
+    /// The rules for ignored fields are invalid, so the targets are unknown.
+    #[error("spec.ignoreApplicationDifferences: {0}. No Application is synced until this is fixed")]
+    InvalidIgnoreRules(IgnoreError),
+    /// The revisions of some Applications are unknown.
+    #[error("the progressive sync starts when the source revisions of these Applications are resolved: {0}")]
     Unresolved(String),
 }
 
-impl NotAsked {
-    /// What the conditions say of it.
-    pub fn failure(&self) -> Failure {
-        Failure { reason: Reason::SyncApplicationError, message: self.to_string() }
+impl RolloutRequestError {
+    /// Returns the failure for the conditions.
+    pub fn failure(&self) -> ReconcileFailure {
+        ReconcileFailure { reason: ConditionReason::SyncApplicationError, message: self.to_string() }
     }
 }
 
-/// The Applications that a progressive sync is about: those that are as they are generated, or are about to be. What is
-/// refused or goes is no part of it, and holds nobody up.
+/// Returns the Applications that take part in a progressive sync: those that match the output or are about
+/// to. Rejected and deleted Applications are excluded, so they don't block it.
 pub fn participants<'a>(
-    generated: &'a Generated,
-    changes: &'a Changes,
+    generated: &'a AppSetOutput,
+    changes: &'a AppSetChanges,
 ) -> impl Iterator<Item = &'a Application> {
     generated.applications.iter().filter_map(|(name, application)| {
-        matches!(changes.left.get(name), None | Some(Left::Unchanged)).then_some(application)
+        matches!(changes.unchanged.get(name), None | Some(UnchangedReason::Unchanged)).then_some(application)
     })
 }
 
-/// The progressive sync that a set asks for, with the labels that were generated. `cases`: what the service decides for
-/// cases of which a set says nothing.
-pub fn request<'a>(
+/// Returns the progressive sync that an ApplicationSet requests, using the generated labels. `cases` are the
+/// service's defaults.
+pub fn rollout_request<'a>(
     set: &ApplicationSet,
-    targets: &Targets,
+    targets: &TargetIdentities,
     participants: impl IntoIterator<Item = &'a Application>,
-    standing: &BTreeMap<String, Standing>,
+    standing: &BTreeMap<String, KnownMember>,
     cases: Cases,
-) -> Result<Request, NotAsked> {
-    let steps = steps("spec.strategy.rollingSync", rolling_steps(set))?;
-    let (steps, options) = extras::apply(set, steps, cases)?;
+) -> Result<Request, RolloutRequestError> {
+    let steps = parse_steps("spec.strategy.rollingSync", rolling_steps(set))?;
+    let (steps, options) = annotation::apply_annotation(set, steps, cases)?;
     let mut members = Vec::new();
     let mut unresolved = Vec::new();
     for application in participants {
@@ -98,99 +98,108 @@ pub fn request<'a>(
         if known.is_none() && is_selected(&steps, &metadata.labels) {
             unresolved.push(metadata.name.as_str());
         }
-        let Standing { revisions, before, done_by } = known.cloned().unwrap_or_default();
+        let KnownMember { revisions, deployed: before, completed_by: done_by } =
+            known.cloned().unwrap_or_default();
         members.push(MemberSpec {
             name: metadata.name.clone(),
             labels: metadata.labels.clone(),
-            target: Target { revisions, spec: targets.spec(application) },
+            target: Target { revisions, spec: targets.spec_identity(application) },
             before,
             done_by,
         });
     }
     if !unresolved.is_empty() {
-        return Err(NotAsked::Unresolved(enumerate(&unresolved)));
+        return Err(RolloutRequestError::Unresolved(join_names(&unresolved)));
     }
-    let of_targets = selected(&steps, &members).map(|member| (member.name.as_str(), &member.target));
-    let identity = targets::identity(of_targets);
+    let of_targets = selected_members(&steps, &members).map(|member| (member.name.as_str(), &member.target));
+    let identity = targets::targets_identity(of_targets);
     Ok(Request {
-        set: full_name(set),
+        set: qualified_name(set),
         uid: set.metadata.uid.clone(),
         targets: identity,
-        by: BY.to_owned(),
+        by: ROLLOUT_REQUESTER.to_owned(),
         steps,
         members,
         options,
     })
 }
 
-/// A set as the log names it: `namespace/name`.
-pub fn full_name(set: &ApplicationSet) -> String {
-    format!("{}/{}", set.metadata.home(), set.metadata.name)
+/// Returns the name of an ApplicationSet in the log: `namespace/name`.
+pub fn qualified_name(set: &ApplicationSet) -> String {
+    format!("{}/{}", set.metadata.namespace_or_default(), set.metadata.name)
 }
 
-/// The members that some step selects.
-fn selected<'a>(steps: &'a [Step], members: &'a [MemberSpec]) -> impl Iterator<Item = &'a MemberSpec> {
+/// Returns the members that a step selects.
+fn selected_members<'a>(
+    steps: &'a [Step],
+    members: &'a [MemberSpec],
+) -> impl Iterator<Item = &'a MemberSpec> {
     members.iter().filter(move |member| is_selected(steps, &member.labels))
 }
 
 fn is_selected(steps: &[Step], labels: &Labels) -> bool {
-    assign(steps.iter().map(|step| step.expressions.as_slice()), labels).step.is_some()
+    assign_step(steps.iter().map(|step| step.expressions.as_slice()), labels).step.is_some()
 }
 
-/// What follows from what a set asks for.
+/// Next step for an ApplicationSet's request.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Due {
-    /// Nothing.
+pub enum RolloutStepDue {
+    /// There is nothing to do.
     Nothing,
-    /// A new rollout is begun.
-    Begin(Box<Request>),
-    /// The rollout that is under way is told this.
-    Tell(Vec<Input>),
+    /// Starts a new rollout.
+    Start(Box<Request>),
+    /// Sends inputs to the running rollout.
+    SendInputs(Vec<Input>),
 }
 
-/// Whether a new rollout is due. `last`: the newest rollout of the set, over or not. `is_asked`: a person wants one, though
-/// the targets are no others.
-pub fn due(request: Request, last: Option<&State>, is_asked: bool) -> Due {
-    let is_done = selected(&request.steps, &request.members).all(|member| member.done_by.is_some());
+/// Decides whether to start a new rollout. `last` is the ApplicationSet's newest rollout, finished or not.
+/// `is_asked` is true if a person requests a rollout although the targets are unchanged.
+pub fn next_rollout_step(request: Request, last: Option<&State>, is_asked: bool) -> RolloutStepDue {
+    let is_done = selected_members(&request.steps, &request.members).all(|member| member.done_by.is_some());
     let begins = match last.and_then(State::rollout) {
-        Some(rollout) if last.is_some_and(|state| !state.is_finished()) => return told(request, rollout),
+        Some(rollout) if last.is_some_and(|state| !state.is_finished()) => {
+            return inputs_for_running(request, rollout);
+        }
         None => true,
         Some(rollout) => {
             is_asked
                 || has_other_targets(rollout, &request)
-                || was_cut_short(rollout)
-                || has_left(rollout, &request)
+                || was_interrupted(rollout)
+                || has_departed_member(rollout, &request)
         }
     };
-    if begins && !is_done { Due::Begin(Box::new(request)) } else { Due::Nothing }
+    if begins && !is_done { RolloutStepDue::Start(Box::new(request)) } else { RolloutStepDue::Nothing }
 }
 
-/// Whether Applications are to be brought to what it was not begun for, and was not told of while it was under way.
+/// Returns true if Applications have targets that the rollout neither started with nor received while it was
+/// running.
 fn has_other_targets(rollout: &Rollout, request: &Request) -> bool {
-    selected(&request.steps, &request.members).any(|member| {
+    selected_members(&request.steps, &request.members).any(|member| {
         let known = rollout.members.get(&member.name).filter(|known| known.progress != Progress::Gone);
         known.is_none_or(|known| known.place.step.is_none() || known.target != member.target)
     })
 }
 
-/// Other targets have ended it, which are none any more.
-fn was_cut_short(rollout: &Rollout) -> bool {
+/// Returns true if the rollout ended because of other targets, which may have been withdrawn since.
+fn was_interrupted(rollout: &Rollout) -> bool {
     rollout.outcome.as_ref().is_some_and(|outcome| outcome.end == End::Superseded)
 }
 
-/// An Application that it has brought to its target was brought to another one since. Those it has never brought there are
-/// left to people, who have decided about them.
-fn has_left(rollout: &Rollout, request: &Request) -> bool {
-    selected(&request.steps, &request.members).filter(|member| member.done_by.is_none()).any(|member| {
-        let last = rollout.members.get(&member.name);
-        last.is_some_and(|last| {
-            matches!(last.progress, Progress::Healthy { .. }) && last.target == member.target
-        })
-    })
+/// Returns true if an Application has left the target that the rollout brought it to. Applications that the
+/// rollout never brought to their targets are left to people, who have made a decision about them.
+fn has_departed_member(rollout: &Rollout, request: &Request) -> bool {
+    selected_members(&request.steps, &request.members).filter(|member| member.done_by.is_none()).any(
+        |member| {
+            let last = rollout.members.get(&member.name);
+            last.is_some_and(|last| {
+                matches!(last.progress, Progress::Healthy { .. }) && last.target == member.target
+            })
+        },
+    )
 }
 
-/// What a rollout that is under way does not know yet.
-fn told(request: Request, rollout: &Rollout) -> Due {
+/// Returns the inputs that a running rollout hasn't received yet.
+fn inputs_for_running(request: Request, rollout: &Rollout) -> RolloutStepDue {
     let mut news = Vec::new();
     let mut is_other = false;
     let now: BTreeMap<&str, &MemberSpec> =
@@ -215,35 +224,37 @@ fn told(request: Request, rollout: &Rollout) -> Due {
         let joined = request.members.into_iter().filter(is_new);
         news.extend(joined.map(|member| Input::Joined { member: Box::new(member) }));
     }
-    if news.is_empty() { Due::Nothing } else { Due::Tell(news) }
+    if news.is_empty() { RolloutStepDue::Nothing } else { RolloutStepDue::SendInputs(news) }
 }
 
-/// What the status of a set says that asks for a progressive sync in which nothing is to be done, and had none before.
-pub fn settled(request: &Request, now: Timestamp) -> Told {
+/// Returns the status of an ApplicationSet whose first progressive sync has nothing to do.
+pub fn completed_status(request: &Request, now: Timestamp) -> Told {
     let mut state = State::New;
-    let mut facts = decide(&state, &Input::Begin(Box::new(request.clone())), now).unwrap_or_default();
-    while !facts.is_empty() {
-        for fact in &facts {
-            match evolve(state, fact) {
+    let mut events = decide(&state, &Input::Begin(Box::new(request.clone())), now).unwrap_or_default();
+    while !events.is_empty() {
+        for event in &events {
+            match apply(state, event) {
                 Ok(next) => state = next,
                 Err(_) => return Told::Unknown,
             }
         }
-        facts = follow(&state, now);
+        events = advance(&state, now);
     }
-    status(&state).0
+    rollout_status(&state).0
 }
 
-/// What the status of the set says of its newest rollout, and what went wrong with it.
-pub fn status(state: &State) -> (Told, Option<Failure>) {
+/// Returns the status of an ApplicationSet's newest rollout, and its failure.
+pub fn rollout_status(state: &State) -> (Told, Option<ReconcileFailure>) {
     let Some((rollout, view)) = state.rollout().zip(view(state)) else { return (Told::Unknown, None) };
-    let (is_progressing, message, reason) = condition(rollout);
+    let (is_progressing, message, reason) = progressing_condition(rollout);
     let failure = rollout
         .outcome
         .as_ref()
         .filter(|outcome| matches!(outcome.end, End::Failed | End::RolledBack | End::Error));
-    let failure = failure
-        .map(|outcome| Failure { reason: Reason::SyncApplicationError, message: outcome.message.clone() });
+    let failure = failure.map(|outcome| ReconcileFailure {
+        reason: ConditionReason::SyncApplicationError,
+        message: outcome.message.clone(),
+    });
     let members = view.members.into_iter().map(|member| ApplicationSetApplicationStatus {
         application: member.application,
         status: match member.status {
@@ -251,14 +262,15 @@ pub fn status(state: &State) -> (Told, Option<Failure>) {
             Word::Pending => MemberStatus::Pending,
             Word::Progressing => MemberStatus::Progressing,
             Word::Healthy => MemberStatus::Healthy,
+            Word::RolledBack => MemberStatus::RolledBack,
         },
         message: member.message,
         step: member.step,
         target_revisions: member.target_revisions,
         last_transition_time: Some(member.last_transition_time.into()),
-        rest: Rest::new(),
+        rest: UnknownFields::new(),
     });
-    let (reason, members, warning) = (reason.to_owned(), members.collect(), overdue(rollout));
+    let (reason, members, warning) = (reason.to_owned(), members.collect(), list_overdue(rollout));
     let told = Told::Known { is_progressing, reason, message, warning, members };
     (told, failure)
 }

@@ -1,42 +1,47 @@
-//! What tells targets apart.
+//! Identity of rollout targets.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tidegate_application::supersede::ManifestComparison;
+use tidegate_lifecycle::fleet::join_names;
 use tidegate_lifecycle::rollout::Target;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_model::{Digest, Object};
 use tidegate_planner::{Comparer, IgnoreError};
 
-use crate::desired::{comparer, normal};
+use crate::desired::{ignore_comparer, normalize_spec};
 
-/// Tells specifications apart, by the rules of a set.
-pub struct Targets {
-    /// Fields that others may change, and that are no part of a target; `None` where there are none.
+/// Computes the identity of specifications by an ApplicationSet's rules.
+pub struct TargetIdentities {
+    /// Ignored fields, which are not part of a target; `None` if there are none.
     ignored: Option<Comparer>,
 }
 
-impl Targets {
-    /// Those of a set.
+impl TargetIdentities {
+    /// Reads the rules of an ApplicationSet.
     ///
     /// # Errors
-    /// Rules of `ignoreApplicationDifferences` that cannot be used.
-    pub fn of(set: &ApplicationSet) -> Result<Self, Vec<IgnoreError>> {
-        Ok(Self { ignored: comparer(set)? })
+    ///
+    /// Returns an error if rules in `ignoreApplicationDifferences` are invalid.
+    pub fn from_appset(set: &ApplicationSet) -> Result<Self, Vec<IgnoreError>> {
+        Ok(Self { ignored: ignore_comparer(set)? })
     }
 
-    /// What tells the specification of an Application from others, be it generated or the one that is there: without the
-    /// fields that others may change, and without whether it is synced by itself.
-    pub fn spec(&self, application: &Application) -> Digest {
-        let mut spec = normal(&application.spec);
+    /// Returns the identity of a generated or live Application's specification, without ignored fields and
+    /// without the automated sync settings.
+    pub fn spec_identity(&self, application: &Application) -> Digest {
+        let mut spec = normalize_spec(&application.spec);
         let automated = spec.sync_policy.as_mut().and_then(|policy| policy.automated.as_mut());
         if let Some(automated) = automated {
             automated.enabled = None;
         }
         let plain = Application { spec, ..Application::default() };
-        digest(&self.without_ignored(&plain, &application.metadata.name))
+        digest(&self.remove_ignored(&plain, &application.metadata.name))
     }
 
-    fn without_ignored(&self, plain: &Application, name: &str) -> Value {
+    fn remove_ignored(&self, plain: &Application, name: &str) -> Value {
         let whole = |spec: &Value| {
             Object::try_from(json!({
                 "apiVersion": plain.api_version, "kind": plain.kind, "metadata": {"name": name}, "spec": spec,
@@ -45,16 +50,37 @@ impl Targets {
         let mut value = json!(plain.spec);
         if let (Some(ignored), Ok(mut wanted), Ok(empty)) = (&self.ignored, whole(&value), whole(&json!({})))
         {
-            // What is kept of an Application that has nothing is left out.
-            ignored.respect(&mut wanted, &empty);
+            // Restoring from an empty object removes the ignored fields.
+            ignored.preserve_ignored(&mut wanted, &empty);
             value = wanted.as_value().get("spec").cloned().unwrap_or_default();
         }
         value
     }
 }
 
-/// What tells a set of targets from every other.
-pub(super) fn identity<'a>(targets: impl Iterator<Item = (&'a str, &'a Target)>) -> Digest {
+/// Returns an Application's target revisions: the newest revisions if their manifests differ from those of
+/// its target in the newest rollout, otherwise the revisions of that target.
+pub fn target_revisions(newest: Vec<String>, target: &[String], compared: ManifestComparison) -> Vec<String> {
+    match compared {
+        ManifestComparison::Different => newest,
+        ManifestComparison::Same | ManifestComparison::Unknown => target.to_vec(),
+    }
+}
+
+/// Returns a message about Applications whose manifests couldn't be compared with their targets yet, with the
+/// reasons by name.
+pub fn awaited_comparison_message(awaited: &BTreeMap<String, String>) -> Option<String> {
+    let (_, reason) = awaited.first_key_value()?;
+    let names: Vec<&str> = awaited.keys().map(String::as_str).collect();
+    Some(format!(
+        "newer revisions of {} supersede nothing until their manifests are compared with those of the targets, which is repeated \
+         automatically: {reason}",
+        join_names(&names)
+    ))
+}
+
+/// Returns the identity of a set of targets.
+pub(super) fn targets_identity<'a>(targets: impl Iterator<Item = (&'a str, &'a Target)>) -> Digest {
     let mut targets: Vec<Value> =
         targets.map(|(name, target)| json!([name, target.revisions, target.spec.to_string()])).collect();
     targets.sort_by_key(Value::to_string);

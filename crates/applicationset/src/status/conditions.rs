@@ -1,94 +1,104 @@
-//! What is true of a set, and since when; and how well it does by that.
+//! Conditions of an ApplicationSet with their times, and the ApplicationSet's health.
 
 use std::fmt;
 
-use tidegate_model::argo::{ApplicationSetCondition, HealthState, Rest};
+use tidegate_model::argo::{ApplicationSetCondition, HealthState, UnknownFields};
 use tidegate_model::{HealthStatus, Timestamp};
 
-use super::{Rollout, Seen};
+use super::{ReconciledState, RolloutStatus};
 
-const ERROR: &str = "ErrorOccurred";
-const GENERATED: &str = "ParametersGenerated";
-const UP_TO_DATE: &str = "ResourcesUpToDate";
-const ROLLOUT: &str = "RolloutProgressing";
-/// A condition of our own: what the deletion of the set meets.
-const WARNING: &str = "DeletionOrderWarning";
-/// Why it is there.
-pub const FOREGROUND: &str = "ForegroundDeletion";
-/// A condition of our own: what keeps the progressive sync back.
-const HELD: &str = "RolloutHeldWarning";
-/// Why it is there.
-const PENDING: &str = "PendingTimeout";
-/// A condition of our own: what the set says that has no effect.
-const SPEC: &str = "SpecWarning";
-/// Why it is there.
-const NO_EFFECT: &str = "NoEffect";
+const ERROR_OCCURRED: &str = "ErrorOccurred";
+const PARAMETERS_GENERATED: &str = "ParametersGenerated";
+const RESOURCES_UP_TO_DATE: &str = "ResourcesUpToDate";
+const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
+/// Condition type of Tidegate: a problem with the deletion of the ApplicationSet.
+const DELETION_ORDER_WARNING: &str = "DeletionOrderWarning";
+/// Reason of this condition.
+pub const FOREGROUND_DELETION_REASON: &str = "ForegroundDeletion";
+/// Condition type of Tidegate: a member delays the progressive sync.
+const ROLLOUT_HELD_WARNING: &str = "RolloutHeldWarning";
+/// Reason of this condition.
+const PENDING_TIMEOUT_REASON: &str = "PendingTimeout";
+/// Condition type of Tidegate: ApplicationSet settings that have no effect.
+const SPEC_WARNING: &str = "SpecWarning";
+/// Reason of this condition.
+const NO_EFFECT_REASON: &str = "NoEffect";
 const TRUE: &str = "True";
 const FALSE: &str = "False";
-/// Bytes of a message: what is wrong with thousands of Applications is cut.
+/// Maximum length of a message in bytes. If thousands of Applications have problems, the message is
+/// truncated.
 const MESSAGE_MAX: usize = 8 << 10;
 
-/// Why a condition is as it is, in one word.
+/// Reason of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum ConditionReason {
     /// A generator has failed.
     ApplicationGenerationFromParamsError,
-    /// A template could not be filled.
+    /// A template could not be rendered.
     RenderTemplateParamsError,
-    /// Applications are refused.
+    /// Applications are rejected.
     ApplicationValidationError,
     /// An Application could not be created.
     CreateApplicationError,
-    /// An Application could not be changed.
+    /// An Application could not be updated.
     UpdateApplicationError,
     /// An Application could not be deleted.
     DeleteApplicationError,
-    /// The set itself could not be written.
+    /// The ApplicationSet itself could not be written.
     RefreshApplicationError,
-    /// The progressive sync could not be begun.
+    /// The progressive sync could not start.
     SyncApplicationError,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for ConditionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
 }
 
-/// What went wrong.
+/// A failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// Of which kind it is.
-    pub reason: Reason,
-    /// In words.
+pub struct ReconcileFailure {
+    /// Type of the failure.
+    pub reason: ConditionReason,
+    /// Message.
     pub message: String,
 }
 
-/// The conditions now. Those of which nothing has changed keep their time, and those of other kinds stay; that of a
-/// progressive sync goes where there is none any more.
-pub(super) fn conditions(
+/// Returns the new conditions. Unchanged conditions keep their time, and other types stay. If there is no
+/// progressive sync, its condition is removed.
+pub(super) fn new_conditions(
     before: &[ApplicationSetCondition],
-    seen: &Seen<'_>,
+    seen: &ReconciledState<'_>,
     (rolls, unheeded): (bool, &[String]),
     now: Timestamp,
 ) -> Vec<ApplicationSetCondition> {
-    let mut found = found(seen);
+    let mut found = current_conditions(seen);
     let is_over = |kind: &str| match kind {
-        ROLLOUT => !rolls,
-        HELD => !rolls || matches!(seen.rollout, Rollout::Known { warning: None, .. }),
-        // What is there still is found anew.
-        WARNING | SPEC => true,
+        ROLLOUT_PROGRESSING => !rolls,
+        ROLLOUT_HELD_WARNING => !rolls || matches!(seen.rollout, RolloutStatus::Known { warning: None, .. }),
+        // Added again below if it still applies.
+        DELETION_ORDER_WARNING | SPEC_WARNING => true,
         _ => false,
     };
     if !unheeded.is_empty() {
-        found.push(condition(SPEC, true, NO_EFFECT, cut(&unheeded.join("; "))));
+        found.push(condition(SPEC_WARNING, true, NO_EFFECT_REASON, truncate_message(&unheeded.join("; "))));
     }
     if let Some(warning) = &seen.warning {
-        found.push(condition(WARNING, true, FOREGROUND, cut(warning)));
+        found.push(condition(
+            DELETION_ORDER_WARNING,
+            true,
+            FOREGROUND_DELETION_REASON,
+            truncate_message(warning),
+        ));
     }
-    if let (true, Rollout::Known { is_progressing, reason, message, warning, .. }) = (rolls, &seen.rollout) {
-        found.push(condition(ROLLOUT, *is_progressing, reason, cut(message)));
-        found.extend(warning.iter().map(|warning| condition(HELD, true, PENDING, cut(warning))));
+    if let (true, RolloutStatus::Known { is_progressing, reason, message, warning, .. }) =
+        (rolls, &seen.rollout)
+    {
+        found.push(condition(ROLLOUT_PROGRESSING, *is_progressing, reason, truncate_message(message)));
+        found.extend(warning.iter().map(|warning| {
+            condition(ROLLOUT_HELD_WARNING, true, PENDING_TIMEOUT_REASON, truncate_message(warning))
+        }));
     }
     let mut all: Vec<ApplicationSetCondition> = before
         .iter()
@@ -96,22 +106,24 @@ pub(super) fn conditions(
         .cloned()
         .collect();
     for new in found {
-        let old = before.iter().find(|old| said(old) == said(&new) && old.last_transition_time.is_some());
+        let old = before.iter().find(|old| {
+            condition_content(old) == condition_content(&new) && old.last_transition_time.is_some()
+        });
         let fresh = || ApplicationSetCondition { last_transition_time: Some(now.into()), ..new };
         all.push(old.cloned().unwrap_or_else(fresh));
     }
-    all.sort_by(|a, b| said(a).cmp(&said(b)));
+    all.sort_by(|a, b| condition_content(a).cmp(&condition_content(b)));
     all
 }
 
-/// All that a condition says; since when is no part of it.
-fn said(one: &ApplicationSetCondition) -> (&str, &str, &str, &str) {
+/// Returns the content of a condition without its time.
+fn condition_content(one: &ApplicationSetCondition) -> (&str, &str, &str, &str) {
     (&one.kind, &one.status, &one.reason, &one.message)
 }
 
-fn found(seen: &Seen<'_>) -> Vec<ApplicationSetCondition> {
+fn current_conditions(seen: &ReconciledState<'_>) -> Vec<ApplicationSetCondition> {
     let generated = condition(
-        GENERATED,
+        PARAMETERS_GENERATED,
         true,
         "ParametersGenerated",
         "Successfully generated parameters for all Applications",
@@ -122,13 +134,17 @@ fn found(seen: &Seen<'_>) -> Vec<ApplicationSetCondition> {
                 let message = "All applications have been generated successfully";
                 condition(kind, is, "ApplicationSetUpToDate", message)
             };
-            vec![well(ERROR, false), generated, well(UP_TO_DATE, true)]
+            vec![well(ERROR_OCCURRED, false), generated, well(RESOURCES_UP_TO_DATE, true)]
         }
-        Some(Failure { reason, message }) => {
-            let message = cut(message);
-            let not = |kind| condition(kind, false, ERROR, message);
-            let generated = if seen.is_generated { generated } else { not(GENERATED) };
-            vec![condition(ERROR, true, &reason.to_string(), message), generated, not(UP_TO_DATE)]
+        Some(ReconcileFailure { reason, message }) => {
+            let message = truncate_message(message);
+            let not = |kind| condition(kind, false, ERROR_OCCURRED, message);
+            let generated = if seen.is_generated { generated } else { not(PARAMETERS_GENERATED) };
+            vec![
+                condition(ERROR_OCCURRED, true, &reason.to_string(), message),
+                generated,
+                not(RESOURCES_UP_TO_DATE),
+            ]
         }
     }
 }
@@ -140,32 +156,37 @@ fn condition(kind: &str, is: bool, reason: &str, message: &str) -> ApplicationSe
         reason: reason.to_owned(),
         message: message.to_owned(),
         last_transition_time: None,
-        rest: Rest::new(),
+        rest: UnknownFields::new(),
     }
 }
 
-fn cut(message: &str) -> &str {
+fn truncate_message(message: &str) -> &str {
     let end = (0..=MESSAGE_MAX.min(message.len())).rev().find(|end| message.is_char_boundary(*end));
     message.get(..end.unwrap_or_default()).unwrap_or_default()
 }
 
-/// How well a set does, by its conditions; since when, where that has changed.
-pub(super) fn health(
+/// Returns an ApplicationSet's health according to its conditions, with the time of the last change.
+pub(super) fn appset_health(
     conditions: &[ApplicationSetCondition],
     before: Option<&HealthState>,
     now: Timestamp,
 ) -> HealthState {
     let is_true = |kind: &str| conditions.iter().find(|one| one.kind == kind && one.status == TRUE);
-    let (status, message) = if let Some(error) = is_true(ERROR) {
+    let (status, message) = if let Some(error) = is_true(ERROR_OCCURRED) {
         (HealthStatus::Degraded, error.message.clone())
-    } else if let Some(rollout) = is_true(ROLLOUT) {
+    } else if let Some(rollout) = is_true(ROLLOUT_PROGRESSING) {
         (HealthStatus::Progressing, rollout.message.clone())
-    } else if let Some(done) = is_true(UP_TO_DATE) {
+    } else if let Some(done) = is_true(RESOURCES_UP_TO_DATE) {
         (HealthStatus::Healthy, done.message.clone())
     } else {
         (HealthStatus::Unknown, "Waiting for health status to be determined".to_owned())
     };
     let since =
         before.filter(|before| before.status == status).and_then(|before| before.last_transition_time);
-    HealthState { status, message, last_transition_time: since.or(Some(now.into())), rest: Rest::new() }
+    HealthState {
+        status,
+        message,
+        last_transition_time: since.or(Some(now.into())),
+        rest: UnknownFields::new(),
+    }
 }

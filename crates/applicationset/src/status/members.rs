@@ -1,20 +1,20 @@
-//! How each Application stands in the progressive sync.
+//! State of each Application in the progressive sync.
 
 use std::collections::BTreeSet;
 
 use tidegate_model::argo::ApplicationSetApplicationStatus;
 
-use super::{Rollout, Seen};
+use super::{ReconciledState, RolloutStatus};
 
-/// Those of the Applications that are there, by their names.
-pub(super) fn members(
+/// Returns the entries of existing Applications, by name.
+pub(super) fn member_entries(
     before: &[ApplicationSetApplicationStatus],
-    seen: &Seen<'_>,
+    seen: &ReconciledState<'_>,
 ) -> Vec<ApplicationSetApplicationStatus> {
     let there: BTreeSet<&str> = seen.members.iter().map(|one| one.metadata.name.as_str()).collect();
     let all = match &seen.rollout {
-        Rollout::Unknown => before,
-        Rollout::Known { members, .. } => members,
+        RolloutStatus::Unknown => before,
+        RolloutStatus::Known { members, .. } => members,
     };
     let mut all: Vec<_> =
         all.iter().filter(|one| there.contains(one.application.as_str())).cloned().collect();

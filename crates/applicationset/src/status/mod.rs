@@ -1,4 +1,4 @@
-//! What the status of a set says.
+//! Status of an ApplicationSet.
 
 mod conditions;
 mod members;
@@ -6,67 +6,67 @@ mod members;
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{
     API_VERSION, Application, ApplicationSet, ApplicationSetApplicationStatus, ApplicationSetStatus,
-    HealthState, ResourceStatus, Rest,
+    HealthState, ResourceStatus, UnknownFields,
 };
 
-use crate::policy::{Options, is_progressive, is_rolling_sync};
-use crate::unheeded::unheeded;
-pub use conditions::{FOREGROUND, Failure, Reason};
+use crate::ignored::ignored_settings;
+use crate::sync_policy::{AppSetRuleOptions, is_progressive, is_rolling_sync};
+pub use conditions::{ConditionReason, FOREGROUND_DELETION_REASON, ReconcileFailure};
 
-/// How a set stands, after its Applications were looked at.
+/// State of an ApplicationSet after its Applications were reconciled.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen<'a> {
-    /// Whether its parameters could be generated.
+pub struct ReconciledState<'a> {
+    /// True if its parameters were generated.
     pub is_generated: bool,
-    /// What went wrong, if anything did: with generating, with its Applications, or when they were written.
-    pub failure: Option<Failure>,
-    /// Its Applications as they are now, in any order.
+    /// Failure to generate, update or write the Applications, if any.
+    pub failure: Option<ReconcileFailure>,
+    /// Its current Applications, in any order.
     pub members: Vec<&'a Application>,
     /// Its progressive sync.
-    pub rollout: Rollout,
-    /// What its deletion meets that somebody should know.
+    pub rollout: RolloutStatus,
+    /// Warning about its deletion.
     pub warning: Option<String>,
 }
 
-/// How the progressive sync of a set stands.
+/// State of the progressive sync of an ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Rollout {
-    /// Nothing new is known of it: what was said stays, of Applications that are still there.
+pub enum RolloutStatus {
+    /// Unknown: the status of Applications that still exist stays.
     #[default]
     Unknown,
-    /// It stands like this.
+    /// Known.
     Known {
-        /// Whether it is under way.
+        /// True if it is running.
         is_progressing: bool,
-        /// Why, in one word.
+        /// Reason of the condition.
         reason: String,
-        /// Where it is, in words.
+        /// Description of its progress.
         message: String,
-        /// What keeps it back that somebody should know.
+        /// Warning about a delay.
         warning: Option<String>,
         /// Its Applications, in any order.
         members: Vec<ApplicationSetApplicationStatus>,
     },
 }
 
-/// The status of a set; `None` where it says that already, and nothing is to be written.
-pub fn status(
+/// Returns an ApplicationSet's status; `None` if it is unchanged and doesn't need to be written.
+pub fn new_status(
     set: &ApplicationSet,
-    seen: &Seen<'_>,
-    options: &Options,
+    seen: &ReconciledState<'_>,
+    options: &AppSetRuleOptions,
     now: Timestamp,
 ) -> Option<ApplicationSetStatus> {
     let before = &set.status;
     let rolls = is_rolling_sync(set) && options.progressive_syncs;
-    let unheeded = unheeded(set, options);
-    let conditions = conditions::conditions(&before.conditions, seen, (rolls, &unheeded), now);
+    let unheeded = ignored_settings(set, options);
+    let conditions = conditions::new_conditions(&before.conditions, seen, (rolls, &unheeded), now);
     let application_status = match is_progressive(set, options) {
-        true => members::members(&before.application_status, seen),
+        true => members::member_entries(&before.application_status, seen),
         false => Vec::new(),
     };
-    let (resources, resources_count) = resources(seen, options);
+    let (resources, resources_count) = resource_entries(seen, options);
     let status = ApplicationSetStatus {
-        health: Some(conditions::health(&conditions, before.health.as_ref(), now)),
+        health: Some(conditions::appset_health(&conditions, before.health.as_ref(), now)),
         conditions,
         application_status,
         resources,
@@ -76,16 +76,17 @@ pub fn status(
     (status != *before).then_some(status)
 }
 
-/// The Applications of a set, up to a number of them, and how many they are.
-fn resources(seen: &Seen<'_>, options: &Options) -> (Vec<ResourceStatus>, i64) {
+/// Returns entries for an ApplicationSet's Applications, up to the maximum number of entries, and the total
+/// number of Applications.
+fn resource_entries(seen: &ReconciledState<'_>, options: &AppSetRuleOptions) -> (Vec<ResourceStatus>, i64) {
     let mut members = seen.members.clone();
     members.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     let count = i64::try_from(members.len()).unwrap_or(i64::MAX);
     let most = if options.resources_max == 0 { usize::MAX } else { options.resources_max };
-    (members.into_iter().take(most).map(resource).collect(), count)
+    (members.into_iter().take(most).map(resource_entry).collect(), count)
 }
 
-fn resource(application: &Application) -> ResourceStatus {
+fn resource_entry(application: &Application) -> ResourceStatus {
     let (group, version) = API_VERSION.split_once('/').unwrap_or_default();
     let status = &application.status;
     ResourceStatus {
@@ -99,7 +100,7 @@ fn resource(application: &Application) -> ResourceStatus {
             status: health.status,
             message: String::new(),
             last_transition_time: None,
-            rest: Rest::new(),
+            rest: UnknownFields::new(),
         }),
         ..ResourceStatus::default()
     }

@@ -1,4 +1,4 @@
-//! Where the API of `serve` is offered, and to whom.
+//! Options for the HTTP API of `serve` and access to it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -7,77 +7,87 @@ use clap::Args;
 
 use super::values;
 
-/// Where the API is offered, and to whom.
+/// Options for the HTTP API and access to it.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Page and HTTP API")]
 pub struct ApiArgs {
-    /// Offer the page and the HTTP API here: a port of this machine, or ADDRESS:PORT, which off this machine needs
-    /// --tokens or --oidc; `off` for neither. With --apps, if not said: on port 8480 of this machine or any other that is free,
-    /// for whoever opens the address that is printed
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    pub listen: Option<Listen>,
-    /// Who may ask the API: a file with lines NAME ROLE sha256:HEX, where ROLE is read-only or operator;
-    /// without it those on this machine may look
-    #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path())]
+    /// Address of the web page and the HTTP API: a port on this machine, or ADDRESS:PORT; `off` disables both.
+    /// Addresses that other machines can reach require --tokens or --oidc [default with --apps: port 8480 on this
+    /// machine, or another free port; the printed URL grants access]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen_address)]
+    pub listen: Option<ListenAddress>,
+    /// File with one API token per line: NAME ROLE sha256:HEX, where ROLE is read-only or operator [default: read-only
+    /// access from this machine]
+    #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path_parser())]
     pub tokens: Option<PathBuf>,
-    /// Have people sign in at the page with an OpenID provider: a file with issuer, clientId, url, and roles of groups
-    #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path())]
+    /// File with the OpenID provider for logins on the web page: issuer, clientId, url, and group roles
+    #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path_parser())]
     pub oidc: Option<PathBuf>,
-    /// Take webhooks of GitHub and others at /api/webhook: a file with keys such as webhook.github.secret, or a
-    /// folder with a file for each
-    #[arg(long, value_name = "PATH", requires = "listen", value_parser = values::path())]
+    /// Webhook secrets for events received at /api/webhook, such as from GitHub: a file with keys such as
+    /// webhook.github.secret, or a folder with one file per key
+    #[arg(long, value_name = "PATH", requires = "listen", value_parser = values::path_parser())]
     pub webhook_secrets: Option<PathBuf>,
-    /// Certificates for TLS, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_key", requires = "listen", value_parser = values::path())]
+    /// TLS certificates, in PEM format
+    #[arg(long, value_name = "FILE", requires = "tls_key", requires = "listen", value_parser = values::path_parser())]
     pub tls_cert: Option<PathBuf>,
-    /// Private key for TLS, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert", value_parser = values::path())]
+    /// TLS private key, in PEM format
+    #[arg(long, value_name = "FILE", requires = "tls_cert", value_parser = values::path_parser())]
     pub tls_key: Option<PathBuf>,
-    /// Post to webhooks and chats when operations begin, end or miss a deadline, as a file of targets says
-    #[arg(long, value_name = "FILE", value_parser = values::path())]
+    /// File with webhook and chat targets to notify when operations start, end or miss a deadline
+    #[arg(long, value_name = "FILE", value_parser = values::path_parser(), help_heading = EVENTS_HEADING)]
     pub notify: Option<PathBuf>,
-    /// Send a trace of each operation to an OpenTelemetry collector, by OTLP over HTTP, such as http://collector:4318;
-    /// also OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of OpenTelemetry
-    #[arg(long, value_name = "URL")]
+    /// OpenTelemetry collector that receives a trace of each operation through OTLP over HTTP, such as
+    /// http://collector:4318; can also be set with OTEL_EXPORTER_OTLP_ENDPOINT and the other OpenTelemetry variables
+    #[arg(long, value_name = "URL", help_heading = EVENTS_HEADING)]
     pub otlp: Option<String>,
 }
 
-/// Where is listened.
+const EVENTS_HEADING: &str = "Notifications and traces";
+
+/// Address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listen {
-    /// There.
-    At(SocketAddr),
-    /// Nowhere.
+pub enum ListenAddress {
+    /// Listen on this address.
+    Address(SocketAddr),
+    /// Do not listen.
     Off,
 }
 
-fn address(text: &str) -> Result<Listen, String> {
+fn parse_listen_address(text: &str) -> Result<ListenAddress, String> {
     if text == "off" {
-        return Ok(Listen::Off);
+        return Ok(ListenAddress::Off);
     }
     let of_this_machine = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
     let wrong =
-        || "write a port, such as 8480, or ADDRESS:PORT, such as 127.0.0.1:8480 or [::1]:8480".to_owned();
-    text.parse::<u16>().map(of_this_machine).or_else(|_| text.parse()).map(Listen::At).map_err(|_| wrong())
+        || "use a port, such as 8480, or ADDRESS:PORT, such as 127.0.0.1:8480 or [::1]:8480".to_owned();
+    text.parse::<u16>()
+        .map(of_this_machine)
+        .or_else(|_| text.parse())
+        .map(ListenAddress::Address)
+        .map_err(|_| wrong())
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_port_alone_is_one_of_this_machine() {
+    fn a_port_without_an_address_is_on_the_local_machine() {
         for (text, expected) in [
             ("8480", "127.0.0.1:8480"),
             ("0", "127.0.0.1:0"),
             ("0.0.0.0:80", "0.0.0.0:80"),
             ("[::1]:80", "[::1]:80"),
         ] {
-            assert_eq!(address(text).unwrap(), Listen::At(expected.parse().unwrap()));
+            assert_eq!(
+                parse_listen_address(text).unwrap(),
+                ListenAddress::Address(expected.parse().unwrap())
+            );
         }
-        assert_eq!(address("off").unwrap(), Listen::Off);
+        assert_eq!(parse_listen_address("off").unwrap(), ListenAddress::Off);
         for text in ["", ":80", "localhost:80", "70000", "127.0.0.1"] {
-            assert!(address(text).is_err(), "{text}");
+            assert!(parse_listen_address(text).is_err(), "{text}");
         }
     }
 }

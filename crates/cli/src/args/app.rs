@@ -1,22 +1,22 @@
-//! `app`.
+//! Arguments of `app`.
 
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use tidegate_model::{IfTaken, ResourceSelector};
+use tidegate_model::{ClaimConflictPolicy, ResourceSelector};
 
 use super::common::{Format, ReasonArgs};
 use super::delete::CascadeArg;
 use super::sync::PlanFormat;
-use super::values::{self, Labels};
-use super::way::WayArgs;
+use super::transport::TransportArgs;
+use super::values::{self, LabelConditions};
 
 /// Lists, shows and syncs Applications.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Works through the `tidegate serve` at work in the state directory; with --server through the API
-of one elsewhere; with --kube on the resources of a cluster, with no service asked. NAME is an
-application's name, or NAMESPACE/NAME. With -o json or yaml, the resources themselves are printed.
+The commands use the running `tidegate serve` of the state directory. With --server, they use the \
+API of a remote service; with --kube, they use the resources in a cluster, without a service. NAME \
+is an application's name, or NAMESPACE/NAME. -o json and -o yaml print the complete resources.
 
 Examples:
   tidegate app list
@@ -26,184 +26,186 @@ Examples:
   tidegate app list --server https://tidegate.example.com --token-file token
   tidegate app sync backend --kube --context staging")]
 pub struct AppArgs {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: AppCommand,
 }
 
-/// What can be done with Applications.
+/// Subcommands of `app`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum AppCommand {
     /// List applications
     List {
         #[command(flatten)]
-        which: ListedArgs,
-        /// How the result is printed
+        which: ApplicationFilterArgs,
+        /// Output format
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,
         #[command(flatten)]
-        way: WayArgs,
+        transport: TransportArgs,
     },
-    /// Show an application: what is wanted, what is, and what is wrong
-    Get(OneAppArgs),
-    /// Show the syncs of an application that succeeded
-    History(OneAppArgs),
-    /// Sync applications, and wait for them
+    /// Show an application: its specification, its status and its errors
+    Get(SingleAppArgs),
+    /// Show the successful syncs of an application
+    History(SingleAppArgs),
+    /// Sync applications and wait for the results
     Sync(AppSyncArgs),
-    /// Plan a sync of an application and keep the plan under its hash, or show a plan that is kept
+    /// Plan a sync of an application and store the plan under its hash, or show a stored plan
     Plan(AppPlanArgs),
-    /// List the kept plans of an application, or of all
+    /// List the stored plans of one or all applications
     Plans {
-        /// Name of the application [default: all]
+        /// Name of the application [default: all applications]
         name: Option<String>,
-        /// How the result is printed
+        /// Output format
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,
         #[command(flatten)]
-        way: WayArgs,
+        transport: TransportArgs,
     },
-    /// Approve a kept plan; the sync that waits for it begins
+    /// Approve a stored plan and start the sync that is waiting for it
     Approve(AppApproveArgs),
     /// Show what a sync of an application would change
-    #[command(after_help = DIFF_CODES)]
+    #[command(after_help = DIFF_EXIT_CODES)]
     Diff {
         /// Name of the application
         name: String,
         #[command(flatten)]
         revisions: RevisionArgs,
-        /// What a kept plan would change instead, by its hash or the beginning of it
+        /// Hash, or its first digits, of a stored plan whose changes are shown instead
         #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "revisions"])]
         plan: Option<String>,
-        /// How the result is printed
+        /// Output format
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,
         #[command(flatten)]
-        way: WayArgs,
+        transport: TransportArgs,
     },
-    /// End the operation of an application that is under way
+    /// Terminate the running operation of an application
     Terminate {
         /// Name of the application
         name: String,
         #[command(flatten)]
-        why: ReasonArgs,
+        reason: ReasonArgs,
         #[command(flatten)]
-        way: WayArgs,
+        transport: TransportArgs,
     },
-    /// Why the operation of an application is where it is
-    Explain(OneAppArgs),
-    /// Delete applications, and their objects in reverse order of their sync
+    /// Explain the state of an application's operation
+    Explain(SingleAppArgs),
+    /// Delete applications and their objects, in reverse sync order
     Delete(AppDeleteArgs),
-    /// Go back to an earlier sync of an application, without hooks, and wait for it
+    /// Roll an application back to an earlier sync, without hooks, and wait for the result
     Rollback(AppRollbackArgs),
-    /// Look at the repository, compare with the cluster, and wait until that is done
+    /// Read an application's repository, compare it with the cluster, and wait for the result
     Refresh {
         /// Name of the application
         name: String,
-        /// Read and parse the manifests anew
+        /// Read and parse the manifests again
         #[arg(long)]
         hard: bool,
         #[command(flatten)]
-        way: WayArgs,
+        transport: TransportArgs,
     },
-    /// Wait until applications are Synced and Healthy, and no operation is under way
+    /// Wait until applications are Synced and Healthy, and no operation is running
     Wait(AppWaitArgs),
 }
 
-const DIFF_CODES: &str = "\
-Hooks are not compared, and values of Secrets are not shown. Writes nothing.
+const DIFF_EXIT_CODES: &str = "\
+The command does not compare hooks, show Secret values, or write anything.
 
 Exit codes:
   0  no differences
   1  differences
-  2  an error, or bad input or usage";
+  2  error, or invalid input or usage";
 
-/// Where to go back to.
+/// Arguments of `app rollback`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Refused while the application is synced automatically: it would be synced to its newest revision again.")]
+A rollback is refused while automated sync is enabled, because the next sync would deploy the \
+newest revision again.")]
 pub struct AppRollbackArgs {
     /// Name of the application
     pub name: String,
-    /// Which sync, by its ID in `tidegate app history` [default: the one before the last]
+    /// ID of the sync, from `tidegate app history` [default: the sync before the newest]
     #[arg(value_name = "ID")]
     pub id: Option<i64>,
-    /// Delete objects that were not there then
+    /// Delete objects that did not exist at that sync
     #[arg(long)]
     pub prune: bool,
-    /// How the result is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
     #[command(flatten)]
-    pub why: ReasonArgs,
+    pub reason: ReasonArgs,
     #[command(flatten)]
-    pub end: EndArgs,
+    pub end: EndWaitArgs,
     #[command(flatten)]
-    pub way: WayArgs,
+    pub transport: TransportArgs,
 }
 
-/// Whether the end of the operation is waited for, and how long.
+/// Options for waiting for the end of an operation.
 #[derive(Clone, Debug, Args)]
-pub struct EndArgs {
-    /// Do not wait for the end
+pub struct EndWaitArgs {
+    /// Return without waiting for the result
     #[arg(long = "async")]
     pub is_async: bool,
-    /// How long to wait for the end
-    #[arg(long, value_name = "D", value_parser = values::duration)]
+    /// Maximum time to wait for the result, such as 90s or 5m [default: unlimited]
+    #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub timeout: Option<Duration>,
 }
 
-/// One application, and how to print it.
+/// One application and the output format.
 #[derive(Clone, Debug, Args)]
-pub struct OneAppArgs {
+pub struct SingleAppArgs {
     /// Name of the application
     pub name: String,
-    /// How the result is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
     #[command(flatten)]
-    pub way: WayArgs,
+    pub transport: TransportArgs,
 }
 
-/// Which applications are meant: all that nothing here excludes.
+/// Selection of applications; without a filter, all of them.
 #[derive(Clone, Debug, Args)]
-pub struct ListedArgs {
-    /// Only of this project; repeat it for more
+pub struct ApplicationFilterArgs {
+    /// Select applications in this project (repeatable)
     #[arg(short, long = "project", value_name = "PROJECT")]
     pub projects: Vec<String>,
-    /// Only with these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE, separated by commas
-    #[arg(short = 'l', long = "selector", value_name = "LABELS", value_parser = values::labels)]
-    pub labels: Option<Labels>,
-    /// Only with a source of this repository, however its address is written
+    /// Select applications with these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE, separated by commas
+    #[arg(short = 'l', long = "selector", value_name = "LABELS", value_parser = values::parse_label_conditions)]
+    pub labels: Option<LabelConditions>,
+    /// Select applications with a source in this repository; any form of its URL matches
     #[arg(short, long = "repo", value_name = "URL")]
     pub repository: Option<String>,
 }
 
-impl ListedArgs {
-    /// Whether nothing is said.
+impl ApplicationFilterArgs {
+    /// Returns true if no filter is set.
     pub fn is_empty(&self) -> bool {
         let Self { projects, labels, repository } = self;
         projects.is_empty() && labels.is_none() && repository.is_none()
     }
 }
 
-/// To which revisions an application is synced.
+/// Revisions to which an application is synced.
 #[derive(Clone, Debug, Args)]
 pub struct RevisionArgs {
-    /// Branch, tag or commit, instead of the application's
+    /// Branch, tag or commit [default: the application's revision]
     #[arg(long, value_name = "REVISION")]
     pub revision: Option<String>,
-    /// The same of one of several sources: of that at the next --source-positions; repeat both for more
+    /// Branch, tag or commit for one of several sources, which the matching --source-positions selects (repeatable)
     #[arg(long, value_name = "REVISION", conflicts_with = "revision", requires = "positions")]
     pub revisions: Vec<String>,
-    /// Which source is meant by the next --revisions, counted from 1
+    /// Position of a source, counted from 1; give one for each --revisions, in the same order (repeatable)
     #[arg(long = "source-positions", value_name = "N", requires = "revisions")]
     pub positions: Vec<usize>,
 }
 
-/// What is synced.
+/// Arguments of `app sync`.
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("who").args(["names", "projects", "labels", "repository"]).required(true).multiple(true), after_help = "\
-Several are asked for one after the other, and waited for together; one that is refused does not keep back the others.
+The command requests the syncs one after the other and waits for all of them. If a sync is \
+refused, the others continue.
 
 Examples:
   tidegate app sync backend
@@ -214,46 +216,47 @@ pub struct AppSyncArgs {
     #[arg(value_name = "NAME", conflicts_with_all = ["projects", "labels", "repository"])]
     pub names: Vec<String>,
     #[command(flatten)]
-    pub which: ListedArgs,
+    pub which: ApplicationFilterArgs,
     #[command(flatten)]
     pub revisions: RevisionArgs,
     /// Delete objects that are no longer in the manifests
     #[arg(long)]
     pub prune: bool,
-    /// Write nothing; the cluster judges everything
+    /// Validate on the server without writing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// Only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME; repeat it for more
-    #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::selector)]
+    /// Sync only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME (repeatable)
+    #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::parse_resource_selector)]
     pub resources: Vec<ResourceSelector>,
-    /// Carry out this kept plan and nothing else: its hash, or the first digits of it
+    /// Hash, or its first digits, of a stored plan to execute exactly
     #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "revisions", "prune", "dry_run", "resources", "policy", "projects", "labels", "repository"])]
     pub plan: Option<String>,
-    /// Carry the plan out also where fields of its objects have changed that it says nothing about
+    /// Execute the plan even if its objects have changed in fields that the plan does not set
     #[arg(long, requires = "plan")]
     pub allow_drift: bool,
-    /// What happens while another operation of the application is under way: the sync is refused, or begins when that one is
-    /// over, or that one is ended where it waits or has failed and none of its hooks runs
+    /// Action if another operation of the application is running: refuse this sync, queue it until the other operation
+    /// ends, or supersede the other operation if it is waiting or has failed and none of its hooks is running
     #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
-    pub policy: PolicyArg,
-    /// Show on standard error what hooks write while they run
+    pub policy: ConcurrencyPolicyArg,
+    /// Print hook output to standard error while hooks are running
     #[arg(long, conflicts_with = "is_async")]
     pub follow_hooks: bool,
-    /// How the result is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
     #[command(flatten)]
-    pub why: ReasonArgs,
+    pub reason: ReasonArgs,
     #[command(flatten)]
-    pub end: EndArgs,
+    pub end: EndWaitArgs,
     #[command(flatten)]
-    pub way: WayArgs,
+    pub transport: TransportArgs,
 }
 
-/// What is planned.
+/// Arguments of `app plan`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Nothing is written to the cluster. `tidegate app sync NAME --plan HASH` carries the plan out later, as it is or not at all.
+The command does not change the cluster. `tidegate app sync NAME --plan HASH` executes the plan \
+later, exactly or not at all.
 
 Examples:
   tidegate app plan backend
@@ -262,7 +265,7 @@ Examples:
 pub struct AppPlanArgs {
     /// Name of the application
     pub name: String,
-    /// Show this plan, by its hash or the first digits of it, instead of making one
+    /// Hash, or its first digits, of a stored plan to show instead of creating a plan
     #[arg(value_name = "HASH", conflicts_with_all = ["revision", "revisions", "prune", "resources"])]
     pub hash: Option<String>,
     #[command(flatten)]
@@ -270,20 +273,21 @@ pub struct AppPlanArgs {
     /// Delete objects that are no longer in the manifests
     #[arg(long)]
     pub prune: bool,
-    /// Only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME; repeat it for more
-    #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::selector)]
+    /// Sync only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME (repeatable)
+    #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::parse_resource_selector)]
     pub resources: Vec<ResourceSelector>,
-    /// How the plan is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: PlanFormat,
     #[command(flatten)]
-    pub way: WayArgs,
+    pub transport: TransportArgs,
 }
 
-/// What is approved.
+/// Arguments of `app approve`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Who may approve is said by the annotation tidegate.dev/approvers of the application and of its project.
+The annotation tidegate.dev/approvers on the application and on its project lists the permitted \
+approvers.
 
 Examples:
   tidegate app approve backend 3f2a9c41d07b
@@ -291,72 +295,72 @@ Examples:
 pub struct AppApproveArgs {
     /// Name of the application
     pub name: String,
-    /// The plan: its hash, or the first digits of it
+    /// Hash of the plan, or its first digits
     #[arg(value_name = "HASH")]
     pub hash: String,
-    /// Why, for the record
+    /// Reason for the request, recorded in the log
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub reason: String,
     #[command(flatten)]
-    pub way: WayArgs,
+    pub transport: TransportArgs,
 }
 
-/// What becomes of a sync that is asked for while another operation is under way.
+/// Action for a sync requested while another operation is running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum PolicyArg {
-    // It is not taken.
+pub enum ConcurrencyPolicyArg {
+    // The sync is refused.
     #[default]
     Refuse,
-    // It begins when that one is over.
+    // The sync starts when the other operation is over.
     Queue,
-    // That one is ended where it waits or has failed, once its running hooks have ended.
+    // The other operation is ended if it waits or has failed, once its running hooks have ended.
     Supersede,
 }
 
-impl From<PolicyArg> for IfTaken {
-    fn from(given: PolicyArg) -> Self {
+impl From<ConcurrencyPolicyArg> for ClaimConflictPolicy {
+    fn from(given: ConcurrencyPolicyArg) -> Self {
         match given {
-            PolicyArg::Refuse => Self::Refuse,
-            PolicyArg::Queue => Self::Queue,
-            PolicyArg::Supersede => Self::Supersede,
+            ConcurrencyPolicyArg::Refuse => Self::Refuse,
+            ConcurrencyPolicyArg::Queue => Self::Queue,
+            ConcurrencyPolicyArg::Supersede => Self::Supersede,
         }
     }
 }
 
-/// What is waited for.
+/// Arguments of `app wait`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without --sync, --health and --operation, all three are waited for.
+Without --sync, --health and --operation, the command waits for all three.
 
 Examples:
   tidegate app wait
   tidegate app wait backend --health --timeout 5m")]
 pub struct AppWaitArgs {
-    /// Names of the applications [default: all]
+    /// Names of the applications [default: all applications]
     #[arg(value_name = "NAME", conflicts_with_all = ["projects", "labels", "repository"])]
     pub names: Vec<String>,
     #[command(flatten)]
-    pub which: ListedArgs,
-    /// Until they are Synced
+    pub which: ApplicationFilterArgs,
+    /// Wait until the applications are Synced
     #[arg(long)]
     pub sync: bool,
-    /// Until they are Healthy
+    /// Wait until the applications are Healthy
     #[arg(long)]
     pub health: bool,
-    /// Until their operations are over
+    /// Wait until the applications' operations have finished
     #[arg(long)]
     pub operation: bool,
-    /// How long to wait
-    #[arg(long, value_name = "D", value_parser = values::duration)]
+    /// Maximum time to wait, such as 90s or 5m [default: unlimited]
+    #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub timeout: Option<Duration>,
-    /// How the result is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
     #[command(flatten)]
-    pub way: WayArgs,
+    pub transport: TransportArgs,
 }
 
-/// What is deleted.
+/// Arguments of the deletion.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -368,16 +372,20 @@ pub struct AppDeleteArgs {
     /// Names of the applications
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
-    /// What becomes of its objects: deleted after what they own, deleted before what they own, or left as they are
-    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    /// Delete objects after the objects they own (foreground), before the objects they own (background), or not at all
+    /// (orphan)
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     pub cascade: CascadeArg,
-    /// Do it; without this, what would be deleted is named, and nothing is done
+    /// Skip deletion hooks; --cascade orphan never runs them
+    #[arg(long)]
+    pub no_hooks: bool,
+    /// Perform the deletion; without --yes, only print what would be deleted
     #[arg(long)]
     pub yes: bool,
     #[command(flatten)]
-    pub why: ReasonArgs,
+    pub reason: ReasonArgs,
     #[command(flatten)]
-    pub end: EndArgs,
+    pub end: EndWaitArgs,
     #[command(flatten)]
-    pub way: WayArgs,
+    pub transport: TransportArgs,
 }

@@ -1,4 +1,4 @@
-//! `appset`.
+//! Arguments of `appset`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::runs::{ExportRunArgs, RunsArgs, ShowRunArgs};
 use super::sync::PlanFormat;
 use super::values;
 
-/// Shows what ApplicationSets make, and steers those that are served.
+/// Shows what ApplicationSets generate, and controls the managed ones.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-generate, plan and delete --plan -f work on files alone. The others work through the `tidegate
-serve` at work in the state directory, or with --server through the API of one elsewhere. NAME is
-an ApplicationSet's name, or NAMESPACE/NAME.
+generate, plan and delete --plan -f only read files. The other commands use the running `tidegate \
+serve` of the state directory, or the API of a remote service with --server. NAME is an \
+ApplicationSet's name, or NAMESPACE/NAME.
 
 Examples:
   tidegate appset plan -f fleet.yaml
@@ -23,75 +23,76 @@ Examples:
   tidegate appset explain fleet
   tidegate appset approve fleet
   tidegate appset delete fleet --plan")]
-pub struct AppsetArgs {
-    /// What to do.
+pub struct AppSetArgs {
+    /// Subcommand.
     #[command(subcommand)]
-    pub command: AppsetCommand,
+    pub command: AppSetCommand,
 }
 
-/// What can be done with ApplicationSets.
+/// Subcommands of `appset`.
 #[derive(Clone, Debug, Subcommand)]
-pub enum AppsetCommand {
-    /// Print the Applications that ApplicationSets in files make; touches nothing
+pub enum AppSetCommand {
+    /// Print the Applications that ApplicationSets in files generate, without changing anything
     Generate(GenerateArgs),
-    /// Show in which order they would be synced and deleted; touches nothing
-    Plan(SetPlanArgs),
+    /// Show the order in which generated Applications are synced and deleted, without changing anything
+    Plan(AppSetPlanArgs),
     /// List all ApplicationSets
     List {
-        /// How the result is printed
+        /// Output format
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,
         #[command(flatten)]
         service: ServiceArgs,
     },
-    /// Show an ApplicationSet: what is true of it, and its Applications
-    Get(OneSetArgs),
-    /// Show its progressive sync step by step, and its deletion
-    Status(OneSetArgs),
-    /// Why its progressive sync or deletion is where it is
-    Explain(OneSetArgs),
-    /// List its rollouts and deletions, past and present, or those of all sets; also of sets that are gone
+    /// Show an ApplicationSet: its conditions and its Applications
+    Get(SingleAppSetArgs),
+    /// Show the steps of an ApplicationSet's progressive sync or deletion
+    Status(SingleAppSetArgs),
+    /// Explain the state of an ApplicationSet's progressive sync or deletion
+    Explain(SingleAppSetArgs),
+    /// List past and current rollouts and deletions of one or all ApplicationSets, including deleted ApplicationSets
     Runs(RunsArgs),
-    /// Show one of them: its steps, what became of each Application, who decided what and why, and what it waited for
+    /// Show a rollout or deletion: its steps, each Application's result, decisions with their reasons, and waiting
+    /// times
     ShowRun(ShowRunArgs),
-    /// Write all that is known of one of them to a file, for an incident or a change request
+    /// Export the complete record of a rollout or deletion to a file, for an incident or a change request
     ExportRun(ExportRunArgs),
-    /// Let a step begin that waits for approval, or deletions be done that are held
-    Approve(StepWishArgs),
-    /// Hold its progressive sync or deletion: what is at work goes on, nothing more begins
-    Pause(SetWishArgs),
-    /// Let it go on
-    Resume(SetWishArgs),
-    /// Go on without an Application, or all of a step that are not done
-    Skip(SkipArgs),
-    /// Bring an Application to its target once more, or all of a step that have failed, or all of it
-    Retry(MemberWishArgs),
-    /// Stop what is at work, and end its progressive sync or deletion
-    Terminate(SetWishArgs),
-    /// Ask its generators now
+    /// Approve a step that is waiting for approval, or held deletions
+    Approve(StepRequestArgs),
+    /// Pause a progressive sync or deletion: running work continues, but nothing new starts
+    Pause(AppSetRequestArgs),
+    /// Resume a paused progressive sync or deletion
+    Resume(AppSetRequestArgs),
+    /// Skip an Application, or all unfinished Applications of a step
+    Skip(AppSetSkipArgs),
+    /// Retry an Application, all failed Applications of a step, or the whole progressive sync
+    Retry(MemberRequestArgs),
+    /// Stop running work and end the progressive sync or deletion
+    Terminate(AppSetRequestArgs),
+    /// Run the generators of an ApplicationSet now
     Refresh {
         /// Name of the ApplicationSet
         name: String,
         #[command(flatten)]
         service: ServiceArgs,
     },
-    /// Delete an ApplicationSet, and its Applications in the order it says
-    Delete(SetDeleteArgs),
+    /// Delete an ApplicationSet and its Applications, in its deletion order
+    Delete(AppSetDeleteArgs),
 }
 
-/// Where what generators ask comes from.
+/// Sources of Secrets and settings for generators.
 #[derive(Clone, Debug, Default, Args)]
-pub struct FoundArgs {
-    /// Cluster Secrets as Argo CD has them: a file, or a folder of files
-    #[arg(long, value_name = "PATH", value_parser = values::path())]
+pub struct GeneratorArgs {
+    /// Cluster Secrets in Argo CD's format: a file, or a folder of files
+    #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub clusters: Option<PathBuf>,
-    /// Repository Secrets (and certificates and known hosts) as Argo CD has them: a file, or a folder of files
-    #[arg(long, value_name = "PATH", value_parser = values::path())]
+    /// Repository Secrets (and certificates and known hosts) in Argo CD's format: a file, or a folder of files
+    #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub repositories: Option<PathBuf>,
-    /// Secrets and ConfigMaps that generators name, for tokens and plugins: a file, or a folder of files
-    #[arg(long, value_name = "PATH", value_parser = values::path())]
+    /// Secrets and ConfigMaps that generators refer to for tokens and plugins: a file, or a folder of files
+    #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub secrets: Option<PathBuf>,
-    /// In patterns of Git files, * stays between two slashes and ** does not
+    /// Do not let * match across slashes in path patterns for Git files; ** does
     #[arg(
         long,
         env = "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_NEW_GIT_FILE_GLOBBING",
@@ -103,149 +104,150 @@ pub struct FoundArgs {
 /// Generates Applications.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-No cluster is asked. The Git generator reads repositories: https://host/path, git@host:path,
-file:///path, an absolute path, or one relative to the folder of FILE: ./repo. The cluster generator
-needs --clusters. The generators scmProvider, pullRequest and plugin ask their servers, with the tokens of
---secrets. clusterDecisionResource is an error that names it.
+The command does not connect to a cluster, so it reports a clusterDecisionResource generator as an \
+error. The Git generator reads a repository at https://host/path, git@host:path, file:///path, an \
+absolute path, or a path relative to the folder of FILE, such as ./repo. The cluster generator \
+requires --clusters. The scmProvider, pullRequest and plugin generators query their servers with \
+the tokens from --secrets.
 
 Examples:
   tidegate appset generate -f fleet.yaml
   tidegate appset generate -f previews.yaml --secrets tokens.yaml
   tidegate appset generate -f fleet.yaml --clusters secrets/ -o json | jq -r '.items[].metadata.name'")]
 pub struct GenerateArgs {
-    /// File with ApplicationSets; - reads standard input; repeat it for more
+    /// File with ApplicationSets; - reads standard input (repeatable)
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
-    /// How the result is printed: a list of Applications
+    /// Output format of the list of Applications
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Format::Yaml)]
     pub output: Format,
     #[command(flatten)]
-    pub found: FoundArgs,
+    pub generators: GeneratorArgs,
 }
 
 /// Plans a progressive sync and a deletion.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Steps, gates and orders are what `tidegate serve` goes by; branches and versions are looked up in
-their repositories, and shown as they are written where that cannot be. Whether somebody has defined
-the gates that steps need is known with --gates only. No cluster is asked, and with --compare a
-service: then it is shown of each Application what would change, from what to what.
+The plan has the steps, gates and orders that `tidegate serve` uses. Branches and versions are \
+resolved in their repositories; if that fails, they are shown as written. Step gates are checked \
+only with --gates. The command does not connect to a cluster. With --compare, it queries a service \
+and shows the changes to each Application, with old and new values.
 
 Examples:
   tidegate appset plan -f fleet.yaml
   tidegate appset plan -f fleet.yaml -o svg > fleet.svg
   tidegate appset plan -f fleet.yaml --compare --server https://tidegate.example.com
   tidegate appset plan -f fleet.yaml -o json | jq -r '.plans[].rollout.steps[].applications[]'")]
-pub struct SetPlanArgs {
-    /// File with ApplicationSets; - reads standard input; repeat it for more
+pub struct AppSetPlanArgs {
+    /// File with ApplicationSets; - reads standard input (repeatable)
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
-    /// How the plan is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: PlanFormat,
-    /// What the names of gates stand for, as `tidegate serve --gates` has it: a gate that is not in it is a mistake
-    #[arg(long, value_name = "FILE", value_parser = values::path())]
+    /// File with gate definitions, in the format of `tidegate serve --gates`; a gate that the file does not define is
+    /// an error
+    #[arg(long, value_name = "FILE", value_parser = values::path_parser())]
     pub gates: Option<PathBuf>,
-    /// Ask the `tidegate serve` at work in the state directory, or that of --server, how the Applications stand, and show
-    /// what would change of each, and which would be deleted
+    /// Compare with the Applications of the running `tidegate serve`, in the state directory or at --server: show the
+    /// changes to each Application, and the Applications to delete
     #[arg(long)]
     pub compare: bool,
     #[command(flatten)]
-    pub found: FoundArgs,
+    pub generators: GeneratorArgs,
     #[command(flatten)]
     pub service: ServiceArgs,
 }
 
-/// One ApplicationSet, and how to print it.
+/// One ApplicationSet and the output format.
 #[derive(Clone, Debug, Args)]
-pub struct OneSetArgs {
+pub struct SingleAppSetArgs {
     /// Name of the ApplicationSet
     pub name: String,
-    /// How the result is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
     #[command(flatten)]
     pub service: ServiceArgs,
 }
 
-/// A wish for one ApplicationSet.
+/// A request for one ApplicationSet.
 #[derive(Clone, Debug, Args)]
-pub struct SetWishArgs {
+pub struct AppSetRequestArgs {
     /// Name of the ApplicationSet
     pub name: String,
-    /// Why, for the record
+    /// Reason for the request, recorded in the log
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub reason: String,
     #[command(flatten)]
     pub service: ServiceArgs,
 }
 
-/// A wish for a step.
+/// A request for a step.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
   tidegate appset approve fleet
   tidegate appset approve fleet --step 3 --reason \"checked the dashboards\"
   tidegate appset approve fleet --deletions 3c1fb9a27b1e --reason \"the folder has moved\"")]
-pub struct StepWishArgs {
-    /// Which step, from 1 [default: the one that waits for it]
+pub struct StepRequestArgs {
+    /// Number of the step, counted from 1 [default: the step that is waiting for approval]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub step: Option<u32>,
-    /// Instead of a step: have the Applications deleted whose deletion is held because they are too many. WORD stands for
-    /// them, as `appset explain` says it
-    #[arg(long, value_name = "WORD", conflicts_with = "step")]
+    /// Approve the held deletions instead of a step; `appset explain` prints their TOKEN
+    #[arg(long, value_name = "TOKEN", conflicts_with = "step")]
     pub deletions: Option<String>,
     #[command(flatten)]
-    pub wish: SetWishArgs,
+    pub request: AppSetRequestArgs,
 }
 
-/// Which Applications.
+/// Selection of Applications of an ApplicationSet.
 #[derive(Clone, Debug, Args)]
 #[group(multiple = false)]
 pub struct MemberArgs {
-    /// All of this step, from 1
+    /// Select all Applications of this step, counted from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub step: Option<u32>,
-    /// This one
+    /// Select only this Application
     #[arg(long, value_name = "APPLICATION")]
     pub app: Option<String>,
 }
 
-/// A wish for Applications.
+/// A request for Applications.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without --app and --step, a progressive sync that has ended is begun again.
+Without --app and --step, the command restarts a finished progressive sync.
 
 Examples:
   tidegate appset retry fleet --app prod-web
   tidegate appset retry fleet --step 2
   tidegate appset retry fleet")]
-pub struct MemberWishArgs {
+pub struct MemberRequestArgs {
     #[command(flatten)]
     pub members: MemberArgs,
     #[command(flatten)]
-    pub wish: SetWishArgs,
+    pub request: AppSetRequestArgs,
 }
 
-/// What is gone on without.
+/// Arguments of `appset skip`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Example:
-  tidegate appset skip fleet --app prod-web --reason \"is moved to another cluster\"")]
+  tidegate appset skip fleet --app prod-web --reason \"moved to another cluster\"")]
 #[command(group = clap::ArgGroup::new("skipped").args(["step", "app"]).required(true))]
-pub struct SkipArgs {
+pub struct AppSetSkipArgs {
     /// Name of the ApplicationSet
     pub name: String,
     #[command(flatten)]
     pub members: MemberArgs,
-    /// Why, for the record
-    #[arg(long, value_name = "TEXT", required = true, value_parser = values::said_reason)]
+    /// Reason for the request, recorded in the log
+    #[arg(long, value_name = "TEXT", required = true, value_parser = values::parse_required_reason)]
     pub reason: String,
     #[command(flatten)]
     pub service: ServiceArgs,
 }
 
-/// What is deleted.
+/// Arguments of the deletion.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -253,35 +255,35 @@ Examples:
   tidegate appset delete fleet --plan
   tidegate appset delete fleet --yes
   tidegate appset delete fleet --orphan --yes")]
-pub struct SetDeleteArgs {
+pub struct AppSetDeleteArgs {
     /// Name of the ApplicationSet
     #[arg(required_unless_present = "files")]
     pub name: Option<String>,
-    /// Show in which order its Applications would be deleted, and do nothing
+    /// Show the order in which its Applications would be deleted, without deleting anything
     #[arg(long, conflicts_with_all = ["yes", "orphan"])]
     pub plan: bool,
-    /// With --plan: a file with the ApplicationSet, instead of one that is served; - reads standard input
+    /// File with the ApplicationSet for --plan, instead of a managed ApplicationSet; - reads standard input
     #[arg(short = 'f', long = "file", value_name = "FILE", conflicts_with = "name", num_args = 1..)]
     pub files: Vec<PathBuf>,
-    /// How the plan is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", requires = "plan", default_value_t)]
     pub output: PlanFormat,
-    /// Its Applications outlive it
+    /// Keep its Applications
     #[arg(long)]
     pub orphan: bool,
-    /// Do it; without this, what would be deleted is named, and nothing is done
+    /// Perform the deletion; without --yes, only print what would be deleted
     #[arg(long)]
     pub yes: bool,
     #[command(flatten)]
-    pub why: ReasonArgs,
-    /// Do not wait for the end
+    pub reason: ReasonArgs,
+    /// Return without waiting for the result
     #[arg(long = "async")]
     pub is_async: bool,
-    /// How long to wait for the end
-    #[arg(long, value_name = "D", value_parser = values::duration)]
+    /// Maximum time to wait for the result, such as 90s or 5m [default: unlimited]
+    #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub timeout: Option<Duration>,
     #[command(flatten)]
-    pub found: FoundArgs,
+    pub generators: GeneratorArgs,
     #[command(flatten)]
     pub service: ServiceArgs,
 }

@@ -1,4 +1,4 @@
-//! `delete`.
+//! Arguments of `delete`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,38 +15,39 @@ use super::values;
 
 /// Deletes an application.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = delete_help_end())]
+#[command(after_help = delete_help_footer())]
 pub struct DeleteArgs {
     /// Name of the application
-    #[arg(long, value_name = "NAME", value_parser = values::application)]
+    #[arg(long, value_name = "NAME", value_parser = values::parse_application_name)]
     pub app: String,
-    /// Files and folders with the hooks of the deletion (PreDelete, PostDelete) [default: the manifests of the last
-    /// sync, as the log keeps them]
+    /// Files and folders with deletion hooks (PreDelete, PostDelete) [default: the manifests of the last sync, from the
+    /// log]
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Namespace of objects that name none [default: that of the last sync, else of the context]
-    #[arg(short, long, value_name = "NS", value_parser = values::namespace)]
+    /// Namespace for objects without a namespace [default: the last sync's namespace, otherwise the context's]
+    #[arg(short, long, value_name = "NS", value_parser = values::parse_namespace)]
     pub namespace: Option<String>,
-    /// Do it; without this, what would be deleted is shown, and nothing is done
+    /// Perform the deletion; without --yes, only show what would be deleted
     #[arg(long)]
     pub yes: bool,
     #[command(flatten)]
-    pub why: ReasonArgs,
-    /// What becomes of its objects: deleted after what they own, deleted before what they own, or left as they are
-    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    pub reason: ReasonArgs,
+    /// Delete objects after the objects they own (foreground), before the objects they own (background), or not at all
+    /// (orphan)
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     pub cascade: CascadeArg,
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// Try the hooks on the server and write nothing
+    /// Validate the hooks on the server without writing anything
     #[arg(long, conflicts_with = "yes")]
     pub dry_run: bool,
-    /// Leave out the hooks of the deletion
+    /// Skip deletion hooks; --cascade orphan never runs them
     #[arg(long)]
     pub no_hooks: bool,
-    /// Approve the deletion of objects that carry Delete=confirm or Prune=confirm
+    /// Approve the deletion of objects with Delete=confirm or Prune=confirm
     #[arg(long)]
     pub confirm: bool,
-    /// Take in objects that bear the application's mark where nothing proves them to be its own, and delete them
+    /// Adopt and delete objects that carry the application's mark but are not proven to belong to it
     #[arg(long)]
     pub adopt: bool,
     #[command(flatten)]
@@ -57,11 +58,11 @@ pub struct DeleteArgs {
     pub claim: ClaimArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
-    /// How often to try again after a failure, from the failed wave; negative: without end
+    /// Maximum number of retries after a failure, starting at the failed wave; a negative number means unlimited
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub retry: i64,
-    /// Longest time the deletion may take, retries included; then it has failed
-    #[arg(long, value_name = "D", value_parser = values::duration)]
+    /// Maximum duration of the deletion, including retries, before it fails [default: unlimited]
+    #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub deadline: Option<Duration>,
     #[command(flatten)]
     pub waiting: WaitingArgs,
@@ -69,15 +70,15 @@ pub struct DeleteArgs {
     pub state: StateArgs,
 }
 
-/// What becomes of the objects of an application that is deleted.
+/// Treatment of the objects of a deleted application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum CascadeArg {
-    // Each after what it owns.
+    // Each object is deleted after the objects it owns.
     #[default]
     Foreground,
-    // What they own goes after them.
+    // Owned objects are deleted after their owner.
     Background,
-    // They stay.
+    // The objects stay.
     Orphan,
 }
 
@@ -91,11 +92,11 @@ impl From<CascadeArg> for Cascade {
     }
 }
 
-fn delete_help_end() -> String {
+fn delete_help_footer() -> String {
     format!(
         "\
-PreDelete hooks run first, then the objects go, the last wave first and each wave awaited to be gone, then PostDelete
-hooks run.
+PreDelete hooks run first. Then the objects are deleted, the last wave first; each wave must be \
+gone before the deletion of the next wave starts. PostDelete hooks run at the end.
 
 Examples:
   tidegate delete --app shop --sim
@@ -104,6 +105,6 @@ Examples:
   tidegate delete --app shop --cascade orphan --yes
 
 {}",
-        super::common::CODES
+        super::common::EXIT_CODES
     )
 }

@@ -1,4 +1,4 @@
-//! `diff`, and what does not count as a difference.
+//! Arguments of `diff`.
 
 use clap::Args;
 
@@ -12,12 +12,12 @@ use super::values;
 /// Shows how the cluster differs from the manifests.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Hooks are not compared, and values of Secrets are not shown. Writes nothing.
+The command does not compare hooks, show Secret values, or write anything.
 
 Exit codes:
   0  no differences
   1  differences
-  2  an error, or bad input or usage
+  2  error, or invalid input or usage
 
 Examples:
   tidegate diff examples/shop --sim
@@ -27,7 +27,7 @@ pub struct DiffArgs {
     #[command(flatten)]
     pub source: SourceArgs,
     /// Name of the application [default: the name of the first folder]
-    #[arg(long, value_name = "NAME", value_parser = values::application)]
+    #[arg(long, value_name = "NAME", value_parser = values::parse_application_name)]
     pub app: Option<String>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
@@ -37,7 +37,7 @@ pub struct DiffArgs {
     pub tracking: TrackingArgs,
     #[command(flatten)]
     pub ignore: IgnoreArgs,
-    /// How the result is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `health`, and the scripts it and others judge by.
+//! Arguments of `health`, and the options for health rules.
 
 use std::path::PathBuf;
 
@@ -6,45 +6,46 @@ use clap::{Args, ValueEnum};
 
 use super::common::Format;
 
-/// Rules that judge health in front of the built-in ones and after them.
+/// Health rules that take precedence over the built-in ones or supplement them.
 #[derive(Clone, Debug, Default, Args)]
 pub struct CustomizationArgs {
-    /// Health rules: a folder with GROUP/KIND/health.lua (Lua, as for Argo CD) or health.yaml (CEL, as for Flux), where
-    /// _ is any text; or a file with a ConfigMap whose keys are resource.customizations.health.GROUP_KIND or
-    /// tidegate.health.GROUP_KIND
+    /// Health rules: a folder with GROUP/KIND/health.lua (Lua, as in Argo CD) or GROUP/KIND/health.yaml (CEL, as in
+    /// Flux), where _ matches any text; or a file with a ConfigMap whose keys are
+    /// resource.customizations.health.GROUP_KIND or tidegate.health.GROUP_KIND
     #[arg(long, value_name = "PATH", env = "TIDEGATE_CUSTOMIZATIONS", hide_env_values = true)]
     pub customizations: Option<PathBuf>,
-    /// Whether custom resources without a rule are judged by the general convention for their status [default: on]
+    /// Apply the general status convention to custom resources without a health rule [default: on]
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub health_convention: Option<Switch>,
 }
 
-/// Something that is there or not.
+/// A setting that is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    // Yes.
+    // The setting is on.
     On,
-    // No.
+    // The setting is off.
     Off,
 }
 
-/// Judges objects in files.
+/// Evaluates the health of objects in files.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Looks at nothing but the files: objects with their status, as `kubectl get -o yaml` prints them.
-With -o json or yaml, one object gives {\"status\", \"message\"}; several give a list, with names.
-The status of a kind without a health rule is null: nothing waits for it.
+The command only reads the files, which contain objects with their status, as printed by `kubectl \
+get -o yaml`. With -o json or yaml, it prints {\"status\", \"message\"} for one object, and a list \
+with names for several objects. The status of a kind without a health rule is null; waves do not \
+wait for such objects.
 
 Examples:
   tidegate health -f certificate.yaml --customizations ./resource_customizations
   kubectl get widgets -o yaml | tidegate health -f - --customizations argocd-cm.yaml -o json")]
 pub struct HealthArgs {
-    /// Files and folders with objects; - reads standard input; repeat it for more
+    /// Files and folders with objects; - reads standard input (repeatable)
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
-    /// How the result is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
 }

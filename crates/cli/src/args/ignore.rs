@@ -1,13 +1,13 @@
-//! What does not count as a difference.
+//! Options for ignored differences.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// Differences that do not count.
+/// Ignored differences.
 #[derive(Clone, Debug, Default, Args)]
 pub struct IgnoreArgs {
-    /// File of differences that do not count: a YAML list in the form of Argo CD's spec.ignoreDifferences
+    /// File with differences to ignore: a YAML list in the same format as Argo CD's spec.ignoreDifferences
     #[arg(long, value_name = "FILE")]
     pub ignore_differences: Option<PathBuf>,
 }

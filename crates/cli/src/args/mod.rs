@@ -1,4 +1,4 @@
-//! The command line as it is written. The second stage, what it means, is in [`crate::request`] and the commands.
+//! Definition of the command line. [`crate::request`] and the commands interpret it.
 
 mod api;
 mod app;
@@ -8,28 +8,33 @@ mod common;
 mod delete;
 mod diff;
 mod health;
+#[cfg(test)]
+mod hints;
 mod ignore;
+#[cfg(test)]
+mod next_actions;
 mod ops;
 mod providers;
 mod runs;
 mod serve;
-mod sets;
+mod serve_appsets;
 mod sync;
 mod tracking;
+mod transport;
 mod values;
-mod way;
 
 use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
-pub use api::{ApiArgs, Listen};
+pub use api::{ApiArgs, ListenAddress};
 pub use app::{
     AppApproveArgs, AppArgs, AppCommand, AppDeleteArgs, AppPlanArgs, AppRollbackArgs, AppSyncArgs,
-    AppWaitArgs, EndArgs, ListedArgs, OneAppArgs, RevisionArgs,
+    AppWaitArgs, ApplicationFilterArgs, EndWaitArgs, RevisionArgs, SingleAppArgs,
 };
 pub use appset::{
-    AppsetArgs, AppsetCommand, FoundArgs, GenerateArgs, OneSetArgs, SetDeleteArgs, SetPlanArgs, SetWishArgs,
+    AppSetArgs, AppSetCommand, AppSetDeleteArgs, AppSetPlanArgs, AppSetRequestArgs, GenerateArgs,
+    GeneratorArgs, SingleAppSetArgs,
 };
 pub use cluster::ConnectionArgs;
 pub use common::{Format, ServiceArgs, StateArgs};
@@ -37,51 +42,55 @@ pub use delete::DeleteArgs;
 pub use diff::DiffArgs;
 pub use health::{CustomizationArgs, HealthArgs, Switch};
 pub use ops::{
-    EventsArgs, ExplainArgs, ExportArgs, ListArgs, OneArgs, OpsArgs, OpsCommand, PassOverArgs, RecordFormat,
-    ResumeArgs, RetryTaskArgs, ScopeArgs, SimArgs, SimCommand,
+    EventsArgs, ExplainArgs, ExportArgs, OperationListArgs, OpsArgs, OpsCommand, OverrideArgs, RecordFormat,
+    ResumeArgs, RetryTaskArgs, ScopeArgs, SimArgs, SimCommand, SingleOperationArgs,
 };
 pub use runs::{ExportRunArgs, RunsArgs, ShowRunArgs};
-pub use serve::{ExampleArgs, ExampleCommand, ImpersonateArg, ServeArgs};
-pub use sets::SetsArgs;
+pub use serve::{CONTROL_NAMESPACE_VARIABLE, ExampleArgs, ExampleCommand, ImpersonateArg, ServeArgs};
+pub use serve_appsets::ServeAppSetArgs;
 pub use sync::{
     ClaimArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs,
 };
-pub use way::WayArgs;
+pub use transport::TransportArgs;
+pub use values::parse_namespace;
 
-/// Where to read on.
+/// Examples at the end of the help.
 const MORE: &str = "\
 Examples:
-  tidegate plan examples/shop --sim                 what would be done, in which order
-  tidegate sync examples/shop --app shop --sim      do it, wave by wave
-  tidegate sync examples/shop --app shop            the same on the cluster of the kubeconfig
-  tidegate delete --app shop --sim --yes            take it all away again, the last wave first
-  tidegate explain shop                             why is it waiting, and for what?
-  tidegate resume --all                             go on after a crash
-  tidegate serve --sim --apps fleet                 keep applications as Git has them";
+  tidegate plan examples/shop --sim                 show the changes, in order
+  tidegate sync examples/shop --app shop --sim      apply them, wave by wave
+  tidegate sync examples/shop --app shop            do the same in the kubeconfig's cluster
+  tidegate delete --app shop --sim --yes            delete everything, the last wave first
+  tidegate explain shop                             show what it is waiting for
+  tidegate resume --all                             continue after a crash
+  tidegate serve --sim --apps fleet                 keep applications in sync with Git";
 
 const ENVIRONMENT: &str = "\
 Environment:
-  TIDEGATE_STATE_DIR       folder of the operation log and the simulated cluster
-  TIDEGATE_CUSTOMIZATIONS  health scripts, as --customizations
-  TIDEGATE_LOG_KEY         key the manifests in the log are sealed with, 32 bytes as hex or
-                           base64 [default: made and kept in the state directory]
-  KUBECONFIG               files that say where the cluster is, as for kubectl
-  TIDEGATE_LOG             filter of what is traced to standard error, such as
+  TIDEGATE_STATE_DIR       folder for the operation log and the simulated cluster
+  TIDEGATE_CUSTOMIZATIONS  health rules, same as --customizations
+  TIDEGATE_CONTROL_NAMESPACE
+                           namespace of Argo CD's control plane, see `serve --control-namespace`
+                           [default: argocd]
+  TIDEGATE_LOG_KEY         key that seals the manifests in the log, 32 bytes as hex or base64
+                           [default: created and stored in the state directory]
+  KUBECONFIG               kubeconfig files, same as for kubectl
+  TIDEGATE_LOG             filter for the traces on standard error, such as
                            tidegate_executor=debug
-  NO_COLOR                 no colours";
+  NO_COLOR                 disables colors";
 
-/// Deploys to Kubernetes in order, as durable operations.
+/// Deploy to Kubernetes in order, as durable operations
 ///
-/// Manifests are ordered into phases and waves by the annotations of Argo CD and Helm. A wave begins when the one
-/// before it is healthy. Every step is on disk before it has an effect, so a killed operation can be resumed: no hook
-/// runs twice and nothing is deleted twice.
+/// Argo CD and Helm annotations order manifests into phases and waves. A wave starts when the previous wave is healthy.
+/// Every step is written to disk before it takes effect, so a killed operation can be resumed: no hook runs twice and
+/// nothing is deleted twice.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, max_term_width = 100, after_help = help_end())]
+#[command(name = "tidegate", version, max_term_width = 100, after_help = help_footer())]
 pub struct Cli {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: Command,
-    /// Say more on standard error; twice for everything
+    /// Print more to standard error; repeat to print everything
     #[arg(short, long, global = true, display_order = 900, action = ArgAction::Count)]
     pub verbose: u8,
 }
@@ -89,73 +98,73 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show what a sync would do, in order
+    /// Show the steps of a sync without running it
     Plan(PlanArgs),
     /// Show how the cluster differs from the manifests
     Diff(DiffArgs),
-    /// Run a sync and wait for it
+    /// Run a sync and wait for the result
     Sync(SyncArgs),
-    /// Delete an application: its hooks for that, and all its objects in reverse order
+    /// Delete an application: run its deletion hooks and delete its objects in reverse order
     Delete(DeleteArgs),
-    /// Go on with operations that are not over
+    /// Resume unfinished operations
     Resume(ResumeArgs),
-    /// Say why an operation is where it is
+    /// Explain the state of an operation
     Explain(ExplainArgs),
-    /// List, show and steer operations
+    /// List, show and control operations
     Ops(OpsArgs),
-    /// Serve Applications: compare and sync them for as long as the process lives
-    Serve(ServeArgs),
-    /// List, show and sync the Applications that are served
+    /// Run the service, which compares and syncs Applications continuously
+    Serve(Box<ServeArgs>),
+    /// List, show and sync managed Applications
     App(AppArgs),
-    /// Show what ApplicationSets make and in which order, and steer those that are served
-    Appset(AppsetArgs),
+    /// Preview, show and control ApplicationSets
+    Appset(AppSetArgs),
     /// Print the definitions of Applications, ApplicationSets and AppProjects (CRDs)
     #[command(
-        after_help = "A cluster that has those of Argo CD already needs no others.\n\nExample:\n  tidegate crds | kubectl apply --server-side -f -"
+        after_help = "Not needed in a cluster that already has Argo CD's definitions.\n\nExample:\n  tidegate crds | kubectl apply --server-side -f -"
     )]
     Crds {
-        /// How they are printed
+        /// Output format
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Format::Yaml)]
         output: Format,
     },
-    /// Say how well objects in files do
+    /// Print the health of objects in files
     Health(HealthArgs),
-    /// Look into the simulated cluster
+    /// Inspect the simulated cluster
     Sim(SimArgs),
-    /// Write something to try things out on
+    /// Write example files
     Example(ExampleArgs),
     /// Print the completion script of a shell
     #[command(after_help = COMPLETIONS)]
     Completions {
-        /// Which shell
+        /// Name of the shell
         #[arg(value_enum)]
         shell: CompletionShell,
     },
-    /// Write man pages: one for each command
+    /// Write man pages, one for each command
     #[command(after_help = "\
 Example:
   tidegate man ~/.local/share/man/man1")]
     Man {
-        /// Folder they are written to; those that are there are replaced
-        #[arg(value_name = "DIR", value_parser = values::path())]
+        /// Folder for the man pages; existing man pages are replaced
+        #[arg(value_name = "DIR", value_parser = values::path_parser())]
         folder: PathBuf,
     },
-    /// Say what could come next, as kubectl asks its plugins
+    /// Print completions, as kubectl requests them from its plugins
     #[command(name = "__complete", hide = true, disable_help_flag = true)]
     Complete {
-        /// The words so far, the last of which is begun
+        /// The words so far; the last one is incomplete
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
 }
 
-/// What a completion script is for.
+/// Target of a completion script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CompletionShell {
     Bash,
     Elvish,
     Fish,
-    // The file that kubectl looks for beside a plugin.
+    // The file that kubectl looks for next to a plugin.
     Kubectl,
     Powershell,
     Zsh,
@@ -169,6 +178,6 @@ Examples:
   tidegate completions powershell >> $PROFILE
   tidegate completions kubectl > ~/.local/bin/kubectl_complete-tidegate; chmod +x ~/.local/bin/kubectl_complete-tidegate";
 
-fn help_end() -> String {
-    format!("{MORE}\n\n{ENVIRONMENT}\n\n{}", common::CODES)
+fn help_footer() -> String {
+    format!("{MORE}\n\n{ENVIRONMENT}\n\n{}", common::EXIT_CODES)
 }

@@ -1,23 +1,23 @@
-//! `ops`, `resume`, `explain` and `sim`.
+//! Arguments of `ops`, `resume`, `explain` and `sim`.
 
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use tidegate_model::OperationPhase;
+use tidegate_model::OperationOutcome;
 
 use super::cluster::ConnectionArgs;
 use super::common::{Format, ReasonArgs, StateArgs};
 use super::health::CustomizationArgs;
 use super::sync::WaitingArgs;
-use super::values::{self, Moment};
+use super::values::{self, TimeArg};
 
-/// Lists, shows and steers operations.
+/// Lists, shows and controls operations.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-ID is an operation's id, the beginning of one, or an application's name for its open operation,
-or else its newest in the log.
-An operation that another tidegate process works on is steered through that process; one whose
-process is gone is steered in the log.
+ID is an operation id, the beginning of an id, or an application's name, which selects the \
+application's open operation or otherwise its newest operation in the log. If another tidegate \
+process is running the operation, the command goes through that process. If the process is gone, \
+the command changes the operation in the log.
 
 Examples:
   tidegate ops list
@@ -26,302 +26,307 @@ Examples:
   tidegate ops export shop -o shop.html
   tidegate ops pause 019a --reason \"waiting for the database team\"")]
 pub struct OpsArgs {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: OpsCommand,
 }
 
-/// One operation, and how to print it.
+/// One operation and the output format.
 #[derive(Clone, Debug, Args)]
-pub struct OneArgs {
-    /// An operation's id, the beginning of one, or an application's name
+pub struct SingleOperationArgs {
+    /// Operation id, the beginning of an id, or an application's name
     pub id: String,
-    /// How the result is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
     #[command(flatten)]
     pub state: StateArgs,
 }
 
-/// What can be done with operations.
+/// Subcommands of `ops`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum OpsCommand {
     /// List operations, oldest first
-    List(ListArgs),
-    /// Show how an operation stands: waves, resources, warnings
-    Show(OneArgs),
-    /// Show everything that was recorded about an operation
-    Log(OneArgs),
-    /// Tell what happened to an operation, in numbered events
+    List(OperationListArgs),
+    /// Show the state of an operation: waves, resources, warnings
+    Show(SingleOperationArgs),
+    /// Print all records of an operation
+    Log(SingleOperationArgs),
+    /// Print the numbered events of an operation
     Events(EventsArgs),
-    /// Tell what the hooks of an operation write while they run, until it is over
+    /// Print the hook output of an operation until the operation ends
     #[command(after_help = OUTPUT_HELP)]
-    Output(OneArgs),
-    /// Write all that is known of an operation to one file, for an incident or a change request
+    Output(SingleOperationArgs),
+    /// Export the complete record of an operation to one file, for an incident or a change request
     Export(ExportArgs),
-    /// End an operation: running hooks are stopped, nothing is rolled back
+    /// Terminate an operation: stop its running hooks, without a rollback
     Terminate {
         #[command(flatten)]
-        one: OneArgs,
+        one: SingleOperationArgs,
         #[command(flatten)]
-        why: ReasonArgs,
+        reason: ReasonArgs,
         #[command(flatten)]
         connection: ConnectionArgs,
     },
-    /// Hold an operation at its next safe point; its deadlines stand still
+    /// Pause an operation at its next safe point and suspend its deadlines
     Pause {
         #[command(flatten)]
-        one: OneArgs,
-        /// Why, for those who wonder
+        one: SingleOperationArgs,
+        /// Reason for the request, recorded in the log
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
-    /// Let a held operation go on
+    /// Continue a paused operation
     Unpause {
         #[command(flatten)]
-        one: OneArgs,
+        one: SingleOperationArgs,
         #[command(flatten)]
-        why: ReasonArgs,
+        reason: ReasonArgs,
     },
-    /// Approve prunes that wait for confirmation (Prune=confirm)
+    /// Approve pruning that is waiting for confirmation (Prune=confirm)
     Confirm {
         #[command(flatten)]
-        one: OneArgs,
+        one: SingleOperationArgs,
         #[command(flatten)]
-        why: ReasonArgs,
+        reason: ReasonArgs,
     },
-    /// Approve a wave that waits at the gate "approval"
+    /// Approve a wave that is waiting at the gate "approval"
     Approve {
         #[command(flatten)]
-        one: OneArgs,
-        /// Number of the wave, as explain counts them; also one that is not reached yet [default: the one that waits]
+        one: SingleOperationArgs,
+        /// Number of the wave, as shown by `explain`; it may be a later wave [default: the waiting wave]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         wave: Option<u32>,
-        /// Why, for the record
+        /// Reason for the request, recorded in the log
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
-    /// Go on without an object, or without what is not done of a wave
-    Skip(PassOverArgs),
-    /// Take an object, or what is not done of a wave, for done
-    MarkDone(PassOverArgs),
-    /// Try an object, or what has failed of a wave, again at once
+    /// Skip an object, or the unfinished objects of a wave, and continue
+    Skip(OverrideArgs),
+    /// Mark an object, or the unfinished objects of a wave, as done
+    MarkDone(OverrideArgs),
+    /// Retry an object, or the failed objects of a wave, immediately
     RetryTask(RetryTaskArgs),
 }
 
 const OUTPUT_HELP: &str = "\
-Hooks that run are told from their last lines on, those that begin later from their first. What failed hooks
-wrote last is kept with the operation: `tidegate ops show` has it. With -o json, one document per line.
+For a hook that is already running, the output starts with its last lines; for a later hook, it \
+starts with the first line. The last output of failed hooks is stored with the operation; \
+`tidegate ops show` prints it. -o json prints one document per line.
 
 Examples:
   tidegate ops output shop
   tidegate ops output 019a1b2c -o json";
 
-/// Which part of an operation is meant.
+/// Part of an operation.
 #[derive(Clone, Debug, Args)]
 #[group(skip)]
 #[command(group = ArgGroup::new("part").required(true))]
 pub struct ScopeArgs {
-    /// An object of the plan
+    /// Select this object of the plan
     #[arg(long, value_name = "KIND[.GROUP]/NAME", group = "part")]
     pub task: Option<String>,
-    /// Namespace of the object, where several have its name
+    /// Namespace of the object, if several objects have the same name
     #[arg(short, long, value_name = "NAME", conflicts_with = "wave")]
     pub namespace: Option<String>,
-    /// Phase of the hook, where it runs in several
+    /// Phase of the hook, if it runs in several phases
     #[arg(long, value_name = "PHASE", conflicts_with = "wave")]
     pub phase: Option<String>,
-    /// A wave by its phase and number, or by its number in the plan
+    /// Select this wave, by its phase and number or by its number in the plan
     #[arg(long, value_name = "PHASE/N|N", group = "part")]
     pub wave: Option<String>,
 }
 
-/// What an operation goes on without.
+/// Arguments of `ops skip` and `ops mark-done`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The result, the log and the operation's message name what was passed over, with who and why.
+The result, the log and the operation's message name the objects, the requester and the reason.
 
-`skip` leaves the object as it is, except that a hook that is at work is stopped first, as at the end of an
-operation. `mark-done` says that the work is done: a hook that is at work is let go as if it had succeeded.
+`skip` leaves the object as it is; a running hook is stopped first. `mark-done` treats the work as \
+done; a running hook is released as if it had succeeded.
 
 Examples:
   tidegate ops skip shop --task Job/smoke-test -n shop --reason \"tested by hand\"
-  tidegate ops skip shop --wave Sync/3 --reason \"comes next week\"
-  tidegate ops mark-done shop --task Deployment/api --reason \"its probe is broken, it serves\"")]
-pub struct PassOverArgs {
+  tidegate ops skip shop --wave Sync/3 --reason \"follows next week\"
+  tidegate ops mark-done shop --task Deployment/api --reason \"its probe is broken, the API works\"")]
+pub struct OverrideArgs {
     #[command(flatten)]
-    pub one: OneArgs,
+    pub one: SingleOperationArgs,
     #[command(flatten)]
     pub scope: ScopeArgs,
-    /// Why, for the record
-    #[arg(long, value_name = "TEXT", required = true, value_parser = values::said_reason)]
+    /// Reason for the request, recorded in the log
+    #[arg(long, value_name = "TEXT", required = true, value_parser = values::parse_required_reason)]
     pub reason: String,
 }
 
-/// What is tried again.
+/// Arguments of `ops retry-task`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-A call that waits for its next try is made at once; what has failed while its wave is still at work is done again,
-a hook from its beginning. While the operation waits for its next attempt, that begins at once. What was skipped is
-done after all, as long as its wave has not passed.
+A call that is waiting for its next try is made immediately. An object that has failed while its \
+wave is still running is tried again; a hook starts from the beginning. If the operation is \
+waiting for its next attempt, the attempt starts immediately. A skipped object is tried after all, \
+unless its wave has passed.
 
 Example:
   tidegate ops retry-task shop --task Job/migrate -n shop --reason \"the database is back\"")]
 pub struct RetryTaskArgs {
     #[command(flatten)]
-    pub one: OneArgs,
+    pub one: SingleOperationArgs,
     #[command(flatten)]
     pub scope: ScopeArgs,
-    /// Why, for the record
+    /// Reason for the request, recorded in the log
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
 }
 
-/// Which operations are listed.
+/// Filters of `ops list`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-TIME is a moment such as 2026-11-21T09:30:00Z, or how long ago: 90m, 24h.
+TIME is a time such as 2026-11-21T09:30:00Z, or a duration before now, such as 90m or 24h.
 
 Examples:
   tidegate ops list --app shop --result failed
   tidegate ops list --since 24h --by ann
   tidegate ops list --revision 4f2a9c -o json")]
-pub struct ListArgs {
-    /// Only those of this application
+pub struct OperationListArgs {
+    /// List only operations of this application
     #[arg(long, value_name = "NAME")]
     pub app: Option<String>,
-    /// Only those that stand like this; may be given several times
+    /// List only operations with this result (repeatable)
     #[arg(long, value_enum, value_name = "RESULT", ignore_case = true)]
-    pub result: Vec<ResultArg>,
-    /// Only those that began then or later
-    #[arg(long, value_name = "TIME", value_parser = values::moment)]
-    pub since: Option<Moment>,
-    /// Only those that began before
-    #[arg(long, value_name = "TIME", value_parser = values::moment)]
-    pub until: Option<Moment>,
-    /// Only those whose revision begins like this
+    pub result: Vec<OperationResultArg>,
+    /// List only operations that started at this time or later
+    #[arg(long, value_name = "TIME", value_parser = values::parse_time)]
+    pub since: Option<TimeArg>,
+    /// List only operations that started before this time
+    #[arg(long, value_name = "TIME", value_parser = values::parse_time)]
+    pub until: Option<TimeArg>,
+    /// List only operations whose revision starts with this text
     #[arg(long, value_name = "REVISION")]
     pub revision: Option<String>,
-    /// Only those that this person, or program, has asked for
+    /// List only operations that this person or program requested
     #[arg(long, value_name = "NAME")]
     pub by: Option<String>,
-    /// Only so many of the newest of these
-    #[arg(long, value_name = "N", value_parser = values::count())]
+    /// List only the newest N operations [default: all]
+    #[arg(long, value_name = "N", value_parser = values::count_parser())]
     pub limit: Option<usize>,
-    /// How the result is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
     #[command(flatten)]
     pub state: StateArgs,
 }
 
-/// How an operation stands.
+/// State of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ResultArg {
+pub enum OperationResultArg {
     Running,
     Terminating,
     Succeeded,
     Failed,
     Error,
+    Superseded,
 }
 
-impl From<ResultArg> for OperationPhase {
-    fn from(result: ResultArg) -> Self {
+impl From<OperationResultArg> for OperationOutcome {
+    fn from(result: OperationResultArg) -> Self {
         match result {
-            ResultArg::Running => Self::Running,
-            ResultArg::Terminating => Self::Terminating,
-            ResultArg::Succeeded => Self::Succeeded,
-            ResultArg::Failed => Self::Failed,
-            ResultArg::Error => Self::Error,
+            OperationResultArg::Running => Self::Running,
+            OperationResultArg::Terminating => Self::Terminating,
+            OperationResultArg::Succeeded => Self::Succeeded,
+            OperationResultArg::Failed => Self::Failed,
+            OperationResultArg::Error => Self::Error,
+            OperationResultArg::Superseded => Self::Superseded,
         }
     }
 }
 
-/// Which operation is written, and where to.
+/// Arguments of `ops export`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The file needs nothing else, and asks nobody for anything: no scripts, no links, no pictures from elsewhere. Values of
-Secrets are masked in it, as they are in the log.
+The file is self-contained, without scripts, links or external images. Secret values are masked, \
+as in the log.
 
 Examples:
   tidegate ops export shop -o shop.html
   tidegate ops export 019a1b2c --format json > operation.json")]
 pub struct ExportArgs {
-    /// An operation's id, the beginning of one, or an application's name
+    /// Operation id, the beginning of an id, or an application's name
     pub id: String,
-    /// For programs, or for people [default: what the name of FILE ends in, or json]
+    /// File format: JSON for programs, HTML for people [default: the format of FILE's extension, otherwise json]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<RecordFormat>,
-    /// File that is written; one that is there is replaced; `-` is standard output [default: -]
-    #[arg(short, long, value_name = "FILE", value_parser = values::path())]
+    /// File to write, replacing an existing file; - writes to standard output [default: -]
+    #[arg(short, long, value_name = "FILE", value_parser = values::path_parser())]
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub state: StateArgs,
 }
 
 impl ExportArgs {
-    /// How it is written.
+    /// Returns the file format.
     pub fn format(&self) -> RecordFormat {
-        record_format(self.format, self.output.as_deref())
+        choose_record_format(self.format, self.output.as_deref())
     }
 }
 
-/// How a record is written: as it is asked for, or else as the name of its file says.
-pub(super) fn record_format(asked: Option<RecordFormat>, file: Option<&Path>) -> RecordFormat {
+/// Returns the requested format, otherwise the format of the file's extension.
+pub(super) fn choose_record_format(requested: Option<RecordFormat>, file: Option<&Path>) -> RecordFormat {
     let ending = file.and_then(Path::extension);
     let is_page = ending.is_some_and(|is| is.eq_ignore_ascii_case("html") || is.eq_ignore_ascii_case("htm"));
-    asked.unwrap_or(if is_page { RecordFormat::Html } else { RecordFormat::Json })
+    requested.unwrap_or(if is_page { RecordFormat::Html } else { RecordFormat::Json })
 }
 
-/// How the record of an operation is written.
+/// File format of an exported record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RecordFormat {
     // For programs.
     Json,
-    // For people.
+    // Human-readable.
     Html,
 }
 
-/// Which events are told.
+/// Arguments of `ops events`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Each event has the number of its record in the log; numbers grow, and not every record is an event.
-With --follow, -o json prints one document per line, as soon as it is durable, until the operation is
-over; where no process works on it, the command ends with exit code 3.
+Each event has the number of its record in the log. The numbers increase with gaps, because not \
+every record is an event. With --follow, -o json prints one document per line, as soon as the \
+event is durable, until the operation ends. If no process is running the operation, the exit code \
+is 3.
 
 Examples:
   tidegate ops events shop
   tidegate ops events shop --after 120 --follow -o json")]
 pub struct EventsArgs {
     #[command(flatten)]
-    pub one: OneArgs,
-    /// Only those after this number: the last one that was seen
+    pub one: SingleOperationArgs,
+    /// Print only events after this number, such as the number of the last event you received
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub after: u64,
-    /// Go on with what happens, until the operation is over
+    /// Keep printing new events until the operation ends
     #[arg(long)]
     pub follow: bool,
 }
 
-/// Goes on with operations.
+/// Resumes operations.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without an ID, the only operation that is not over. An operation goes on in the cluster it was begun on, as
-the user it was begun as: both are recorded with it. The options of a cluster are needed only where the way
-there has changed; an operation never goes on in another cluster. Health scripts are kept with the operation
-too; --customizations puts others in their place.
+Without an ID, the command resumes the only unfinished operation. The operation continues in the \
+same cluster and as the same user, which are recorded with it. Cluster options are needed only if \
+the connection to the cluster has changed; an operation never continues in another cluster. Health \
+rules are also stored with the operation; --customizations replaces them.
 
 Examples:
   tidegate resume --all
   tidegate resume 019a1b2c --timeout 5m")]
 pub struct ResumeArgs {
-    /// An operation's id, the beginning of one, or an application's name
+    /// Operation id, the beginning of an id, or an application's name
     #[arg(conflicts_with = "all")]
     pub id: Option<String>,
-    /// All operations that are not over
+    /// Resume all unfinished operations
     #[arg(long)]
     pub all: bool,
-    /// Only operations of the simulated cluster, as --context is for only those of that cluster
+    /// Resume only operations in the simulated cluster; --context selects operations in a real cluster
     #[arg(long, conflicts_with_all = ["kubeconfig", "context", "impersonate_user", "impersonate_groups"])]
     pub sim: bool,
     #[command(flatten)]
@@ -334,26 +339,27 @@ pub struct ResumeArgs {
     pub state: StateArgs,
 }
 
-/// Says why an operation is where it is.
+/// Explains the state of an operation.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Works on operations at work, on killed ones and on finished ones.
+The command works for running, killed and finished operations.
 
 Examples:
   tidegate explain shop
   tidegate explain 019a1b2c -o json")]
 pub struct ExplainArgs {
-    /// An operation's id, the beginning of one, or an application's name for its open operation, or else its newest
+    /// Operation id, the beginning of an id, or an application's name, which selects the application's open operation
+    /// or otherwise its newest operation
     #[arg(value_name = "ID|APP")]
     pub id: String,
-    /// How the result is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
     #[command(flatten)]
     pub state: StateArgs,
 }
 
-/// Looks into the simulated cluster.
+/// Inspects the simulated cluster.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -361,17 +367,17 @@ Examples:
   tidegate sim objects
   tidegate sim delete apps:Deployment:fleet/frontend")]
 pub struct SimArgs {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: SimCommand,
 }
 
-/// What can be done with the simulated cluster.
+/// Subcommands of `sim`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum SimCommand {
-    /// List every write the cluster has received, also while it is at work
+    /// List every write that the cluster has received, even while operations are running
     Audit {
-        /// How the result is printed
+        /// Output format
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,
         #[command(flatten)]
@@ -379,21 +385,21 @@ pub enum SimCommand {
     },
     /// List the objects in the cluster with their health
     Objects {
-        /// How the result is printed; JSON and YAML hold the whole objects
+        /// Output format; JSON and YAML contain the complete objects
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
         output: Format,
         #[command(flatten)]
         state: StateArgs,
     },
-    /// Delete an object, as somebody else would: to see what happens then
+    /// Delete an object to simulate an external change
     Delete {
-        /// GROUP:KIND:NAMESPACE/NAME
-        #[arg(value_parser = super::values::selector)]
+        /// Object to delete: GROUP:KIND:NAMESPACE/NAME
+        #[arg(value_parser = super::values::parse_resource_selector)]
         object: tidegate_model::ResourceSelector,
         #[command(flatten)]
         state: StateArgs,
     },
-    /// Throw the cluster away; the next sync begins with an empty one
+    /// Discard the simulated cluster; the next sync starts with an empty cluster
     Reset {
         #[command(flatten)]
         state: StateArgs,

@@ -1,15 +1,15 @@
-//! Whom the generators of served ApplicationSets may ask over HTTP.
+//! HTTP servers that generators of managed ApplicationSets may use.
 
 use clap::{ArgAction, Args};
-use tidegate_service::generating::{Policy, Providers};
+use tidegate_service::generator_inputs::{Policy, Providers};
 
-use super::sets::switch;
+use super::values;
 
-/// Whom generators may ask over HTTP. The variables are those of Argo CD's controller.
+/// HTTP servers that generators may use. The variables are those of Argo CD's controller.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "ApplicationSets")]
 pub struct ProviderArgs {
-    /// Whether scmProvider and pullRequest generators are asked [default: true]
+    /// Enable the scmProvider and pullRequest generators [default: true]
     #[arg(
         long = "enable-scm-providers",
         value_name = "true|false",
@@ -18,10 +18,11 @@ pub struct ProviderArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true",
-        value_parser = switch,
+        value_parser = values::parse_bool,
     )]
-    pub are_asked: Option<bool>,
-    /// Addresses that the api of these generators may be; without one, all
+    pub are_enabled: Option<bool>,
+    /// URLs that the scmProvider and pullRequest generators may have in their api field, separated by commas [default:
+    /// all]
     #[arg(
         long = "allowed-scm-providers",
         value_name = "URL",
@@ -30,7 +31,8 @@ pub struct ProviderArgs {
         hide_env_values = true
     )]
     pub allowed: Vec<String>,
-    /// Their tokens come from Secrets labelled argocd.argoproj.io/secret-type=scm-creds alone
+    /// Read the tokens of the scmProvider and pullRequest generators only from Secrets labeled
+    /// argocd.argoproj.io/secret-type=scm-creds
     #[arg(
         long = "tokenref-strict-mode",
         env = "ARGOCD_APPLICATIONSET_CONTROLLER_TOKENREF_STRICT_MODE",
@@ -41,10 +43,10 @@ pub struct ProviderArgs {
 }
 
 impl ProviderArgs {
-    /// What they mean.
+    /// Returns the settings for the service.
     pub fn providers(&self) -> Providers {
         let allowed = self.allowed.iter().map(|one| one.trim().to_owned()).filter(|one| !one.is_empty());
-        let policy = Policy { is_off: self.are_asked == Some(false), allowed: allowed.collect() };
-        Providers { policy, only_labelled: self.only_labelled_tokens }
+        let policy = Policy { is_disabled: self.are_enabled == Some(false), allowed: allowed.collect() };
+        Providers { policy, requires_label: self.only_labelled_tokens }
     }
 }

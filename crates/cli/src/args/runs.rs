@@ -1,37 +1,38 @@
-//! `appset runs`, `appset show-run` and `appset export-run`.
+//! Arguments of `appset runs`, `appset show-run` and `appset export-run`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::common::{Format, ServiceArgs};
-use super::ops::{RecordFormat, record_format};
+use super::ops::{RecordFormat, choose_record_format};
 use super::values;
 
-/// Which rollouts and deletions are listed.
+/// Arguments of `appset runs`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Oldest first. What is not under way any more is listed as long as the log keeps it: `--history` and
-`--summaries` of `tidegate serve` say how long. Without a process at work the log itself is read.
+The oldest run is first. Finished runs are listed as long as the log keeps them; the options \
+`--history` and `--summaries` of `tidegate serve` set the limits. If no process is running, the \
+command reads the log.
 
 Examples:
   tidegate appset runs fleet
   tidegate appset runs fleet --limit 1 -o json
   tidegate appset runs --server https://tidegate.example.com")]
 pub struct RunsArgs {
-    /// Name of the ApplicationSet, which may be gone [default: all]
+    /// Name of the ApplicationSet, even if it was deleted [default: all ApplicationSets]
     pub name: Option<String>,
-    /// Only so many of the newest
-    #[arg(long, value_name = "N", value_parser = values::count())]
+    /// List only the newest N runs [default: all]
+    #[arg(long, value_name = "N", value_parser = values::count_parser())]
     pub limit: Option<usize>,
-    /// How the result is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
     #[command(flatten)]
     pub service: ServiceArgs,
 }
 
-/// Which rollout or deletion is shown.
+/// Arguments of `appset show-run`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,42 +40,43 @@ Examples:
   tidegate appset show-run 019a1b2c --log
   tidegate appset show-run fleet -o json | jq '.decisions'")]
 pub struct ShowRunArgs {
-    /// Its id, the beginning of one, or an ApplicationSet's name for what is under way of it, or else the newest
+    /// Run id, the beginning of an id, or an ApplicationSet's name, which selects its current run or otherwise its
+    /// newest run
     pub id: String,
-    /// Print everything that was recorded about it instead
+    /// Print all records of the run instead
     #[arg(long)]
     pub log: bool,
-    /// How the result is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
     #[command(flatten)]
     pub service: ServiceArgs,
 }
 
-/// Which rollout or deletion is written, and where to.
+/// Arguments of `appset export-run`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The file needs nothing else, and asks nobody for anything: no scripts, no links, no pictures from elsewhere.
+The file is self-contained, without scripts, links or external images.
 
 Examples:
   tidegate appset export-run fleet -o rollout.html
   tidegate appset export-run 019a1b2c --format json > rollout.json")]
 pub struct ExportRunArgs {
-    /// Its id, the beginning of one, or an ApplicationSet's name
+    /// Run id, the beginning of an id, or an ApplicationSet's name
     pub id: String,
-    /// For programs, or for people [default: what the name of FILE ends in, or json]
+    /// File format: JSON for programs, HTML for people [default: the format of FILE's extension, otherwise json]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<RecordFormat>,
-    /// File that is written; one that is there is replaced; `-` is standard output [default: -]
-    #[arg(short, long, value_name = "FILE", value_parser = values::path())]
+    /// File to write, replacing an existing file; - writes to standard output [default: -]
+    #[arg(short, long, value_name = "FILE", value_parser = values::path_parser())]
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub service: ServiceArgs,
 }
 
 impl ExportRunArgs {
-    /// How it is written.
+    /// Returns the file format.
     pub fn format(&self) -> RecordFormat {
-        record_format(self.format, self.output.as_deref())
+        choose_record_format(self.format, self.output.as_deref())
     }
 }

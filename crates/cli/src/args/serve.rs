@@ -1,87 +1,108 @@
-//! `serve` and `example`.
+//! Arguments of `serve` and `example`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use tidegate_application::CONTROL_NAMESPACE;
-use tidegate_application::accounts::Accounts;
+use tidegate_application::control_namespace;
+use tidegate_application::impersonation::ImpersonationMode;
+use tidegate_service::applications::store::ManagedScope;
 use tidegate_source::Prefix;
 
 use super::api::ApiArgs;
 use super::cluster::ClusterArgs;
 use super::common::StateArgs;
 use super::health::CustomizationArgs;
-use super::sets::SetsArgs;
-use super::sync::KeepArgs;
+use super::serve_appsets::ServeAppSetArgs;
+use super::sync::RetentionArgs;
 use super::values;
 
-/// Serves Applications.
+/// Runs the service.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-With --apps, a folder holds Applications and AppProjects (argoproj.io/v1alpha1) as YAML or JSON;
-folders in it are not read. Without it they are resources of the cluster, whose definitions `tidegate crds` prints.
-A repoURL is https://host/path, git@host:path, file:///path, an absolute path, or one relative to
-the folder: ./repo. Of an application whose file disappears the objects stay. What is not supported
-yet is a condition of the application that asks for it.
+With --apps, Applications and AppProjects (argoproj.io/v1alpha1) are YAML or JSON files in a \
+folder; subfolders are not read. Without --apps, they are resources in the cluster, and `tidegate \
+crds` prints their definitions. A repoURL is https://host/path, git@host:path, file:///path, an \
+absolute path, or a path relative to the folder, such as ./repo. If an Application's file is \
+removed, its objects stay in the cluster. An Application that uses an unsupported feature gets a \
+condition.
 
 Examples:
   tidegate serve --sim --apps fleet
   tidegate serve --context staging --apps applications/ --refresh-every 30s
   tidegate serve --apps applications/ --repositories secrets/
   tidegate serve --sim --apps fleet --listen 8480
-  tidegate serve --context staging --only-labelled")]
+  tidegate serve --context staging --only-labelled
+  tidegate serve --standby --listen 8480")]
 pub struct ServeArgs {
-    /// Folder of the Applications; without it, those of the cluster are served
-    #[arg(long, value_name = "DIR", value_parser = values::path())]
+    /// Folder with the Application files [default: the Applications in the cluster]
+    #[arg(long, value_name = "DIR", value_parser = values::path_parser())]
     pub apps: Option<PathBuf>,
-    /// Namespace whose Applications are served, or * for all; may be given several times
-    #[arg(long, value_name = "NS", default_value = CONTROL_NAMESPACE, conflicts_with = "apps")]
+    /// Namespace of Argo CD's control plane, such as openshift-gitops. Applications in it have plain names, and it is
+    /// the default for the other namespace options [default: argocd]
+    #[arg(long, value_name = "NS", env = CONTROL_NAMESPACE_VARIABLE, value_parser = values::parse_namespace)]
+    pub control_namespace: Option<String>,
+    /// Namespace of managed Applications, or * for all namespaces (repeatable) [default: the control namespace]
+    #[arg(long, value_name = "NS", conflicts_with = "apps")]
     pub app_namespace: Vec<String>,
-    /// Namespace of the AppProjects; applications in it need no permission to use them
-    #[arg(long, value_name = "NS", default_value = CONTROL_NAMESPACE, conflicts_with = "apps")]
-    pub project_namespace: String,
-    /// Serve only Applications labelled tidegate.dev/managed=true, beside another that serves the rest
+    /// Namespace of the AppProjects; Applications in this namespace do not need permission to use them [default: the
+    /// control namespace]
+    #[arg(long, value_name = "NS", conflicts_with = "apps")]
+    pub project_namespace: Option<String>,
+    /// Manage only Applications labeled tidegate.dev/managed=true, alongside another controller that manages the rest
     #[arg(long, conflicts_with = "apps")]
     pub only_labelled: bool,
-    /// Repository Secrets (and certificates and known hosts) as Argo CD has them: a file, or a folder of files
-    #[arg(long, value_name = "PATH", value_parser = values::path())]
+    /// Wait while another service manages the same folder or control plane, and take over when that service ends.
+    /// Without --standby, the command reports the other service and exits with code 4
+    #[arg(long)]
+    pub standby: bool,
+    /// Name of the Lease, in the namespace of the AppProjects, that allows only one service to be in charge. Services
+    /// that do not share any Application may use different names
+    #[arg(long, value_name = "NAME", default_value = "tidegate", conflicts_with = "apps")]
+    pub lease: String,
+    /// Repository Secrets (and certificates and known hosts) in Argo CD's format: a file, or a folder of files
+    #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub repositories: Option<PathBuf>,
-    /// Namespace whose repository Secrets are used, beside those of --repositories
-    #[arg(long, value_name = "NS", default_value = CONTROL_NAMESPACE, conflicts_with = "apps")]
-    pub secrets_namespace: String,
-    /// Cluster Secrets as Argo CD has them: a file, or a folder of files, instead of those of the cluster
-    #[arg(long, value_name = "PATH", value_parser = values::path())]
+    /// Namespace of additional repository Secrets, used together with --repositories [default: the control namespace]
+    #[arg(long, value_name = "NS", conflicts_with = "apps")]
+    pub secrets_namespace: Option<String>,
+    /// Cluster Secrets in Argo CD's format, instead of the Secrets in the cluster: a file, or a folder of files
+    #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub clusters: Option<PathBuf>,
-    /// Programs that cluster Secrets may have run to give credentials (execProviderConfig), as they name them;
-    /// separated by commas. Without it they may have none run
+    /// Programs that cluster Secrets may run to get credentials (execProviderConfig), named as in the Secret and
+    /// separated by commas [default: none]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub allow_exec_credentials: Vec<String>,
-    /// Program for Helm charts [default: helm on the PATH]
-    #[arg(long, value_name = "PATH", env = "TIDEGATE_HELM", value_parser = values::path())]
+    /// Path to the program that renders Helm charts [default: helm on the PATH]
+    #[arg(long, value_name = "PATH", env = "TIDEGATE_HELM", value_parser = values::path_parser())]
     pub helm: Option<PathBuf>,
-    /// Program for kustomizations: kustomize, or kubectl [default: either of them on the PATH]
-    #[arg(long, value_name = "PATH", env = "TIDEGATE_KUSTOMIZE", value_parser = values::path())]
+    /// Path to the program that builds kustomizations, kustomize or kubectl [default: kustomize or kubectl on the PATH]
+    #[arg(long, value_name = "PATH", env = "TIDEGATE_KUSTOMIZE", value_parser = values::path_parser())]
     pub kustomize: Option<PathBuf>,
-    /// Beginnings of addresses from which remote bases and files of kustomizations are fetched, such as
-    /// https://github.com/acme, separated by commas; * for all that are not plain HTTP. Without it none are
+    /// URL prefixes from which kustomizations may fetch remote bases and files, such as https://github.com/acme,
+    /// separated by commas; * allows all URLs except plain HTTP [default: none]
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub allow_remote_bases: Vec<Prefix>,
-    /// Beginnings of addresses of repositories from which charts are fetched that charts need, such as
-    /// https://charts.example.com or oci://registry.example.com/charts, separated by commas; * for all that are not
-    /// plain HTTP. Without it none are
+    /// URL prefixes of repositories from which Helm may fetch chart dependencies, such as https://charts.example.com or
+    /// oci://registry.example.com/charts, separated by commas; * allows all URLs except plain HTTP [default: none]
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub allow_chart_dependencies: Vec<Prefix>,
-    /// How often repositories are looked at, and applications compared anyway; 0s for never
-    #[arg(long, value_name = "D", default_value = "3m", value_parser = values::duration)]
+    /// Interval for reading repositories and comparing applications; 0s disables it
+    #[arg(long, value_name = "D", default_value = "3m", value_parser = values::parse_duration_arg)]
     pub refresh_every: Duration,
-    /// Write as the service accounts that projects name in destinationServiceAccounts, instead of with rights of
-    /// our own: `required` writes nothing where a project names none, `named` does so with our own rights; `required`
-    /// if no value is given [default: what the ConfigMap argocd-cm says, or never]
+    /// Use server-side apply for Applications that do not set the sync option ServerSideApply: `always`, or `auto` to
+    /// fall back to client-side apply, with a warning, if the server cannot apply the objects
+    #[arg(long, value_enum, value_name = "MODE", default_value = "always", hide_possible_values = true)]
+    pub server_side_apply: ServerSideApplyArg,
+    /// Write with the service accounts in the projects' destinationServiceAccounts instead of Tidegate's own
+    /// permissions. If a project does not name a service account, `required` refuses to write and `named` uses
+    /// Tidegate's permissions; without a value, the mode is `required` [default: the setting in the ConfigMap
+    /// argocd-cm, otherwise never]
     #[arg(
         long,
         value_enum,
-        value_name = "WHEN",
+        value_name = "MODE",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "required",
@@ -89,24 +110,79 @@ pub struct ServeArgs {
     )]
     pub impersonate: Option<ImpersonateArg>,
     #[command(flatten)]
-    pub sets: SetsArgs,
-    #[command(flatten)]
-    pub api: ApiArgs,
-    #[command(flatten)]
     pub cluster: ClusterArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
-    /// What the names of gates stand for: a YAML file with windows, groups, endpoints and expressions, read again
-    /// when an operation begins
-    #[arg(long = "gates", value_name = "FILE", value_parser = values::path())]
+    /// YAML file with gate definitions (sync windows, groups, endpoints, expressions), read again whenever an operation
+    /// starts
+    #[arg(long = "gates", value_name = "FILE", value_parser = values::path_parser())]
     pub definitions: Option<PathBuf>,
     #[command(flatten)]
-    pub keep: KeepArgs,
+    pub retention: RetentionArgs,
     #[command(flatten)]
     pub state: StateArgs,
+    // Groups with a heading are last, because a heading applies to all arguments after it.
+    #[command(flatten)]
+    pub appsets: ServeAppSetArgs,
+    #[command(flatten)]
+    pub api: ApiArgs,
 }
 
-/// When service accounts of projects are acted as.
+/// Environment variable with the namespace of the control plane, for all commands.
+pub const CONTROL_NAMESPACE_VARIABLE: &str = "TIDEGATE_CONTROL_NAMESPACE";
+/// Value that means all namespaces.
+const ALL_NAMESPACES: &str = "*";
+
+impl ServeArgs {
+    /// Returns the namespaces of managed Applications; empty for all.
+    pub fn app_namespaces(&self) -> BTreeSet<String> {
+        if self.app_namespace.iter().any(|one| one == ALL_NAMESPACES) {
+            return BTreeSet::new();
+        }
+        match self.app_namespace.as_slice() {
+            [] => BTreeSet::from([control_namespace().to_owned()]),
+            named => named.iter().cloned().collect(),
+        }
+    }
+
+    /// Returns the namespace of the AppProjects.
+    pub fn project_namespace(&self) -> &str {
+        self.project_namespace.as_deref().unwrap_or_else(|| control_namespace())
+    }
+
+    /// Returns the namespace of the repository and cluster Secrets.
+    pub fn secrets_namespace(&self) -> &str {
+        self.secrets_namespace.as_deref().unwrap_or_else(|| control_namespace())
+    }
+
+    /// Returns the scope: the selected Applications of the cluster.
+    pub fn managed_scope(&self) -> ManagedScope {
+        ManagedScope {
+            namespaces: self.app_namespaces(),
+            is_label_required: self.only_labelled,
+            project_namespace: self.project_namespace().to_owned(),
+        }
+    }
+}
+
+/// Use of server-side apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ServerSideApplyArg {
+    Always,
+    Auto,
+}
+
+impl ServerSideApplyArg {
+    /// Returns the corresponding sync options.
+    pub fn sync_options(self) -> &'static [&'static str] {
+        match self {
+            Self::Always => &[],
+            Self::Auto => &["ServerSideApply=auto"],
+        }
+    }
+}
+
+/// Use of the service accounts of projects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ImpersonateArg {
     Never,
@@ -115,12 +191,12 @@ pub enum ImpersonateArg {
 }
 
 impl ImpersonateArg {
-    /// What it means.
-    pub fn accounts(self) -> Accounts {
+    /// Returns the setting for the service.
+    pub fn impersonation_mode(self) -> ImpersonationMode {
         match self {
-            Self::Never => Accounts::Ignored,
-            Self::Named => Accounts::WhereNamed,
-            Self::Required => Accounts::Required,
+            Self::Never => ImpersonationMode::Ignored,
+            Self::Named => ImpersonationMode::WhereNamed,
+            Self::Required => ImpersonationMode::Required,
         }
     }
 }
@@ -130,28 +206,34 @@ impl ImpersonateArg {
 #[command(after_help = "\
 Examples:
   tidegate example fleet
-  tidegate example commit fleet/repo --message \"Greet in another way\"")]
+  tidegate example commit fleet/repo --message \"Change the greeting\"")]
 pub struct ExampleArgs {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: ExampleCommand,
 }
 
-/// What there is to try.
+/// Subcommands of `example`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ExampleCommand {
+    /// Write the manifests of a small shop with hooks and waves
+    Shop {
+        /// Folder to write to, which must be empty or not exist
+        #[arg(default_value = "shop", value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Write three Applications, an ApplicationSet, and the Git repository they are deployed from
     Fleet {
-        /// A folder that is empty, or not there
+        /// Folder to write to, which must be empty or not exist
         #[arg(default_value = "fleet", value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Commit all files of a folder to the Git repository in it; no git program is needed
+    /// Commit all files in a folder to its Git repository, without requiring the git program
     Commit {
-        /// The folder
+        /// Folder with the repository
         #[arg(value_name = "DIR")]
         folder: PathBuf,
-        /// What the commit says
+        /// Commit message
         #[arg(short, long, value_name = "TEXT", default_value = "Change the example")]
         message: String,
     },

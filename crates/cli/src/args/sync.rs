@@ -1,4 +1,4 @@
-//! `plan` and `sync`.
+//! Arguments of `plan` and `sync`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,58 +14,62 @@ use super::ignore::IgnoreArgs;
 use super::tracking::TrackingArgs;
 use super::values;
 
-/// What to deploy, and where to.
+/// Manifests to deploy, and their namespace.
 #[derive(Clone, Debug, Args)]
 pub struct SourceArgs {
     /// Files and folders of YAML or JSON manifests; - reads standard input
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Namespace of objects that name none [default: that of the context, else default]
-    #[arg(short, long, value_name = "NS", value_parser = values::namespace)]
+    /// Namespace for objects without a namespace [default: the context's namespace, otherwise default]
+    #[arg(short, long, value_name = "NS", value_parser = values::parse_namespace)]
     pub namespace: Option<String>,
-    /// Take input without any object for what it is: the application is to have none
+    /// Accept input without any objects
     #[arg(long)]
     pub allow_empty: bool,
 }
 
 impl SourceArgs {
-    /// What is asked of the input.
-    pub fn wanted(&self) -> crate::input::wanted::Wanted {
-        crate::input::wanted::Wanted { empty: self.allow_empty, synced: true, unnamed: false }
+    /// Returns the requirements for the input.
+    pub fn input_requirements(&self) -> crate::input::requirements::InputRequirements {
+        crate::input::requirements::InputRequirements {
+            can_be_empty: self.allow_empty,
+            is_synced: true,
+            can_be_unnamed: false,
+        }
     }
 }
 
-/// What the options of the application are.
+/// Sync options of the application.
 #[derive(Clone, Debug, Default, Args)]
 pub struct OptionArgs {
-    /// A sync option as Argo CD writes it, such as CreateNamespace=true or PruneLast=true; repeat it for more.
-    /// Force=true and SkipHooks=true hold for this operation
-    #[arg(long = "sync-option", value_name = "NAME=VALUE", value_parser = values::sync_option)]
+    /// Sync option in Argo CD's format, such as CreateNamespace=true or PruneLast=true (repeatable). Force=true and
+    /// SkipHooks=true apply to this operation only
+    #[arg(long = "sync-option", value_name = "NAME=VALUE", value_parser = values::parse_sync_option)]
     pub sync_options: Vec<String>,
-    /// A label of the namespace that CreateNamespace=true makes or keeps; repeat it for more
-    #[arg(long = "namespace-label", value_name = "KEY=VALUE", value_parser = values::pair)]
+    /// Label for the namespace that CreateNamespace=true creates or updates (repeatable)
+    #[arg(long = "namespace-label", value_name = "KEY=VALUE", value_parser = values::parse_key_value)]
     pub namespace_labels: Vec<(String, String)>,
-    /// An annotation of the namespace that CreateNamespace=true makes or keeps; repeat it for more
-    #[arg(long = "namespace-annotation", value_name = "KEY=VALUE", value_parser = values::pair)]
+    /// Annotation for the namespace that CreateNamespace=true creates or updates (repeatable)
+    #[arg(long = "namespace-annotation", value_name = "KEY=VALUE", value_parser = values::parse_key_value)]
     pub namespace_annotations: Vec<(String, String)>,
 }
 
-/// What is done with it.
+/// Objects to sync, and how.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SelectionArgs {
     /// Delete objects of the application that are no longer in the manifests
     #[arg(long)]
     pub prune: bool,
-    /// Take in objects that bear the application's mark where this operation does not deploy, as its own; with --prune
-    /// they are deleted unless the manifests have them
+    /// Adopt objects that carry the application's mark in places where this operation does not deploy; --prune deletes
+    /// adopted objects that are not in the manifests
     #[arg(long)]
     pub adopt: bool,
-    /// Approve the pruning of objects that carry Prune=confirm
+    /// Approve the pruning of objects with Prune=confirm
     #[arg(long)]
     pub confirm_prune: bool,
-    /// Only this object, as GROUP:KIND:NAMESPACE/NAME (GROUP is empty for core kinds); repeat it for more. Hooks do not
-    /// run
-    #[arg(long = "resource", value_name = "GROUP:KIND:NS/NAME", value_parser = values::selector)]
+    /// Sync only this object, without hooks: GROUP:KIND:NAMESPACE/NAME, where GROUP is empty for core kinds
+    /// (repeatable)
+    #[arg(long = "resource", value_name = "GROUP:KIND:NS/NAME", value_parser = values::parse_resource_selector)]
     pub resources: Vec<ResourceSelector>,
     #[command(flatten)]
     pub options: OptionArgs,
@@ -73,48 +77,51 @@ pub struct SelectionArgs {
     pub tracking: TrackingArgs,
     #[command(flatten)]
     pub ignore: IgnoreArgs,
-    /// A gate that every wave waits for, besides those its resources name: approval, soak:10m; repeat it for more
-    #[arg(long = "gate", value_name = "NAME", value_parser = values::gate)]
+    /// Add this gate to every wave, in addition to the gates of its resources: approval, soak:10m (repeatable)
+    #[arg(long = "gate", value_name = "NAME", value_parser = values::parse_gate)]
     pub gates: Vec<String>,
-    /// What the names of gates stand for: a YAML file with sync windows, groups, endpoints and expressions (see docs/gates.md); kept with the operation
+    /// YAML file with gate definitions (sync windows, groups, endpoints, expressions), stored with the operation; see
+    /// docs/guides/gates-and-approvals.md
     #[arg(long = "gates", value_name = "FILE")]
     pub definitions: Option<PathBuf>,
-    /// Refuse input with findings instead of only warning about them
+    /// Reject input with warnings instead of only printing the warnings
     #[arg(long)]
     pub strict: bool,
 }
 
-/// How long, and for what.
+/// Options for waiting and output.
 #[derive(Clone, Debug, Args)]
 pub struct WaitingArgs {
-    /// How long this command waits, such as 90s or 5m; then it exits with 3 and the operation can be resumed
-    #[arg(long, value_name = "D", value_parser = values::duration)]
+    /// Maximum time to wait, such as 90s or 5m; after that, the command exits with code 3 and the operation can be
+    /// resumed [default: unlimited]
+    #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub timeout: Option<Duration>,
-    /// Show on standard error what hooks write while they run
+    /// Print hook output to standard error while hooks are running
     #[arg(long)]
     pub follow_hooks: bool,
     #[command(flatten)]
-    pub keep: KeepArgs,
-    /// How the result is printed
+    pub retention: RetentionArgs,
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,
 }
 
-/// What the log keeps of operations that are over.
+/// Retention of finished operations in the log.
 #[derive(Clone, Debug, Args)]
-pub struct KeepArgs {
-    /// How many finished operations of each application keep all their facts; of older ones a summary is left
+pub struct RetentionArgs {
+    /// Number of finished operations per application that are kept with all their events; older operations keep only a
+    /// summary
     #[arg(long, value_name = "N", default_value_t = Retention::default().history)]
     pub history: usize,
-    /// How many of them are listed at all; older ones are forgotten
+    /// Number of finished operations per application that are listed; older operations are removed
     #[arg(long, value_name = "N", default_value_t = Retention::default().summaries)]
     pub summaries: usize,
-    /// How long a summary without facts is kept, such as 720h [default: 90 days]
-    #[arg(long, value_name = "D", value_parser = values::duration)]
+    /// Maximum age of an operation that keeps only a summary, such as 720h [default: 90 days]
+    #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub summaries_for: Option<Duration>,
 }
 
-impl KeepArgs {
+impl RetentionArgs {
     pub fn retention(&self) -> Retention {
         let usual = Retention::default();
         Retention {
@@ -140,32 +147,32 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub source: SourceArgs,
     /// Name of the application [default: the name of the first folder]
-    #[arg(long, value_name = "NAME", value_parser = values::application)]
+    #[arg(long, value_name = "NAME", value_parser = values::parse_application_name)]
     pub app: Option<String>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// Compare with no cluster: nothing is there yet
+    /// Plan without a cluster, as if no objects existed
     #[arg(long, conflicts_with_all = ["sim", "kubeconfig", "context", "impersonate_user", "impersonate_groups"])]
     pub offline: bool,
     #[command(flatten)]
     pub selection: SelectionArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
-    /// Keep the plan in this file, with its manifests and the objects it was made of, so that `sync --plan FILE` carries out
-    /// exactly this; it is kept in the state directory too, under its hash
+    /// Save the plan, with its manifests and the objects it is based on, to this file for `sync --plan FILE`; the plan
+    /// is also stored in the state directory under its hash
     #[arg(long, value_name = "FILE", conflicts_with = "offline")]
     pub save: Option<PathBuf>,
-    /// How the plan is printed
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: PlanFormat,
     #[command(flatten)]
     pub state: StateArgs,
 }
 
-/// How a plan is printed.
+/// Output format of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PlanFormat {
-    // For people.
+    // Human-readable.
     #[default]
     #[value(alias = "text")]
     Tree,
@@ -179,44 +186,44 @@ pub enum PlanFormat {
     Svg,
 }
 
-/// How operations of one application are kept apart on a real cluster.
+/// Exclusion of concurrent operations of one application on a real cluster.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ClaimArgs {
-    /// Wait while another operation of the application is not over, begun from whatever state directory, instead of being
-    /// refused; one that lies in this state directory is gone on with first
+    /// Wait for another unfinished operation of the application, from any state directory, instead of failing; an
+    /// unfinished operation in this state directory is resumed first
     #[arg(long, conflicts_with_all = ["supersede", "no_claim"])]
     pub queue: bool,
-    /// End another operation of the application that is not over, begun from whatever state directory, and go on when it has
+    /// Terminate another unfinished operation of the application, from any state directory, and continue when it has
     /// ended
     #[arg(long, conflicts_with = "no_claim")]
     pub supersede: bool,
-    /// The namespace of the Lease that says which operation works on the application [default: that of the objects]
-    #[arg(long, value_name = "NS", value_parser = values::namespace, conflicts_with = "no_claim")]
+    /// Namespace of the Lease that claims the application for one operation [default: the objects' namespace]
+    #[arg(long, value_name = "NS", value_parser = values::parse_namespace, conflicts_with = "no_claim")]
     pub claim_namespace: Option<String>,
-    /// Do not care whether another operation of the application runs
+    /// Ignore other operations of the application
     #[arg(long)]
     pub no_claim: bool,
 }
 
 /// Runs a sync.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = sync_help_end())]
+#[command(after_help = sync_help_footer())]
 #[command(mut_arg("paths", |paths| paths.required(false).required_unless_present("plan")))]
 pub struct SyncArgs {
     #[command(flatten)]
     pub source: SourceArgs,
     /// Name of the application
-    #[arg(long, value_name = "NAME", value_parser = values::application, required_unless_present = "plan")]
+    #[arg(long, value_name = "NAME", value_parser = values::parse_application_name, required_unless_present = "plan")]
     pub app: Option<String>,
-    /// Carry out a plan that `plan --save` has kept, exactly as it is: a file, or the hash of one in the state directory or
-    /// its beginning. Where the cluster has moved in a way that changes it, nothing is done
-    #[arg(long, value_name = "FILE|HASH", conflicts_with_all = SAID_BY_THE_PLAN)]
+    /// Execute exactly this plan from `plan --save`: a file, or the hash (or its first digits) of a plan in the state
+    /// directory. If the cluster has changed in a way that affects the plan, the plan is refused
+    #[arg(long, value_name = "FILE|HASH", conflicts_with_all = PLAN_DETERMINED_OPTIONS)]
     pub plan: Option<String>,
-    /// Carry it out also where objects have moved in fields that the plan says nothing about
+    /// Execute the plan even if objects have changed in fields that the plan does not set
     #[arg(long, requires = "plan")]
     pub allow_drift: bool,
     #[command(flatten)]
-    pub why: ReasonArgs,
+    pub reason: ReasonArgs,
     #[command(flatten)]
     pub cluster: ClusterArgs,
     #[command(flatten)]
@@ -225,29 +232,29 @@ pub struct SyncArgs {
     pub claim: ClaimArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
-    /// Try everything on the server and write nothing
+    /// Validate everything on the server without writing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// Begin without trying everything on the server first
+    /// Start without validating everything on the server first
     #[arg(long, alias = "skip-dry-run", conflicts_with = "dry_run")]
     pub no_dry_run: bool,
-    /// How often to try again after a failure, from the failed wave; negative: without end
+    /// Maximum number of retries after a failure, starting at the failed wave; a negative number means unlimited
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub retry: i64,
-    /// Wait before the first retry
-    #[arg(long, value_name = "D", default_value = "5s", value_parser = values::duration)]
+    /// Delay before the first retry
+    #[arg(long, value_name = "D", default_value = "5s", value_parser = values::parse_duration_arg)]
     pub retry_backoff: Duration,
-    /// By how much the wait grows for each further retry; 1: it stays
+    /// Factor by which the delay grows with each additional retry; 1 keeps the delay constant
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub retry_factor: u32,
-    /// Longest wait before a retry
-    #[arg(long, value_name = "D", default_value = "3m", value_parser = values::duration)]
+    /// Maximum delay before a retry
+    #[arg(long, value_name = "D", default_value = "3m", value_parser = values::parse_duration_arg)]
     pub retry_max: Duration,
-    /// Longest time the operation may take, retries included; then it has failed
-    #[arg(long, value_name = "D", value_parser = values::duration)]
+    /// Maximum duration of the operation, including retries, before it fails [default: unlimited]
+    #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub deadline: Option<Duration>,
-    /// When the operation is over: synced does not wait for the health of the last wave, healthy does
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    /// State in which the operation ends: healthy waits until the last wave is healthy, synced does not
+    #[arg(long, value_enum, value_name = "STATE", default_value_t)]
     pub wait: WaitArg,
     #[command(flatten)]
     pub waiting: WaitingArgs,
@@ -255,8 +262,8 @@ pub struct SyncArgs {
     pub state: StateArgs,
 }
 
-/// What a kept plan has said already.
-const SAID_BY_THE_PLAN: [&str; 18] = [
+/// Options that a stored plan already determines.
+const PLAN_DETERMINED_OPTIONS: [&str; 18] = [
     "paths",
     "app",
     "namespace",
@@ -277,21 +284,21 @@ const SAID_BY_THE_PLAN: [&str; 18] = [
     "strict",
 ];
 
-/// When an operation is over.
+/// End of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum WaitArg {
-    // As Argo CD: the last wave is not waited for.
+    // As in Argo CD: without waiting for the last wave.
     #[default]
     Synced,
-    // The last wave is healthy as well.
+    // When the last wave is healthy as well.
     Healthy,
 }
 
-fn sync_help_end() -> String {
+fn sync_help_footer() -> String {
     format!(
         "\
 Environment:
-  ARGOCD_SYNC_WAVE_DELAY  seconds between waves, instead of waiting for evidence of health; 0: none
+  ARGOCD_SYNC_WAVE_DELAY  delay between waves in seconds, instead of waiting for evidence of health; 0 means no delay
 
 Examples:
   tidegate sync examples/shop --app shop --sim
@@ -301,6 +308,6 @@ Examples:
   tidegate sync shop/ --app shop --timeout 30s || tidegate explain shop
 
 {}",
-        super::common::CODES
+        super::common::EXIT_CODES
     )
 }

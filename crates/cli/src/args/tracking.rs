@@ -1,20 +1,20 @@
-//! How the objects of an application are told from all others. Flattened into the commands that plan.
+//! Options that identify the objects of an application. Flattened into the commands that plan.
 
 use clap::{Args, ValueEnum};
 use tidegate_model::annotations::INSTANCE_LABEL;
 use tidegate_model::{Tracking, TrackingMethod};
 
-/// How objects are marked as the application's.
+/// Marks of the application's objects.
 #[derive(Clone, Debug, Args)]
 pub struct TrackingArgs {
-    /// What marks an object as the application's
+    /// Mark on an application's objects
     #[arg(long, value_enum, value_name = "METHOD", default_value_t, help_heading = HEADING)]
     tracking: TrackingArg,
-    /// Key of the label that marks it
+    /// Key of the tracking label
     #[arg(long, value_name = "KEY", default_value = INSTANCE_LABEL, help_heading = HEADING)]
     tracking_label: String,
-    /// Tells this installation from others that deploy into the same cluster: an annotation that objects get, and must
-    /// have
+    /// ID of this installation, added as an annotation to its objects to distinguish it from other installations that
+    /// deploy into the same cluster
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true, help_heading = HEADING)]
     installation_id: String,
 }
@@ -29,7 +29,7 @@ impl Default for TrackingArgs {
 }
 
 impl TrackingArgs {
-    /// The same in the engine's words.
+    /// Returns the tracking settings for the engine.
     pub fn tracking(&self) -> Tracking {
         Tracking {
             method: match self.tracking {
@@ -43,15 +43,15 @@ impl TrackingArgs {
     }
 }
 
-/// The methods, as they are written.
+/// Tracking methods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum TrackingArg {
-    // As Argo CD does it unless told otherwise.
+    // The default of Argo CD.
     #[default]
     Annotation,
     // The label is for people and other tools.
     #[value(name = "annotation+label")]
     AnnotationAndLabel,
-    // Nothing but the label.
+    // Only the label.
     Label,
 }

@@ -1,84 +1,95 @@
-//! Values that need more than clap's own parsers.
+//! Parsers of values that clap's own do not cover.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
-use tidegate_lifecycle::operation::gate_problem;
-use tidegate_model::{ResourceSelector, Timestamp, parse_duration, reason_line};
+use tidegate_lifecycle::operation::gate_error;
+use tidegate_model::{ResourceSelector, Timestamp, normalize_reason, parse_duration};
 use tidegate_service::applications::listing::LabelTerm;
 
-/// The longest name Kubernetes gives anything.
+/// Maximum length of a name in Kubernetes.
 const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
 
-/// A path, which may be empty: a variable of the environment that is empty is not set.
-pub fn path() -> impl TypedValueParser<Value = PathBuf> {
+/// Parses a path, which may be empty: an empty environment variable counts as unset.
+pub fn path_parser() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
 
-/// Why something is wanted, as it is recorded.
-pub fn reason(text: &str) -> Result<String, String> {
-    Ok(reason_line(text))
+/// Parses a reason to record.
+pub fn parse_reason(text: &str) -> Result<String, String> {
+    Ok(normalize_reason(text))
 }
 
-/// The same where it has to be said.
-pub fn said_reason(text: &str) -> Result<String, String> {
-    Some(reason_line(text)).filter(|reason| !reason.is_empty()).ok_or_else(|| "say why".to_owned())
+/// Parses a required reason.
+pub fn parse_required_reason(text: &str) -> Result<String, String> {
+    Some(normalize_reason(text)).filter(|reason| !reason.is_empty()).ok_or_else(|| "give a reason".to_owned())
 }
 
-/// How many: one at least.
-pub fn count() -> RangedU64ValueParser<usize> {
+/// Parses `true` or `false`; an empty variable counts as false.
+pub fn parse_bool(text: &str) -> Result<bool, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "1" | "t" => Ok(true),
+        "false" | "0" | "f" | "" => Ok(false),
+        _ => Err("use true or false".to_owned()),
+    }
+}
+
+/// Parses a number of at least one.
+pub fn count_parser() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }
 
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration_arg(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
-/// A moment, as people say it.
+/// A time, absolute or relative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
-    At(Timestamp),
-    /// So long ago.
-    Ago(Duration),
+pub enum TimeArg {
+    Absolute(Timestamp),
+    /// This long ago.
+    Relative(Duration),
 }
 
-impl Moment {
-    pub fn at(self, now: Timestamp) -> Timestamp {
+impl TimeArg {
+    pub fn resolve(self, now: Timestamp) -> Timestamp {
         match self {
-            Self::At(at) => at,
-            Self::Ago(passed) => now - passed,
+            Self::Absolute(at) => at,
+            Self::Relative(passed) => now - passed,
         }
     }
 }
 
-pub fn moment(text: &str) -> Result<Moment, String> {
-    let ago = || parse_duration(text).map(Moment::Ago).ok();
-    let read = text.parse().map(Moment::At).ok().or_else(ago);
-    read.ok_or_else(|| "a time is written 2026-11-21T09:30:00Z, or as how long ago: 90m, 24h".to_owned())
+pub fn parse_time(text: &str) -> Result<TimeArg, String> {
+    let ago = || parse_duration(text).map(TimeArg::Relative).ok();
+    let read = text.parse().map(TimeArg::Absolute).ok().or_else(ago);
+    read.ok_or_else(|| {
+        "use a time, such as 2026-11-21T09:30:00Z, or a duration before now, such as 90m or 24h".to_owned()
+    })
 }
 
-pub fn selector(text: &str) -> Result<ResourceSelector, String> {
+pub fn parse_resource_selector(text: &str) -> Result<ResourceSelector, String> {
     text.parse::<ResourceSelector>().map_err(|error| error.to_string())
 }
 
-/// What is asked of labels.
-pub type Labels = Vec<LabelTerm>;
+/// Conditions on labels.
+pub type LabelConditions = Vec<LabelTerm>;
 
-pub fn labels(text: &str) -> Result<Labels, String> {
+pub fn parse_label_conditions(text: &str) -> Result<LabelConditions, String> {
     LabelTerm::parse(text).map_err(|error| error.to_string())
 }
 
-pub fn application(text: &str) -> Result<String, String> {
+pub fn parse_application_name(text: &str) -> Result<String, String> {
     let unusual = |c: char| c.is_control() || c.is_whitespace();
     if text.is_empty() || text.len() > NAME_MAX || text.contains(unusual) {
-        return Err(format!("an application's name has 1 to {NAME_MAX} characters and no white space"));
+        return Err(format!("use 1 to {NAME_MAX} characters without whitespace"));
     }
     Ok(text.to_owned())
 }
 
-pub fn namespace(text: &str) -> Result<String, String> {
+pub fn parse_namespace(text: &str) -> Result<String, String> {
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let edge = |c: Option<char>| c.is_some_and(|c| c != '-');
     if text.len() <= LABEL_MAX
@@ -88,32 +99,30 @@ pub fn namespace(text: &str) -> Result<String, String> {
     {
         return Ok(text.to_owned());
     }
-    Err(format!(
-        "a namespace has 1 to {LABEL_MAX} lower-case letters, digits and '-', and no '-' at its ends"
-    ))
+    Err(format!("use 1 to {LABEL_MAX} lowercase letters, digits and '-', without '-' at the start or end"))
 }
 
-pub fn sync_option(text: &str) -> Result<String, String> {
+pub fn parse_sync_option(text: &str) -> Result<String, String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() && !value.trim().is_empty() => Ok(text.to_owned()),
-        _ => Err("an option is written Name=value, such as PruneLast=true".to_owned()),
+        _ => Err("use NAME=VALUE, such as PruneLast=true".to_owned()),
     }
 }
 
-pub fn pair(text: &str) -> Result<(String, String), String> {
+pub fn parse_key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
-        _ => Err("write KEY=VALUE, such as team=shop".to_owned()),
+        _ => Err("use KEY=VALUE, such as team=shop".to_owned()),
     }
 }
 
-/// The name of a gate, as the annotation gives it.
-pub fn gate(text: &str) -> Result<String, String> {
+/// Parses the name of a gate, as in the annotation.
+pub fn parse_gate(text: &str) -> Result<String, String> {
     let name = text.trim();
     if name.is_empty() || name.contains(|c: char| c == ',' || c.is_whitespace() || c.is_control()) {
-        return Err("a gate has a name without spaces and commas, such as approval or soak:10m".to_owned());
+        return Err("use a name without spaces and commas, such as approval or soak:10m".to_owned());
     }
-    if let Some(problem) = gate_problem(name) {
+    if let Some(problem) = gate_error(name) {
         return Err(problem);
     }
     Ok(name.to_owned())
@@ -124,9 +133,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_said_as_times_or_as_how_long_ago() {
+    fn times_are_absolute_or_relative_to_now() {
         let now = Timestamp::from_millis(10_000_000);
-        let at = |text: &str| moment(text).map(|moment| moment.at(now).as_millis());
+        let at = |text: &str| parse_time(text).map(|moment| moment.resolve(now).as_millis());
         assert_eq!(at("1970-01-01T00:00:05Z"), Ok(5_000));
         assert_eq!(at("1970-01-01T02:00:05+02:00"), Ok(5_000));
         assert_eq!(at("90m"), Ok(10_000_000 - 90 * 60_000));
@@ -136,19 +145,19 @@ mod tests {
     }
 
     #[test]
-    fn names_are_checked() {
-        assert!(application("shop").is_ok());
+    fn invalid_names_are_rejected() {
+        assert!(parse_application_name("shop").is_ok());
         for bad in ["", "a b", "a\u{1b}", "a\n"] {
-            assert!(application(bad).is_err(), "{bad:?}");
+            assert!(parse_application_name(bad).is_err(), "{bad:?}");
         }
-        assert!(namespace("shop-1").is_ok());
+        assert!(parse_namespace("shop-1").is_ok());
         for bad in ["", "-a", "a-", "A", "a/b", "ä"] {
-            assert!(namespace(bad).is_err(), "{bad:?}");
+            assert!(parse_namespace(bad).is_err(), "{bad:?}");
         }
-        assert!(sync_option("PruneLast=true").is_ok());
-        assert!(sync_option("PruneLast").is_err());
-        assert_eq!(pair("a/b=c=d"), Ok(("a/b".to_owned(), "c=d".to_owned())));
-        assert_eq!(pair("a="), Ok(("a".to_owned(), String::new())));
-        assert!(pair("=a").is_err() && pair("a").is_err());
+        assert!(parse_sync_option("PruneLast=true").is_ok());
+        assert!(parse_sync_option("PruneLast").is_err());
+        assert_eq!(parse_key_value("a/b=c=d"), Ok(("a/b".to_owned(), "c=d".to_owned())));
+        assert_eq!(parse_key_value("a="), Ok(("a".to_owned(), String::new())));
+        assert!(parse_key_value("=a").is_err() && parse_key_value("a").is_err());
     }
 }

@@ -5,31 +5,30 @@ use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use tidegate_server::{Collector, Server, ServerError, Settings, Site, Targets, TlsFiles};
+use tidegate_server::{AppState, Collector, Server, ServerError, Settings, Targets, TlsFiles};
 use tidegate_service::user;
 
-use crate::args::{ApiArgs, Listen};
+use crate::args::{ApiArgs, ListenAddress};
 use crate::error::CliError;
 use crate::output::Printer;
 
-/// Where is listened where nobody says it.
-const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8480);
-/// Any port that is free.
-const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+/// Default address.
+const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8480);
+/// Any free port.
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Begins to listen, where that is asked for. Applications of a folder are those of a person, who is shown them without
-/// having to ask: at an address that lets in nobody else. With it comes what is told of that once it is sure that this process
-/// serves.
-pub async fn listen(
+/// Starts the server if it is enabled. With an apps folder, the page is enabled by default, at an address that only its owner can
+/// use. Also returns the message to print once this process manages the applications.
+pub async fn start_server(
     args: &ApiArgs,
     is_folder: bool,
-    site: &Arc<Site>,
+    state: &Arc<AppState>,
     printer: &Printer,
 ) -> Result<Option<(Server, String)>, CliError> {
     let listen = match args.listen {
-        Some(Listen::At(listen)) => listen,
-        None if is_folder => return listen_for_owner(site, printer).await,
-        Some(Listen::Off) | None => return Ok(None),
+        Some(ListenAddress::Address(listen)) => listen,
+        None if is_folder => return start_owner_server(state, printer).await,
+        Some(ListenAddress::Off) | None => return Ok(None),
     };
     let mut settings = Settings::new(listen);
     settings.tokens.clone_from(&args.tokens);
@@ -38,50 +37,53 @@ pub async fn listen(
     if let (Some(certificates), Some(key)) = (args.tls_cert.clone(), args.tls_key.clone()) {
         settings.tls = Some(TlsFiles { certificates, key });
     }
-    let server = Server::listen(&settings, site).await.map_err(refused)?;
+    let server = Server::listen(&settings, state).await.map_err(server_error)?;
     if let Some(warning) = settings.warning() {
         printer.warn(&warning);
     }
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let who = match (settings.tokens.is_some(), server.provider()) {
-        (true, None) => "those with a token".to_owned(),
-        (true, Some(provider)) => format!("those with a token or who sign in with {provider}"),
-        (false, Some(provider)) => format!("those who sign in with {provider}"),
-        (false, None) => "those on this machine, who may look".to_owned(),
+        (true, None) => "clients with a token".to_owned(),
+        (true, Some(provider)) => format!("clients with a token and users of {provider}"),
+        (false, Some(provider)) => format!("users of {provider}"),
+        (false, None) => "clients on this machine (read-only)".to_owned(),
     };
     let address = server.address();
-    let said = format!(
-        "the API is at {scheme}://{address} for {who}; the page that shows it is at {scheme}://{address}/"
-    );
-    Ok(Some((server, said)))
+    let text =
+        format!("the API is at {scheme}://{address} for {who}; the web page is at {scheme}://{address}/");
+    Ok(Some((server, text)))
 }
 
-/// A page that nobody has asked for keeps nothing from being served.
-async fn listen_for_owner(site: &Arc<Site>, printer: &Printer) -> Result<Option<(Server, String)>, CliError> {
-    let settings = |listen| Settings { owner: Some(user::user()), ..Settings::new(listen) };
-    let server = match Server::listen(&settings(USUAL), site).await {
-        // Another service may be there.
-        Err(ServerError::Listen { .. }) => Server::listen(&settings(ANY), site).await,
+/// Starts the server for the owner. A failure is never fatal, because the user did not request the page.
+async fn start_owner_server(
+    state: &Arc<AppState>,
+    printer: &Printer,
+) -> Result<Option<(Server, String)>, CliError> {
+    let settings = |listen| Settings { owner: Some(user::user_name()), ..Settings::new(listen) };
+    let server = match Server::listen(&settings(DEFAULT_ADDRESS), state).await {
+        // Another service may be using the address.
+        Err(ServerError::Bind { .. }) => Server::listen(&settings(ANY_PORT), state).await,
         listening => listening,
     };
     let server = match server {
         Ok(server) => server,
-        Err(error @ ServerError::Listen { .. }) => {
-            printer.warn(&format!("there is no page: {error}; --listen says where it is to be"));
+        Err(error @ ServerError::Bind { .. }) => {
+            printer
+                .warn(&format!("the web page is disabled: {error}; use --listen to choose another address"));
             return Ok(None);
         }
-        Err(error) => return Err(refused(error)),
+        Err(error) => return Err(server_error(error)),
     };
     let (address, token) = (server.address(), server.token().unwrap_or_default());
-    let said = format!(
-        "the page is at http://{address}/#token={token} (whoever has this address may do everything: keep it to yourself)"
+    let text = format!(
+        "the page is at http://{address}/#token={token} (this address gives full access: keep it secret)"
     );
-    Ok(Some((server, said)))
+    Ok(Some((server, text)))
 }
 
-/// The address of a page that its owner opens with a token, again: on a terminal the line before has scrolled away by the time
-/// that all is served.
-pub fn remind(server: Option<&Server>, printer: &Printer) {
+/// Prints the address of the owner's page again, because the first message has scrolled off the terminal by the time the service
+/// is running.
+pub fn repeat_address(server: Option<&Server>, printer: &Printer) {
     if !io::stderr().is_terminal() {
         return;
     }
@@ -90,28 +92,28 @@ pub fn remind(server: Option<&Server>, printer: &Printer) {
     }
 }
 
-/// Who is to be notified, where somebody is.
-pub fn targets(args: &ApiArgs) -> Result<Option<Targets>, CliError> {
+/// Returns the notification targets, if configured.
+pub fn notification_targets(args: &ApiArgs) -> Result<Option<Targets>, CliError> {
     let read = args.notify.as_deref().map(Targets::read).transpose();
     read.map_err(|error| CliError::usage(error.to_string()))
 }
 
-/// Who takes traces, where somebody does.
-pub fn collector(args: &ApiArgs, printer: &Printer) -> Result<Option<Collector>, CliError> {
+/// Returns the trace collector, if configured.
+pub fn trace_collector(args: &ApiArgs, printer: &Printer) -> Result<Option<Collector>, CliError> {
     match Collector::find(args.otlp.as_deref(), |name| env::var(name).ok()) {
         Ok(found) => Ok(found),
         Err(error) if args.otlp.is_some() => Err(CliError::usage(error.to_string())),
-        // Variables may be there for others.
+        // The environment variables may be intended for other programs.
         Err(error) => {
-            printer.warn(&format!("no traces are sent: {error}"));
+            printer.warn(&format!("traces are not sent: {error}"));
             Ok(None)
         }
     }
 }
 
-fn refused(error: ServerError) -> CliError {
+fn server_error(error: ServerError) -> CliError {
     match error {
-        ServerError::Listen { .. } => CliError::refused(error.to_string()),
+        ServerError::Bind { .. } => CliError::refused(error.to_string()),
         error => CliError::usage(error.to_string()),
     }
 }

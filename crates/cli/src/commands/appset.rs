@@ -1,115 +1,128 @@
-//! `tidegate appset`: what ApplicationSets make, and those that a `tidegate serve` looks after.
+//! `tidegate appset`: Applications that ApplicationSets generate, and the ApplicationSets that a `tidegate serve` manages.
 
+mod client;
 mod delete;
-mod desk;
 mod files;
 mod generate;
 mod plan;
 mod runs;
 
-use tidegate_applicationset::rollout::full_name;
+use tidegate_applicationset::rollout::qualified_name;
+use tidegate_service::appsets::{AppSetAction, AppSetExplanation};
 use tidegate_service::control::protocol::Request;
-use tidegate_service::sets::{SetExplanation, SetWish};
 
-use super::app::desk::Desk;
-use crate::args::{AppsetCommand, Format, OneSetArgs, ServiceArgs, SetWishArgs};
+use super::app::service_client::ServiceClient;
+use crate::args::{AppSetCommand, AppSetRequestArgs, Format, ServiceArgs, SingleAppSetArgs};
 use crate::error::CliError;
-use crate::exit::Ended;
-use crate::output::{Printer, Text, set};
+use crate::exit::CommandOutcome;
+use crate::output::{Printer, Text, application_set, format_next_action};
 
-pub async fn run(command: AppsetCommand, printer: &Printer) -> Result<Ended, CliError> {
+pub async fn run(command: AppSetCommand, printer: &Printer) -> Result<CommandOutcome, CliError> {
     match command {
-        // Repositories are read with calls that wait.
-        AppsetCommand::Generate(args) => tokio::task::block_in_place(|| generate::run(&args, printer)),
-        AppsetCommand::Plan(args) => plan::run(&args, printer).await,
-        AppsetCommand::List { output, service } => list(output, &service, printer).await,
-        AppsetCommand::Get(one) => get(&one, printer).await,
-        AppsetCommand::Status(one) => status(&one, printer).await,
-        AppsetCommand::Explain(one) => explain(&one, printer).await,
-        AppsetCommand::Runs(args) => runs::list(&args, printer).await,
-        AppsetCommand::ShowRun(args) => runs::show(&args, printer).await,
-        AppsetCommand::ExportRun(args) => runs::export(&args, printer).await,
-        AppsetCommand::Approve(args) => {
-            let asked = match args.deletions {
-                Some(token) => SetWish::ApproveDeletions { token },
-                None => SetWish::Approve { step: args.step },
+        // Reading repositories blocks.
+        AppSetCommand::Generate(args) => tokio::task::block_in_place(|| generate::run(&args, printer)),
+        AppSetCommand::Plan(args) => plan::run(&args, printer).await,
+        AppSetCommand::List { output, service } => list(output, &service, printer).await,
+        AppSetCommand::Get(one) => get(&one, printer).await,
+        AppSetCommand::Status(one) => status(&one, printer).await,
+        AppSetCommand::Explain(one) => explain(&one, printer).await,
+        AppSetCommand::Runs(args) => runs::list(&args, printer).await,
+        AppSetCommand::ShowRun(args) => runs::show(&args, printer).await,
+        AppSetCommand::ExportRun(args) => runs::export(&args, printer).await,
+        AppSetCommand::Approve(args) => {
+            let action = match args.deletions {
+                Some(token) => AppSetAction::ApproveDeletions { token },
+                None => AppSetAction::Approve { step: args.step },
             };
-            wish(args.wish, asked).await
+            send_request(args.request, action).await
         }
-        AppsetCommand::Pause(args) => wish(args, SetWish::Pause).await,
-        AppsetCommand::Resume(args) => wish(args, SetWish::Resume).await,
-        AppsetCommand::Skip(args) => {
-            let asked = SetWish::Skip { step: args.members.step, member: args.members.app };
-            wish(SetWishArgs { name: args.name, reason: args.reason, service: args.service }, asked).await
+        AppSetCommand::Pause(args) => send_request(args, AppSetAction::Pause).await,
+        AppSetCommand::Resume(args) => send_request(args, AppSetAction::Resume).await,
+        AppSetCommand::Skip(args) => {
+            let action = AppSetAction::Skip { step: args.members.step, member: args.members.app };
+            send_request(
+                AppSetRequestArgs { name: args.name, reason: args.reason, service: args.service },
+                action,
+            )
+            .await
         }
-        AppsetCommand::Retry(args) => {
-            wish(args.wish, SetWish::Retry { step: args.members.step, member: args.members.app }).await
+        AppSetCommand::Retry(args) => {
+            send_request(
+                args.request,
+                AppSetAction::Retry { step: args.members.step, member: args.members.app },
+            )
+            .await
         }
-        AppsetCommand::Terminate(args) => wish(args, SetWish::Terminate).await,
-        AppsetCommand::Refresh { name, service } => {
-            let desk = Desk::of(&service)?;
-            let name = desk::named(&desk, &name).await?;
-            desk::tell(&desk, &Request::RefreshApplicationSet { name }).await?;
-            Ok(Ended::Done)
+        AppSetCommand::Terminate(args) => send_request(args, AppSetAction::Terminate).await,
+        AppSetCommand::Refresh { name, service } => {
+            let service_client = ServiceClient::from_args(&service)?;
+            let name = client::resolve_name(&service_client, &name).await?;
+            client::send(&service_client, &Request::RefreshApplicationSet { name }).await?;
+            Ok(CommandOutcome::Done)
         }
-        AppsetCommand::Delete(args) => delete::run(&args, printer).await,
+        AppSetCommand::Delete(args) => delete::run(&args, printer).await,
     }
 }
 
-async fn wish(args: SetWishArgs, wish: SetWish) -> Result<Ended, CliError> {
-    let SetWishArgs { name, reason, service } = args;
-    let desk = Desk::of(&service)?;
-    let name = desk::named(&desk, &name).await?;
-    desk::tell(&desk, &Request::WishApplicationSet { name, wish, by: String::new(), reason }).await?;
-    Ok(Ended::Done)
+async fn send_request(args: AppSetRequestArgs, action: AppSetAction) -> Result<CommandOutcome, CliError> {
+    let AppSetRequestArgs { name, reason, service } = args;
+    let service_client = ServiceClient::from_args(&service)?;
+    let name = client::resolve_name(&service_client, &name).await?;
+    client::send(&service_client, &Request::RequestAppSetAction { name, action, by: String::new(), reason })
+        .await?;
+    Ok(CommandOutcome::Done)
 }
 
-async fn list(output: Format, service: &ServiceArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let found = desk::look(&Desk::of(service)?, printer, None).await?;
+async fn list(output: Format, service: &ServiceArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let found = client::find_with_fallback(&ServiceClient::from_args(service)?, printer, None).await?;
     found.problems.iter().for_each(|problem| printer.warn(problem));
     match output {
-        Format::Text if found.sets.is_empty() => printer.note("there are no ApplicationSets"),
-        Format::Text => printer.out(&set::list(&found.sets, printer.width()))?,
-        format => printer.value(&set::document(&found.sets), format)?,
+        Format::Text if found.appsets.is_empty() => printer.note("there are no ApplicationSets"),
+        Format::Text => printer.print(&application_set::list(&found.appsets, printer.width()))?,
+        format => printer.print_value(&application_set::document(&found.appsets), format)?,
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
-async fn get(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let found =
-        desk::only(desk::look(&Desk::of(&args.service)?, printer, Some(&args.name)).await?, &args.name)?;
+async fn get(args: &SingleAppSetArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let found = client::expect_single(
+        client::find_with_fallback(&ServiceClient::from_args(&args.service)?, printer, Some(&args.name))
+            .await?,
+        &args.name,
+    )?;
     match args.output {
-        Format::Text => printer.out(&set::show(&found, printer.width()))?,
-        format => printer.value(&found, format)?,
+        Format::Text => printer.print(&application_set::show(&found, printer.width()))?,
+        format => printer.print_value(&found, format)?,
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
-async fn status(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let explanation = explained(args, printer).await?;
+async fn status(args: &SingleAppSetArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let explanation = get_explanation(args, printer).await?;
     match args.output {
-        Format::Text => printer.out(&set::status(&explanation, printer.width()))?,
-        format => printer.value(&explanation, format)?,
+        Format::Text => printer.print(&application_set::status(&explanation, printer.width()))?,
+        format => printer.print_value(&explanation, format)?,
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
-async fn explained(args: &OneSetArgs, printer: &Printer) -> Result<SetExplanation, CliError> {
-    let desk = Desk::of(&args.service)?;
-    let found = desk::look(&desk, printer, Some(&args.name)).await?;
-    let name = full_name(&desk::only(found, &args.name)?);
-    Ok(desk::look_explained(&desk, printer, &name).await?)
+async fn get_explanation(args: &SingleAppSetArgs, printer: &Printer) -> Result<AppSetExplanation, CliError> {
+    let service_client = ServiceClient::from_args(&args.service)?;
+    let found = client::find_with_fallback(&service_client, printer, Some(&args.name)).await?;
+    let name = qualified_name(&client::expect_single(found, &args.name)?);
+    Ok(client::explain_with_fallback(&service_client, printer, &name).await?)
 }
 
-async fn explain(args: &OneSetArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let explanation = explained(args, printer).await?;
+async fn explain(args: &SingleAppSetArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let explanation = get_explanation(args, printer).await?;
     match args.output {
         Format::Text => {
             let mut text = Text::plain(format!("{}: {}", explanation.set, explanation.line));
             text.end_line();
-            printer.out(&text)?;
+            text.append(format_next_action(&explanation.next_action));
+            printer.print(&text)?;
         }
-        format => printer.value(&explanation, format)?,
+        format => printer.print_value(&explanation, format)?,
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }

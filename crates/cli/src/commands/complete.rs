@@ -1,36 +1,36 @@
-//! What could come next on the command line, in the words in which kubectl asks its plugins.
+//! Completion of command lines, using the protocol for kubectl plugins.
 //!
-//! kubectl runs `kubectl_complete-tidegate` with the words after `kubectl tidegate`, the last of which is begun and may be
-//! empty. It reads lines of `WORD<TAB>DESCRIPTION`, and a last line with what the shell is to do besides.
+//! kubectl runs `kubectl_complete-tidegate` with the words after `kubectl tidegate`. The last word is incomplete and may be
+//! empty. kubectl reads lines of `WORD<TAB>DESCRIPTION`, and a last line with a directive for the shell.
 
 use std::fmt::Write as _;
 
 use clap::builder::PossibleValue;
 use clap::{Arg, Command};
 
-/// The shell offers files too.
+/// Directive: the shell should also complete file names.
 const FILES: u8 = 0;
-/// There is nothing else.
+/// Directive: there are no other completions.
 const NO_FILES: u8 = 4;
 
-/// The answer for these words.
-pub fn answer(command: &Command, words: &[String]) -> String {
-    let (begun, before) = words.split_last().map_or(("", words), |(last, before)| (last.as_str(), before));
+/// Returns the completions for these words.
+pub fn complete_words(command: &Command, text: &[String]) -> String {
+    let (started, before) = text.split_last().map_or(("", text), |(last, before)| (last.as_str(), before));
     let mut command = command.clone();
     command.build();
-    let (command, awaited, given) = place(&command, before);
+    let (command, awaited, given) = find_position(&command, before);
     let (offered, besides) = match awaited {
-        Some(option) => values(option),
-        None if begun.starts_with('-') => (options(command), NO_FILES),
-        None if command.has_subcommands() => (subcommands(command), NO_FILES),
+        Some(option) => value_candidates(option),
+        None if started.starts_with('-') => (option_candidates(command), NO_FILES),
+        None if command.has_subcommands() => (subcommand_candidates(command), NO_FILES),
         None => command
             .get_positionals()
             .nth(given)
             .or_else(|| command.get_positionals().last())
-            .map_or_else(|| (Vec::new(), NO_FILES), values),
+            .map_or_else(|| (Vec::new(), NO_FILES), value_candidates),
     };
     let mut lines = String::new();
-    for (word, about) in offered.iter().filter(|(word, _)| word.starts_with(begun)) {
+    for (word, about) in offered.iter().filter(|(word, _)| word.starts_with(started)) {
         // Writing to a String cannot fail.
         let _ = match about.is_empty() {
             true => writeln!(lines, "{word}"),
@@ -41,16 +41,16 @@ pub fn answer(command: &Command, words: &[String]) -> String {
     lines
 }
 
-/// The command that is meant, the option whose value comes next, and how many words that are no options it has already.
-fn place<'a>(root: &'a Command, words: &[String]) -> (&'a Command, Option<&'a Arg>, usize) {
+/// Returns the command, the option whose value comes next, and the number of positional arguments so far.
+fn find_position<'a>(root: &'a Command, text: &[String]) -> (&'a Command, Option<&'a Arg>, usize) {
     let (mut command, mut awaited, mut given) = (root, None, 0_usize);
-    for word in words {
+    for word in text {
         if awaited.take().is_some() {
             continue;
         }
         if word.starts_with('-') {
-            awaited =
-                option(command, word).filter(|arg| arg.get_action().takes_values() && !word.contains('='));
+            awaited = find_option(command, word)
+                .filter(|arg| arg.get_action().takes_values() && !word.contains('='));
         } else if let Some(found) = command.find_subcommand(word) {
             (command, given) = (found, 0);
         } else {
@@ -60,7 +60,7 @@ fn place<'a>(root: &'a Command, words: &[String]) -> (&'a Command, Option<&'a Ar
     (command, awaited, given)
 }
 
-fn option<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
+fn find_option<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
     let name = word.split('=').next().unwrap_or_default();
     command.get_arguments().find(|arg| match name.strip_prefix("--") {
         Some(long) => arg.get_long() == Some(long),
@@ -70,29 +70,30 @@ fn option<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
     })
 }
 
-type Offered = Vec<(String, String)>;
+type Candidates = Vec<(String, String)>;
 
-fn line(text: Option<&clap::builder::StyledStr>) -> String {
+fn help_line(text: Option<&clap::builder::StyledStr>) -> String {
     let text = text.map(ToString::to_string).unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn subcommands(command: &Command) -> Offered {
+fn subcommand_candidates(command: &Command) -> Candidates {
     let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
-    shown.map(|one| (one.get_name().to_owned(), line(one.get_about()))).collect()
+    shown.map(|one| (one.get_name().to_owned(), help_line(one.get_about()))).collect()
 }
 
-fn options(command: &Command) -> Offered {
+fn option_candidates(command: &Command) -> Candidates {
     let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
-    shown.filter_map(|arg| Some((format!("--{}", arg.get_long()?), line(arg.get_help())))).collect()
+    shown.filter_map(|arg| Some((format!("--{}", arg.get_long()?), help_line(arg.get_help())))).collect()
 }
 
-/// What an argument may be; files where it may be anything.
-fn values(arg: &Arg) -> (Offered, u8) {
+/// Returns the possible values of an argument, or files if it accepts any value.
+fn value_candidates(arg: &Arg) -> (Candidates, u8) {
     let possible = arg.get_possible_values();
     let shown = possible.iter().filter(|value| !value.is_hide_set());
-    let offered: Offered =
-        shown.map(|value: &PossibleValue| (value.get_name().to_owned(), line(value.get_help()))).collect();
+    let offered: Candidates = shown
+        .map(|value: &PossibleValue| (value.get_name().to_owned(), help_line(value.get_help())))
+        .collect();
     let besides = if offered.is_empty() { FILES } else { NO_FILES };
     (offered, besides)
 }
@@ -104,9 +105,9 @@ mod tests {
     use super::*;
     use crate::args::Cli;
 
-    fn answered(words: &[&str]) -> (Vec<String>, String) {
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let answer = answer(&Cli::command(), &words);
+    fn complete(text: &[&str]) -> (Vec<String>, String) {
+        let text: Vec<String> = text.iter().map(|word| (*word).to_owned()).collect();
+        let answer = complete_words(&Cli::command(), &text);
         let mut lines: Vec<String> =
             answer.lines().map(|line| line.split('\t').next().unwrap_or_default().to_owned()).collect();
         let besides = lines.pop().unwrap_or_default();
@@ -114,23 +115,23 @@ mod tests {
     }
 
     #[test]
-    fn what_can_come_next_is_offered() {
-        for (words, offered, besides) in [
+    fn possible_next_words_are_offered() {
+        for (text, offered, besides) in [
             (&["expl"][..], &["explain"][..], ":4"),
             (&["ops", "pa"], &["pause"], ":4"),
             (&["ops", "list", "--res"], &["--result"], ":4"),
-            (&["ops", "list", "--result", "s"], &["succeeded"], ":4"),
+            (&["ops", "list", "--result", "s"], &["succeeded", "superseded"], ":4"),
             (&["ops", "export", "shop", "--format", ""], &["json", "html"], ":4"),
-            // A value of an option is no subcommand, and what may be anything may be a file.
+            // An option's value is not a subcommand, and an argument that accepts any value may be a file.
             (&["ops", "list", "--app", "pause", "--unt"], &["--until"], ":4"),
             (&["sync", ""], &[], ":0"),
             (&["completions", "po"], &["powershell"], ":4"),
             (&["nothing", "like-that"], &[], ":4"),
         ] {
             let offered: Vec<String> = offered.iter().map(|word| (*word).to_owned()).collect();
-            assert_eq!(answered(words), (offered, besides.to_owned()), "{words:?}");
+            assert_eq!(complete(text), (offered, besides.to_owned()), "{text:?}");
         }
-        let (all, _) = answered(&[]);
+        let (all, _) = complete(&[]);
         assert!(all.contains(&"sync".to_owned()) && !all.contains(&"__complete".to_owned()), "{all:?}");
     }
 }

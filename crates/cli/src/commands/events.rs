@@ -1,25 +1,25 @@
-//! `tidegate ops events`: what happened to an operation, and what happens.
+//! `tidegate ops events`: past and live events of an operation.
 
 use std::time::Duration;
 
 use tidegate_model::OperationId;
-use tidegate_service::control::protocol::{Reply, Request, Told};
-use tidegate_service::route;
+use tidegate_service::control::protocol::{EventPage, Reply, Request};
+use tidegate_service::operation_access;
 use tidegate_service::state_dir::StateDir;
 
 use super::report;
 use crate::args::{EventsArgs, Format};
 use crate::error::CliError;
-use crate::exit::Ended;
+use crate::exit::CommandOutcome;
 use crate::output::{Printer, events};
 
-/// How often it is looked again where nobody could wait for us.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Poll interval if the other process does not support waiting.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-pub async fn run(args: &EventsArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(args.one.state.named())?;
+pub async fn run(args: &EventsArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(args.one.state.state_dir())?;
     let mut after = args.after;
-    // Whatever a name means later on: this is the operation that is followed.
+    // Determine the operation once, because the name may refer to another operation later.
     let mut id = args.one.id.clone();
     loop {
         let mut which = None;
@@ -27,48 +27,48 @@ pub async fn run(args: &EventsArgs, printer: &Printer) -> Result<Ended, CliError
             which = Some(operation);
             Request::Events { operation, after, wait: args.follow }
         };
-        let told = match route::ask_about(&state_dir, printer, &id, question).await? {
-            Reply::Events(told) => told,
-            other => return Err(route::unexpected(&other).into()),
+        let page = match operation_access::query_operation(&state_dir, printer, &id, question).await? {
+            Reply::Events(page) => page,
+            other => return Err(operation_access::unexpected_reply_error(&other).into()),
         };
-        let Some(operation) = which else { return Ok(Ended::Done) };
+        let Some(operation) = which else { return Ok(CommandOutcome::Done) };
         id = operation.to_string();
-        tell(&told, args, printer)?;
-        if told.is_over || !args.follow {
-            return Ok(Ended::Done);
+        print_page(&page, args, printer)?;
+        if page.is_over || !args.follow {
+            return Ok(CommandOutcome::Done);
         }
-        if told.at_work == Some(false) {
-            left_alone(operation, &state_dir, printer).await?;
-            return Ok(Ended::NotFinished);
+        if page.is_running == Some(false) {
+            warn_without_process(operation, &state_dir, printer).await?;
+            return Ok(CommandOutcome::NotFinished);
         }
-        if told.events.is_empty() {
-            tokio::time::sleep(LOOK_EVERY).await;
+        if page.events.is_empty() {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
-        after = told.last;
+        after = page.last;
     }
 }
 
-fn tell(told: &Told, args: &EventsArgs, printer: &Printer) -> Result<(), CliError> {
-    if let Some(missed) = &told.missed {
+fn print_page(page: &EventPage, args: &EventsArgs, printer: &Printer) -> Result<(), CliError> {
+    if let Some(missed) = &page.missed {
         printer.warn(missed);
     }
     match args.one.output {
-        Format::Text => printer.out(&events::text(&told.events)),
-        format if args.follow => {
-            events::documents(&told.events).iter().try_for_each(|document| printer.entry(document, format))
-        }
-        format => printer.value(&events::documents(&told.events), format),
+        Format::Text => printer.print(&events::text(&page.events)),
+        format if args.follow => events::documents(&page.events)
+            .iter()
+            .try_for_each(|document| printer.print_entry(document, format)),
+        format => printer.print_value(&events::documents(&page.events), format),
     }
 }
 
-/// Nobody works on an operation that is to be followed: says how to go on with it.
-pub(super) async fn left_alone(
+/// Prints that no process is running the operation being followed, and how to continue it.
+pub(super) async fn warn_without_process(
     operation: OperationId,
     state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<(), CliError> {
-    let summary = route::find(state_dir, printer, &operation.to_string()).await?;
-    let way_on = report::way_on(operation, summary.paused, state_dir);
-    printer.note(&format!("no process is at work on it, so nothing follows; {way_on}"));
+    let summary = operation_access::find_operation(state_dir, printer, &operation.to_string()).await?;
+    let way_on = report::continuation_advice(operation, summary.paused, state_dir);
+    printer.note(&format!("no process is running the operation, so there are no more events; {way_on}"));
     Ok(())
 }

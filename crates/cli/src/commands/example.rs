@@ -1,4 +1,4 @@
-//! `tidegate example`: something to try things out on, with nothing but the command.
+//! `tidegate example`: files for trying out Tidegate, without any other requirements.
 
 use std::fs;
 use std::path::Path;
@@ -8,15 +8,15 @@ use tidegate_source::commit_folder;
 
 use crate::args::ExampleCommand;
 use crate::error::CliError;
-use crate::exit::Ended;
+use crate::exit::CommandOutcome;
 use crate::output::Printer;
 
-/// The folder of the example that is a Git repository.
+/// Folder in the example that is a Git repository.
 const REPOSITORY: &str = "repo";
 const GIT: &str = ".git";
 const FIRST_MESSAGE: &str = "Deploy the fleet";
 
-/// The files of the example, by their places in its folder.
+/// Files of the example fleet.
 const FLEET: [(&str, &str); 13] = [
     ("README.md", include_str!("../../../../examples/fleet/README.md")),
     ("database.yaml", include_str!("../../../../examples/fleet/database.yaml")),
@@ -42,49 +42,79 @@ const FLEET: [(&str, &str); 13] = [
     ),
 ];
 
-pub fn run(command: &ExampleCommand, printer: &Printer) -> Result<Ended, CliError> {
+/// Files of the example shop.
+const SHOP: [(&str, &str); 10] = [
+    ("README.md", include_str!("../../../../examples/shop/README.md")),
+    ("namespace.yaml", include_str!("../../../../examples/shop/namespace.yaml")),
+    ("backup.yaml", include_str!("../../../../examples/shop/backup.yaml")),
+    ("config.yaml", include_str!("../../../../examples/shop/config.yaml")),
+    ("database.yaml", include_str!("../../../../examples/shop/database.yaml")),
+    ("migrate.yaml", include_str!("../../../../examples/shop/migrate.yaml")),
+    ("backend.yaml", include_str!("../../../../examples/shop/backend.yaml")),
+    ("frontend.yaml", include_str!("../../../../examples/shop/frontend.yaml")),
+    ("smoke-test.yaml", include_str!("../../../../examples/shop/smoke-test.yaml")),
+    ("notify-failure.yaml", include_str!("../../../../examples/shop/notify-failure.yaml")),
+];
+
+pub fn run(command: &ExampleCommand, printer: &Printer) -> Result<CommandOutcome, CliError> {
     match command {
-        ExampleCommand::Fleet { folder } => fleet(folder, printer),
+        ExampleCommand::Shop { folder } => write_shop(folder, printer),
+        ExampleCommand::Fleet { folder } => write_fleet(folder, printer),
         ExampleCommand::Commit { folder, message } => {
             let is_new = !folder.join(GIT).exists();
             match commit(folder, message)? {
                 Some(commit) if is_new => {
                     printer.note(&format!(
-                        "made a Git repository of {} and committed {commit}",
+                        "created a Git repository in {} and committed {commit}",
                         folder.display()
                     ));
                 }
                 Some(commit) => printer.note(&format!("committed {commit}")),
                 None => printer.note("nothing has changed since the last commit"),
             }
-            Ok(Ended::Done)
+            Ok(CommandOutcome::Done)
         }
     }
 }
 
-fn fleet(folder: &Path, printer: &Printer) -> Result<Ended, CliError> {
+fn write_shop(folder: &Path, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    write_files(folder, &SHOP)?;
+    printer.note(&format!(
+        "wrote the manifests of a small shop to {0}; deploy them with `tidegate sync {0} --app shop --sim`",
+        folder.display()
+    ));
+    Ok(CommandOutcome::Done)
+}
+
+/// Writes an example to a folder that is empty or does not exist.
+fn write_files(folder: &Path, files: &[(&str, &str)]) -> Result<(), CliError> {
     let is_taken = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file();
     if is_taken {
         let place = folder.display();
-        return Err(CliError::usage(format!("{place} is there and not empty; name another folder")));
+        return Err(CliError::usage(format!("{place} exists and is not empty; choose another folder")));
     }
-    for (name, content) in FLEET {
+    for (name, content) in files {
         let path = folder.join(name);
         let parent = path.parent().unwrap_or(folder);
-        fs::create_dir_all(parent).map_err(|source| CliError::io("make", parent, source))?;
+        fs::create_dir_all(parent).map_err(|source| CliError::io("create", parent, source))?;
         fs::write(&path, content).map_err(|source| CliError::io("write", &path, source))?;
     }
-    commit(&folder.join(REPOSITORY), FIRST_MESSAGE)?;
-    printer.note(&format!(
-        "wrote three Applications and an ApplicationSet to {0}, and a Git repository to {0}/repo; serve them with `tidegate serve --sim --apps {0}`",
-        folder.display()
-    ));
-    Ok(Ended::Done)
+    Ok(())
 }
 
-/// A checkout of this project holds the example without its Git repository, for none can hold another. Whoever serves it from
-/// there has that made.
-pub fn complete(folder: &Path, printer: &Printer) -> Result<(), CliError> {
+fn write_fleet(folder: &Path, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    write_files(folder, &FLEET)?;
+    commit(&folder.join(REPOSITORY), FIRST_MESSAGE)?;
+    printer.note(&format!(
+        "wrote three Applications and an ApplicationSet to {0}, and a Git repository to {0}/repo; deploy them with `tidegate serve --sim --apps {0}`",
+        folder.display()
+    ));
+    Ok(CommandOutcome::Done)
+}
+
+/// Creates the Git repository of an example. In a checkout of this project the example is stored without its repository, because
+/// a checkout cannot contain another repository.
+pub fn create_repository(folder: &Path, printer: &Printer) -> Result<(), CliError> {
     let repository = folder.join(REPOSITORY);
     let mut deployed =
         FLEET.iter().map(|(name, _)| Path::new(name)).filter(|name| name.starts_with(REPOSITORY));
@@ -92,7 +122,7 @@ pub fn complete(folder: &Path, printer: &Printer) -> Result<(), CliError> {
         return Ok(());
     }
     commit(&repository, FIRST_MESSAGE)?;
-    printer.note(&format!("made a Git repository of {}, which is an example's", repository.display()));
+    printer.note(&format!("created a Git repository in {} of the example", repository.display()));
     Ok(())
 }
 

@@ -1,43 +1,38 @@
-//! `tidegate explain`: why an operation is where it is.
+//! `tidegate explain`: the reason for an operation's current state.
 
 use tidegate_service::control::protocol::{Reply, Request};
 use tidegate_service::documents::ExplanationDocument;
-use tidegate_service::route;
+use tidegate_service::operation_access;
 use tidegate_service::state_dir::StateDir;
 
-use super::report::way_on;
 use crate::args::{ExplainArgs, Format};
 use crate::error::CliError;
-use crate::exit::Ended;
-use crate::output::{Printer, operation};
+use crate::exit::CommandOutcome;
+use crate::output::{Printer, format_next_action, operation};
 
-pub async fn run(args: &ExplainArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(args.state.named())?;
+pub async fn run(args: &ExplainArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(args.state.state_dir())?;
     let question = |operation| Request::Inspect { operation };
-    let inspected = match route::ask_about(&state_dir, printer, &args.id, question).await? {
+    let inspected = match operation_access::query_operation(&state_dir, printer, &args.id, question).await? {
         Reply::Operation(inspected) => inspected,
-        other => return Err(route::unexpected(&other).into()),
+        other => return Err(operation_access::unexpected_reply_error(&other).into()),
     };
-    show(&inspected.explanation, args.output, Some(&state_dir), printer)
+    show(&inspected.explanation, args.output, printer)
 }
 
-/// Prints why an operation is where it is; and how to go on with one that nobody works on, in a state directory here.
+/// Prints an explanation and the next action.
 pub fn show(
     explanation: &ExplanationDocument,
     format: Format,
-    state_dir: Option<&StateDir>,
     printer: &Printer,
-) -> Result<Ended, CliError> {
+) -> Result<CommandOutcome, CliError> {
     match format {
         Format::Text => {
-            printer.out(&operation::explain(explanation, printer.width()))?;
-            if let Some(state_dir) = state_dir
-                && explanation.is_left_alone()
-            {
-                printer.note(&way_on(explanation.id, explanation.paused.is_some(), state_dir));
-            }
+            let mut text = operation::explain(explanation, printer.width());
+            text.append(format_next_action(&explanation.next_action));
+            printer.print(&text)?;
         }
-        format => printer.value(explanation, format)?,
+        format => printer.print_value(explanation, format)?,
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }

@@ -1,4 +1,4 @@
-//! `ops export`: one operation as a file that needs nothing else.
+//! `ops export`: one operation, as a self-contained file.
 
 use std::path::Path;
 
@@ -7,62 +7,62 @@ use tidegate_model::StreamKind;
 use tidegate_oplog::{LogError, StreamName};
 use tidegate_service::control::protocol::{Reply, Request};
 use tidegate_service::documents::record::Record;
-use tidegate_service::route;
+use tidegate_service::operation_access;
 use tidegate_service::state_dir::StateDir;
 
 use crate::args::{ExportArgs, Format, RecordFormat};
 use crate::error::CliError;
-use crate::exit::Ended;
-use crate::output::{Printer, document};
+use crate::exit::CommandOutcome;
+use crate::output::{Printer, encode_document};
 
-pub async fn run(args: &ExportArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(args.state.named())?;
-    let record = read(&args.id, &state_dir, printer).await?;
-    if record.inspected.kept.is_some() {
-        let stream = StreamName::of(StreamKind::OPERATION, record.inspected.operation.id);
+pub async fn run(args: &ExportArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(args.state.state_dir())?;
+    let record = read_record(&args.id, &state_dir, printer).await?;
+    if record.details.summary.is_some() {
+        let stream = StreamName::with_kind(StreamKind::OPERATION, record.details.operation.id);
         printer.warn(&LogError::Compacted { stream }.to_string());
     }
     let content = match args.format() {
-        RecordFormat::Json => document(&record.document(), Format::Json)?,
-        RecordFormat::Html => record.page(),
+        RecordFormat::Json => encode_document(&record.document(), Format::Json)?,
+        RecordFormat::Html => record.render_page(),
     };
-    let what = format!("operation {}", record.inspected.operation.id);
-    give(args.output.as_deref(), &content, &what, printer)?;
-    Ok(Ended::Done)
+    let what = format!("operation {}", record.details.operation.id);
+    write_record(args.output.as_deref(), &content, &what, printer)?;
+    Ok(CommandOutcome::Done)
 }
 
-/// Writes a record to a file, or to standard output where none is named, or `-`.
-pub(super) fn give(
+/// Writes a record to a file. Writes to standard output if the name is missing or is `-`.
+pub(super) fn write_record(
     file: Option<&Path>,
     content: &str,
     what: &str,
     printer: &Printer,
 ) -> Result<(), CliError> {
-    let Some(path) = file.filter(|path| path.as_os_str() != "-") else { return printer.raw(content) };
-    write(path, content.as_bytes())?;
-    printer.note(&format!("{what} is in {}", path.display()));
+    let Some(path) = file.filter(|path| path.as_os_str() != "-") else { return printer.print_raw(content) };
+    write_file(path, content.as_bytes())?;
+    printer.note(&format!("wrote {what} to {}", path.display()));
     Ok(())
 }
 
-async fn read(text: &str, state_dir: &StateDir, printer: &Printer) -> Result<Record, CliError> {
+async fn read_record(text: &str, state_dir: &StateDir, printer: &Printer) -> Result<Record, CliError> {
     let about = |operation| Request::Inspect { operation };
-    let inspected = match route::ask_about(state_dir, printer, text, about).await? {
+    let details = match operation_access::query_operation(state_dir, printer, text, about).await? {
         Reply::Operation(inspected) => *inspected,
-        other => return Err(route::unexpected(&other).into()),
+        other => return Err(operation_access::unexpected_reply_error(&other).into()),
     };
-    // The name of an application may mean another operation by now; an id does not.
-    let id = inspected.operation.id.to_string();
+    // An application's name may now refer to another operation, but an ID always refers to the same one.
+    let id = details.operation.id.to_string();
     let all = |operation| Request::Facts { operation };
-    match route::ask_about(state_dir, printer, &id, all).await? {
+    match operation_access::query_operation(state_dir, printer, &id, all).await? {
         Reply::Facts { facts, first, damage } => {
-            Ok(Record { inspected, facts, first, damage, at: SystemClock.now() })
+            Ok(Record { details, events: facts, first_sequence: first, damage, read_at: SystemClock.now() })
         }
-        other => Err(route::unexpected(&other).into()),
+        other => Err(operation_access::unexpected_reply_error(&other).into()),
     }
 }
 
-/// Beside it first, so that nobody ever finds half a file; for its owner alone.
-pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), CliError> {
+/// Writes a temporary file first, so that readers never find a partial file. Only its owner can read the file.
+pub(super) fn write_file(path: &Path, content: &[u8]) -> Result<(), CliError> {
     let failed = |source| CliError::io("write", path, source);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".tidegate-").tempfile_in(folder).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! `tidegate health`: what the health rules say of objects in files.
+//! `tidegate health`: results of applying the health rules to objects in files.
 
 use serde::Serialize;
 use tidegate_executor::{Clock as _, SystemClock};
@@ -8,21 +8,21 @@ use tidegate_model::{Health, HealthStatus};
 use crate::args::{Format, HealthArgs};
 use crate::customizations;
 use crate::error::CliError;
-use crate::exit::Ended;
+use crate::exit::CommandOutcome;
 use crate::input;
 use crate::output::{Printer, Style, Text, table};
 
-/// A verdict as documents have it. No status: the kind has no rule. An empty one: its script gives none.
+/// A result in documents. If the status is absent, the kind has no rule. If it is empty, the script did not return a status.
 #[derive(Debug, Serialize)]
-struct Verdict {
+struct HealthVerdict {
     status: Option<String>,
     message: String,
 }
 
-/// A verdict among others.
+/// A result in a list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Named<'a> {
+struct ObjectVerdict<'a> {
     api_version: &'a str,
     kind: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -30,45 +30,46 @@ struct Named<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     name: &'a str,
     #[serde(flatten)]
-    verdict: Verdict,
+    verdict: HealthVerdict,
 }
 
-pub fn run(args: &HealthArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let manifests = input::load(&args.files, input::Wanted { unnamed: true, ..Default::default() })?;
-    let rules = customizations::given(&args.scripts, printer)?;
+pub fn run(args: &HealthArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let manifests =
+        input::load(&args.files, input::InputRequirements { can_be_unnamed: true, ..Default::default() })?;
+    let rules = customizations::load_rules(&args.scripts, printer)?;
     let now = SystemClock.now();
     let objects = || manifests.targets.iter().map(|target| &target.object);
     let verdicts: Vec<_> = objects().map(|object| rules.assess(object, now)).collect();
-    let statuses = objects().zip(verdicts.iter().map(|verdict| status(verdict.as_ref())));
+    let statuses = objects().zip(verdicts.iter().map(|verdict| effective_status(verdict.as_ref())));
     let judged: Vec<_> = objects()
         .zip(&verdicts)
-        .map(|(object, verdict)| Named {
+        .map(|(object, verdict)| ObjectVerdict {
             api_version: object.text("/apiVersion"),
             kind: object.kind(),
             namespace: object.namespace(),
             name: object.name(),
-            verdict: shown(verdict.clone()),
+            verdict: to_verdict(verdict.clone()),
         })
         .collect();
     match (args.output, judged.as_slice()) {
         (Format::Text, all) => {
-            let mut text = text(all, printer.width());
+            let mut text = format_verdicts(all, printer.width());
             if all.len() > 1 {
                 text.end_line();
                 text.add(Style::Dim, "together  ");
-                text.add(Style::Plain, format!("{:?}", tidegate_health::of_application(statuses)));
+                text.add(Style::Plain, format!("{:?}", tidegate_health::application_health(statuses)));
                 text.end_line();
             }
-            printer.out(&text)?;
+            printer.print(&text)?;
         }
-        (format, [one]) => printer.value(&one.verdict, format)?,
-        (format, all) => printer.value(all, format)?,
+        (format, [one]) => printer.print_value(&one.verdict, format)?,
+        (format, all) => printer.print_value(all, format)?,
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
-/// What counts for the application.
-fn status(verdict: Option<&Result<Health, HealthError>>) -> Option<HealthStatus> {
+/// Returns the status that counts towards the application's health.
+fn effective_status(verdict: Option<&Result<Health, HealthError>>) -> Option<HealthStatus> {
     match verdict? {
         Ok(health) => Some(health.status),
         Err(HealthError::NoStatus { .. }) => None,
@@ -76,20 +77,22 @@ fn status(verdict: Option<&Result<Health, HealthError>>) -> Option<HealthStatus>
     }
 }
 
-fn shown(verdict: Option<Result<Health, HealthError>>) -> Verdict {
-    let known =
-        |health: Health| Verdict { status: Some(format!("{:?}", health.status)), message: health.message };
+fn to_verdict(verdict: Option<Result<Health, HealthError>>) -> HealthVerdict {
+    let known = |health: Health| HealthVerdict {
+        status: Some(format!("{:?}", health.status)),
+        message: health.message,
+    };
     match verdict {
-        None => Verdict { status: None, message: String::new() },
+        None => HealthVerdict { status: None, message: String::new() },
         Some(Ok(health)) => known(health),
         Some(Err(HealthError::NoStatus { .. })) => {
-            Verdict { status: Some(String::new()), message: String::new() }
+            HealthVerdict { status: Some(String::new()), message: String::new() }
         }
         Some(Err(error)) => known(Health::from(error)),
     }
 }
 
-fn text(all: &[Named<'_>], width: Option<u16>) -> Text {
+fn format_verdicts(all: &[ObjectVerdict<'_>], width: Option<u16>) -> Text {
     let rows = all.iter().map(|one| {
         let place = if one.namespace.is_empty() { String::new() } else { format!("{}/", one.namespace) };
         let status = match one.verdict.status.as_deref() {

@@ -1,4 +1,4 @@
-//! What is made of the command line's own description: completion scripts and man pages.
+//! Output generated from the definition of the command line: completion scripts and man pages.
 
 use std::fs;
 use std::path::Path;
@@ -8,20 +8,20 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::args::CompletionShell;
-use crate::called::Called;
 use crate::error::CliError;
-use crate::exit::Ended;
+use crate::exit::CommandOutcome;
+use crate::invocation::Invocation;
 use crate::output::Printer;
 
-/// What kubectl runs to be told what could come next.
-const FOR_KUBECTL: &str = "\
+/// Script that kubectl runs to get completions.
+const KUBECTL_SCRIPT: &str = "\
 #!/bin/sh
 # Save it as kubectl_complete-tidegate on the PATH, executable.
 exec kubectl tidegate __complete \"$@\"
 ";
 
-/// Prints the script of a shell.
-pub fn completions(shell: CompletionShell, printer: &Printer) -> Result<Ended, CliError> {
+/// Prints the completion script of a shell.
+pub fn completions(shell: CompletionShell, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let known = match shell {
         CompletionShell::Bash => Shell::Bash,
         CompletionShell::Elvish => Shell::Elvish,
@@ -29,43 +29,43 @@ pub fn completions(shell: CompletionShell, printer: &Printer) -> Result<Ended, C
         CompletionShell::Powershell => Shell::PowerShell,
         CompletionShell::Zsh => Shell::Zsh,
         CompletionShell::Kubectl => {
-            printer.raw(FOR_KUBECTL)?;
-            return Ok(Ended::Done);
+            printer.print_raw(KUBECTL_SCRIPT)?;
+            return Ok(CommandOutcome::Done);
         }
     };
     let mut script = Vec::new();
-    let called = Called::now();
-    clap_complete::generate(known, &mut called.command(), called.file(), &mut script);
-    printer.raw(&String::from_utf8_lossy(&script))?;
-    Ok(Ended::Done)
+    let called = Invocation::current();
+    clap_complete::generate(known, &mut called.command(), called.program_name(), &mut script);
+    printer.print_raw(&String::from_utf8_lossy(&script))?;
+    Ok(CommandOutcome::Done)
 }
 
-/// Writes a page for each command into a folder.
-pub fn man(folder: &Path, printer: &Printer) -> Result<Ended, CliError> {
+/// Writes a man page for each command into a folder.
+pub fn man(folder: &Path, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let failed = |path: &Path| {
         let path = path.to_path_buf();
         move |source| CliError::io("write", path, source)
     };
     fs::create_dir_all(folder).map_err(failed(folder))?;
-    let mut command = Called::now().command().disable_help_subcommand(true);
+    let mut command = Invocation::current().command().disable_help_subcommand(true);
     command.build();
     let mut pages = Vec::new();
-    collect(&command, &mut pages);
+    collect_pages(&command, &mut pages);
     for (name, page) in &pages {
         let path = folder.join(name);
         fs::write(&path, page).map_err(failed(&path))?;
     }
-    printer.note(&format!("{} pages are in {}", pages.len(), folder.display()));
-    Ok(Ended::Done)
+    printer.note(&format!("wrote {} pages to {}", pages.len(), folder.display()));
+    Ok(CommandOutcome::Done)
 }
 
-/// The pages of a command and those below it, each with the name of its file.
-fn collect(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) {
+/// Collects the pages of a command and its subcommands, each with its file name.
+fn collect_pages(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) {
     let man = Man::new(command.clone());
     let mut page = Vec::new();
     // Writing to memory cannot fail.
     if man.render(&mut page).is_ok() {
         pages.push((man.get_filename(), page));
     }
-    command.get_subcommands().filter(|one| !one.is_hide_set()).for_each(|one| collect(one, pages));
+    command.get_subcommands().filter(|one| !one.is_hide_set()).for_each(|one| collect_pages(one, pages));
 }

@@ -1,4 +1,4 @@
-//! What each command does.
+//! Implementation of the commands.
 
 mod api;
 mod app;
@@ -11,7 +11,6 @@ mod example;
 mod explain;
 mod export;
 mod health;
-mod kept;
 mod manual;
 mod operation;
 mod ops;
@@ -20,23 +19,25 @@ mod plan;
 mod report;
 mod resume;
 mod serve;
-mod serve_accounts;
+mod serve_appsets;
 mod serve_config;
-mod serve_sets;
+mod serve_impersonation;
+mod serve_startup;
 mod sim;
+mod stored_plan;
 mod sync;
 
 use serde_json::json;
-use tidegate_model::argo::definitions;
+use tidegate_model::argo::all_crds;
 
 use crate::args::{Command, Format};
-use crate::called::Called;
 use crate::error::CliError;
-use crate::exit::Ended;
+use crate::exit::CommandOutcome;
+use crate::invocation::Invocation;
 use crate::output::Printer;
 
-/// Carries out a command.
-pub async fn run(command: Command, printer: &Printer) -> Result<Ended, CliError> {
+/// Runs a command.
+pub async fn run(command: Command, printer: &Printer) -> Result<CommandOutcome, CliError> {
     match command {
         Command::Plan(args) => plan::run(&args, printer).await,
         Command::Diff(args) => diff::run(&args, printer).await,
@@ -55,24 +56,25 @@ pub async fn run(command: Command, printer: &Printer) -> Result<Ended, CliError>
         Command::Completions { shell } => manual::completions(shell, printer),
         Command::Man { folder } => manual::man(&folder, printer),
         Command::Complete { words } => {
-            printer.raw(&complete::answer(&Called::now().command(), &words))?;
-            Ok(Ended::Done)
+            printer.print_raw(&complete::complete_words(&Invocation::current().command(), &words))?;
+            Ok(CommandOutcome::Done)
         }
     }
 }
 
-/// As documents that follow each other; as a list where they are to be one.
-fn crds(output: Format, printer: &Printer) -> Result<Ended, CliError> {
-    let definitions = definitions();
+/// Prints the definitions as consecutive documents, or as a list if the format allows only one document.
+fn crds(output: Format, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let definitions = all_crds();
     match output {
         Format::Text | Format::Yaml => {
             for definition in definitions {
-                printer.entry(&definition, Format::Yaml)?;
+                printer.print_entry(&definition, Format::Yaml)?;
             }
         }
         Format::Json => {
-            printer.value(&json!({"apiVersion": "v1", "kind": "List", "items": definitions}), output)?;
+            printer
+                .print_value(&json!({"apiVersion": "v1", "kind": "List", "items": definitions}), output)?;
         }
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }

@@ -1,4 +1,4 @@
-//! `tidegate ops`: listing, showing and steering operations.
+//! `tidegate ops`: lists, shows and controls operations.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,181 +8,202 @@ use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{OperationView, Scope};
 use tidegate_model::{OperationId, Override, StreamKind};
 use tidegate_oplog::{LogError, Retention, StreamName};
-use tidegate_service::clusters::{Approach, Clusters, Purpose};
-use tidegate_service::control::protocol::{Inspected, Reply, Request, Wish};
+use tidegate_service::clusters::{Clusters, ConnectionAttempt, ReconnectPurpose};
+use tidegate_service::control::protocol::{OperationAction, OperationDetails, Reply, Request};
 use tidegate_service::documents::filter::Filter;
 use tidegate_service::documents::record::{AttemptLog, attempt_logs};
 use tidegate_service::documents::{OperationDocument, SummaryDocument};
 use tidegate_service::error::ServiceError;
-use tidegate_service::queries::{Ahead, Queries};
-use tidegate_service::route::{self, Reached};
-use tidegate_service::session::{Entrance, Session};
+use tidegate_service::operation_access::{self, Responder};
+use tidegate_service::queries::{PendingResume, Queries};
+use tidegate_service::session::{EarlySocket, Session};
 use tidegate_service::state_dir::StateDir;
-use tidegate_service::user::user;
+use tidegate_service::user::user_name;
 use tidegate_service::{customizations, log, operations};
 
 use super::{events, export, output, report};
 use crate::args::{
-    ConnectionArgs, Format, ListArgs, OneArgs, OpsCommand, PassOverArgs, RetryTaskArgs, ScopeArgs,
+    ConnectionArgs, Format, OperationListArgs, OpsCommand, OverrideArgs, RetryTaskArgs, ScopeArgs,
+    SingleOperationArgs,
 };
 use crate::error::CliError;
-use crate::exit::Ended;
-use crate::output::{Printer, Text, facts, operation};
+use crate::exit::CommandOutcome;
+use crate::output::{Printer, Text, operation, operation_log};
 use crate::progress::Progress;
 use crate::signals::Signals;
-use crate::wait::{self, Waiting};
+use crate::wait::{self, WaitRequest};
 
-pub async fn run(command: OpsCommand, printer: &Printer) -> Result<Ended, CliError> {
+pub async fn run(command: OpsCommand, printer: &Printer) -> Result<CommandOutcome, CliError> {
     match command {
         OpsCommand::List(args) => list(&args, printer).await,
         OpsCommand::Show(one) => show(&one, printer).await,
-        OpsCommand::Log(one) => log(&one, printer).await,
+        OpsCommand::Log(one) => show_log(&one, printer).await,
         OpsCommand::Events(args) => events::run(&args, printer).await,
         OpsCommand::Output(one) => output::run(&one, printer).await,
         OpsCommand::Export(args) => export::run(&args, printer).await,
-        OpsCommand::Terminate { one, why, connection } => {
-            terminate(&one, Wish::Terminate { reason: why.reason }, &connection, printer).await
+        OpsCommand::Terminate { one, reason: why, connection } => {
+            terminate(&one, OperationAction::Terminate { reason: why.reason }, &connection, printer).await
         }
-        OpsCommand::Pause { one, reason } => wish(&one, Wish::Pause { reason }, printer).await,
-        OpsCommand::Unpause { one, why } => wish(&one, Wish::Unpause { reason: why.reason }, printer).await,
-        OpsCommand::Confirm { one, why } => wish(&one, Wish::Confirm { reason: why.reason }, printer).await,
+        OpsCommand::Pause { one, reason } => {
+            send_action(&one, OperationAction::Pause { reason }, printer).await
+        }
+        OpsCommand::Unpause { one, reason: why } => {
+            send_action(&one, OperationAction::Unpause { reason: why.reason }, printer).await
+        }
+        OpsCommand::Confirm { one, reason: why } => {
+            send_action(&one, OperationAction::Confirm { reason: why.reason }, printer).await
+        }
         OpsCommand::Approve { one, wave, reason } => {
-            wish(&one, Wish::Approve { wave, reason }, printer).await
+            send_action(&one, OperationAction::Approve { wave, reason }, printer).await
         }
-        OpsCommand::Skip(args) => pass_over(args, Override::Skip, printer).await,
-        OpsCommand::MarkDone(args) => pass_over(args, Override::MarkDone, printer).await,
+        OpsCommand::Skip(args) => send_override(args, Override::Skip, printer).await,
+        OpsCommand::MarkDone(args) => send_override(args, Override::MarkDone, printer).await,
         OpsCommand::RetryTask(RetryTaskArgs { one, scope, reason }) => {
-            decide(&one, Override::Retry, &scope, reason, printer).await
+            send_decision(&one, Override::Retry, &scope, reason, printer).await
         }
     }
 }
 
-async fn pass_over(args: PassOverArgs, what: Override, printer: &Printer) -> Result<Ended, CliError> {
-    let PassOverArgs { one, scope, reason } = args;
-    decide(&one, what, &scope, reason, printer).await
+async fn send_override(
+    args: OverrideArgs,
+    what: Override,
+    printer: &Printer,
+) -> Result<CommandOutcome, CliError> {
+    let OverrideArgs { one, scope, reason } = args;
+    send_decision(&one, what, &scope, reason, printer).await
 }
 
-/// What a person decides about part of an operation.
-async fn decide(
-    one: &OneArgs,
+/// Sends a decision about a part of an operation.
+async fn send_decision(
+    one: &SingleOperationArgs,
     what: Override,
     scope: &ScopeArgs,
     reason: String,
     printer: &Printer,
-) -> Result<Ended, CliError> {
+) -> Result<CommandOutcome, CliError> {
     let ScopeArgs { task, namespace, phase, wave } = scope;
-    let scope = Scope::of_words(task.as_deref(), namespace.as_deref(), phase.as_deref(), wave.as_deref())
+    let scope = Scope::parse(task.as_deref(), namespace.as_deref(), phase.as_deref(), wave.as_deref())
         .map_err(|error| CliError::usage(error.to_string()))?;
-    wish(one, Wish::Override { what, scope, reason }, printer).await
+    send_action(one, OperationAction::Override { what, scope, reason }, printer).await
 }
 
-async fn list(args: &ListArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(args.state.named())?;
-    let listed = route::list(&state_dir, printer, args.app.as_deref()).await?;
+async fn list(args: &OperationListArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(args.state.state_dir())?;
+    let listed = operation_access::list_operations(&state_dir, printer, args.app.as_deref()).await?;
     let now = SystemClock.now();
     let filter = Filter {
-        phases: args.result.iter().map(|result| (*result).into()).collect(),
-        since: args.since.map(|since| since.at(now)),
-        until: args.until.map(|until| until.at(now)),
+        outcomes: args.result.iter().map(|result| (*result).into()).collect(),
+        since: args.since.map(|since| since.resolve(now)),
+        until: args.until.map(|until| until.resolve(now)),
         revision: args.revision.clone(),
-        by: args.by.clone(),
+        requester: args.by.clone(),
     };
     let all = listed.iter().map(SummaryDocument::from);
-    let mut documents: Vec<SummaryDocument> = all.filter(|one| filter.takes(one)).collect();
+    let mut documents: Vec<SummaryDocument> = all.filter(|one| filter.matches(one)).collect();
     let limit = args.limit.unwrap_or(documents.len());
     documents.drain(..documents.len().saturating_sub(limit));
     match args.output {
         Format::Text if documents.is_empty() => {
             let of = args.app.iter().map(|app| format!(" of {app}")).collect::<String>();
-            let like_that = if listed.is_empty() { "" } else { " like that" };
+            let like_that = if listed.is_empty() { "" } else { " that match the filters" };
             let others = match &args.app {
-                Some(_) => format!("; `tidegate ops list{}` shows those of all", state_dir.hint()),
+                Some(_) => {
+                    format!(
+                        "; `tidegate ops list{}` lists the operations of all applications",
+                        state_dir.command_arguments()
+                    )
+                }
                 None => String::new(),
             };
             printer.note(&format!("no operations{of}{like_that} in {}{others}", state_dir.path().display()));
         }
         Format::Text => {
-            printer.out(&operation::list(&documents, now, printer.width()))?;
-            if documents.iter().any(|one| one.is_left_alone() && !one.paused && one.damage.is_none()) {
-                let hint = state_dir.hint();
+            printer.print(&operation::list(&documents, now, printer.width()))?;
+            if documents.iter().any(|one| one.is_unattended() && !one.paused && one.damage.is_none()) {
+                let hint = state_dir.command_arguments();
                 printer.note(&format!(
-                    "no process works on what is \"left alone\"; go on with `tidegate resume ID{hint}`, or `--all`"
+                    "no process is running some of these operations; continue one with `tidegate resume ID{hint}`, or all with `--all`"
                 ));
             }
         }
-        format => printer.value(&documents, format)?,
+        format => printer.print_value(&documents, format)?,
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
-async fn show(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(one.state.named())?;
+async fn show(one: &SingleOperationArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(one.state.state_dir())?;
     let question = |operation| Request::Inspect { operation };
-    match route::ask_about(&state_dir, printer, &one.id, question).await? {
+    match operation_access::query_operation(&state_dir, printer, &one.id, question).await? {
         Reply::Operation(inspected) => {
-            let logs = logs(&inspected.operation, &state_dir, printer).await;
+            let logs = load_hook_logs(&inspected.operation, &state_dir, printer).await;
             show_operation((&inspected, logs), one.output, &state_dir, printer)?;
-            Ok(Ended::Done)
+            Ok(CommandOutcome::Done)
         }
-        other => Err(route::unexpected(&other).into()),
+        other => Err(operation_access::unexpected_reply_error(&other).into()),
     }
 }
 
-/// What failed hooks wrote in every attempt. How it stands says it of the newest one alone, which is all of it where there was one.
-async fn logs(operation: &OperationView, state_dir: &StateDir, printer: &Printer) -> Vec<AttemptLog> {
+/// Returns the logs of failed hooks from every attempt. The operation's view only contains the newest attempt, which is enough if
+/// there was only one.
+async fn load_hook_logs(
+    operation: &OperationView,
+    state_dir: &StateDir,
+    printer: &Printer,
+) -> Vec<AttemptLog> {
     if operation.retry_count == 0 {
         let logs = operation.hook_logs.iter().cloned();
         return logs.map(|log| AttemptLog { attempt: 1, log }).collect();
     }
-    // The name of an application may mean another operation by now; an id does not.
-    match route::ask(state_dir, printer, Request::Facts { operation: operation.id }).await {
+    // An application's name may now refer to another operation, but an ID always refers to the same one.
+    match operation_access::query(state_dir, printer, Request::Facts { operation: operation.id }).await {
         Ok(Reply::Facts { facts, .. }) => attempt_logs(&facts),
-        // What is damaged of it was told.
+        // Damage has already been reported.
         _ => Vec::new(),
     }
 }
 
 fn show_operation(
-    (Inspected { operation, explanation, kept }, logs): (&Inspected, Vec<AttemptLog>),
+    (OperationDetails { operation, explanation, summary }, logs): (&OperationDetails, Vec<AttemptLog>),
     output: Format,
     state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<(), CliError> {
     match output {
-        Format::Text => printer.out(&operation::show(operation, &logs, printer.width()))?,
+        Format::Text => printer.print(&operation::show(operation, &logs, printer.width()))?,
         format => {
             let logs = Some(logs).filter(|_| operation.retry_count > 0);
-            let document = OperationDocument { operation, logs, at_work: explanation.at_work };
-            printer.value(&document, format)?;
+            let document = OperationDocument { operation, logs, is_running: explanation.is_running };
+            printer.print_value(&document, format)?;
         }
     }
-    if output == Format::Text && kept.is_some() {
-        printer.note(&compacted(operation.id).to_string());
+    if output == Format::Text && summary.is_some() {
+        printer.note(&compacted_error(operation.id).to_string());
     }
-    if output == Format::Text && explanation.is_left_alone() {
-        let way_on = report::way_on(operation.id, operation.paused_by.is_some(), state_dir);
-        printer.note(&format!("no process is at work on it; {way_on}"));
+    if output == Format::Text && explanation.is_unattended() {
+        let way_on = report::continuation_advice(operation.id, operation.paused_by.is_some(), state_dir);
+        printer.note(&format!("no process is running the operation; {way_on}"));
     }
     Ok(())
 }
 
-/// Only the line of an operation is kept.
-fn compacted(operation: OperationId) -> LogError {
-    LogError::Compacted { stream: StreamName::of(StreamKind::OPERATION, operation) }
+/// Returns the error for an operation that was compacted and only has a summary.
+fn compacted_error(operation: OperationId) -> LogError {
+    LogError::Compacted { stream: StreamName::with_kind(StreamKind::OPERATION, operation) }
 }
 
-async fn log(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(one.state.named())?;
-    let mut asked = None;
+async fn show_log(one: &SingleOperationArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(one.state.state_dir())?;
+    let mut requested_log = None;
     let question = |operation| {
-        asked = Some(operation);
+        requested_log = Some(operation);
         Request::Facts { operation }
     };
-    let reply = route::ask_about(&state_dir, printer, &one.id, question).await?;
-    if let (Reply::Facts { facts, first: 2.., .. }, Some(asked)) = (&reply, asked)
+    let reply = operation_access::query_operation(&state_dir, printer, &one.id, question).await?;
+    if let (Reply::Facts { facts, first: 2.., .. }, Some(requested_log)) = (&reply, requested_log)
         && facts.is_empty()
     {
-        return Err(compacted(asked).into());
+        return Err(compacted_error(requested_log).into());
     }
     match reply {
         Reply::Facts { facts: recorded, first, damage } => {
@@ -190,87 +211,97 @@ async fn log(one: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
                 printer.warn(&format!("the operation is damaged: {damage}"));
             }
             if first > 1 {
-                printer.note(&format!("the {} oldest facts were compacted", first - 1));
+                printer.note(&format!("the {} oldest records were compacted", first - 1));
             }
             match one.output {
-                Format::Text => printer.out(&facts::text(first, &recorded, printer.width()))?,
-                format => printer.value(&facts::documents(first, &recorded), format)?,
+                Format::Text => printer.print(&operation_log::text(first, &recorded, printer.width()))?,
+                format => printer.print_value(&operation_log::documents(first, &recorded), format)?,
             }
         }
-        other => return Err(route::unexpected(&other).into()),
+        other => return Err(operation_access::unexpected_reply_error(&other).into()),
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
-/// A person's wish: for an operation at work, or for one in the log.
-async fn wish(one: &OneArgs, wish: Wish, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(one.state.named())?;
-    let Recorded { summary, waits, .. } = record(one, &wish, &state_dir, printer).await?;
-    say_done(&summary, &wish, waits, &state_dir, printer)?;
-    Ok(Ended::Done)
+/// Sends a request to an operation if it is running; otherwise records the request in the log.
+async fn send_action(
+    one: &SingleOperationArgs,
+    action: OperationAction,
+    printer: &Printer,
+) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(one.state.state_dir())?;
+    let RecordedAction { summary, is_waiting, .. } = record_action(one, &action, &state_dir, printer).await?;
+    print_recorded_action(&summary, &action, is_waiting, &state_dir, printer)?;
+    Ok(CommandOutcome::Done)
 }
 
-/// Ends an operation. Where nobody works on it, its end is worked on here.
+/// Terminates an operation. If it isn't running in any process, this command runs it to its end.
 async fn terminate(
-    one: &OneArgs,
-    wish: Wish,
+    one: &SingleOperationArgs,
+    action: OperationAction,
     connection: &ConnectionArgs,
     printer: &Printer,
-) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(one.state.named())?;
+) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(one.state.state_dir())?;
     let mut signals = Signals::listen()?;
-    let Recorded { summary, log, .. } = record(one, &wish, &state_dir, printer).await?;
+    let RecordedAction { summary, log, .. } = record_action(one, &action, &state_dir, printer).await?;
     let Some(log) = log else {
-        say_done(&summary, &wish, false, &state_dir, printer)?;
-        return Ok(Ended::Done);
+        print_recorded_action(&summary, &action, false, &state_dir, printer)?;
+        return Ok(CommandOutcome::Done);
     };
     let id = summary.operation;
     let mut clusters = Clusters::default();
-    let approach = Arc::<Approach>::default();
-    let ahead = Ahead { operations: BTreeSet::from([id]), approach: Arc::clone(&approach) };
-    let entrance = Entrance::open(&log, ahead, &state_dir, printer);
-    let recorded = operations::destination(&log, id)?;
+    let approach = Arc::<ConnectionAttempt>::default();
+    let ahead = PendingResume { operations: BTreeSet::from([id]), attempt: Arc::clone(&approach) };
+    let entrance = EarlySocket::open(&log, ahead, &state_dir, printer);
+    let recorded = operations::read_destination(&log, id)?;
     let connection = connection.to_connection();
     let connected = tokio::select! {
-        connected = clusters.add(id, &recorded, &connection, Purpose::End, &approach, printer) => Some(connected),
+        connected = clusters.add(id, &recorded, &connection, ReconnectPurpose::Terminate, &approach, printer) => Some(connected),
         _ = signals.next() => None,
     };
     if !matches!(connected, Some(Ok(()))) {
         printer.warn(&format!(
-            "the wish is recorded; operation {id} ends when its cluster can be reached: `tidegate resume {id}{}`",
-            state_dir.hint()
+            "the request is recorded; operation {id} ends when its cluster is reachable: `tidegate resume {id}{}`",
+            state_dir.command_arguments()
         ));
     }
     match connected {
         Some(connected) => connected?,
-        None => return Ok(Ended::NotFinished),
+        None => return Ok(CommandOutcome::NotFinished),
     }
     drop(log);
     run_to_end(entrance, clusters, &summary, one.output, &state_dir, &mut signals, printer).await
 }
 
-/// A wish that is durable.
-struct Recorded {
+/// A request that was stored durably.
+struct RecordedAction {
     summary: Summary,
-    /// The log, if no process has it.
+    /// The log, if no other process has it open.
     log: Option<log::Log>,
-    /// Nobody works on the operation: the wish holds from the next `resume` on.
-    waits: bool,
+    /// True if the operation isn't running in any process, so the request takes effect at the next `resume`.
+    is_waiting: bool,
 }
 
-/// Records a wish with the process at work, or else in the log, which is then returned.
-async fn record(
-    one: &OneArgs,
-    wish: &Wish,
+/// Records a request with the running process. If there is none, records it in the log and returns the log.
+async fn record_action(
+    one: &SingleOperationArgs,
+    action: &OperationAction,
     state_dir: &StateDir,
     printer: &Printer,
-) -> Result<Recorded, CliError> {
-    let summary = route::find(state_dir, printer, &one.id).await?;
-    let request = Request::Wish { operation: summary.operation, by: user(), wish: wish.clone() };
-    let (reply, log) = match route::reach(state_dir, printer, &request).await? {
-        Reached::Process(reply) => (route::accept(reply)?, None),
-        Reached::Log(log) => (Queries::without_engine(log.clone()).answer(request).await?, Some(log)),
-        Reached::Nothing => {
+) -> Result<RecordedAction, CliError> {
+    let summary = operation_access::find_operation(state_dir, printer, &one.id).await?;
+    let request = Request::RequestOperationAction {
+        operation: summary.operation,
+        by: user_name(),
+        action: action.clone(),
+    };
+    let (reply, log) = match operation_access::send_request(state_dir, printer, &request).await? {
+        Responder::Process(reply) => (operation_access::check_reply(reply)?, None),
+        Responder::Log(log) => {
+            (Queries::without_engine(log.clone()).handle_request(request).await?, Some(log))
+        }
+        Responder::Unused => {
             return Err(ServiceError::UnknownOperation {
                 text: one.id.clone(),
                 state_dir: state_dir.path().to_path_buf(),
@@ -279,86 +310,88 @@ async fn record(
         }
     };
     match reply {
-        Reply::Done => Ok(Recorded { summary, log, waits: false }),
-        Reply::Recorded => Ok(Recorded { summary, log, waits: true }),
-        other => Err(route::unexpected(&other).into()),
+        Reply::Done => Ok(RecordedAction { summary, log, is_waiting: false }),
+        Reply::Recorded => Ok(RecordedAction { summary, log, is_waiting: true }),
+        other => Err(operation_access::unexpected_reply_error(&other).into()),
     }
 }
 
-/// Nobody works on the operation, so its end is worked on here.
+/// Runs an operation that isn't running in any process to its end.
 async fn run_to_end(
-    entrance: Entrance,
+    entrance: EarlySocket,
     clusters: Clusters,
     summary: &Summary,
     output: Format,
     state_dir: &StateDir,
     signals: &mut Signals,
     printer: &Printer,
-) -> Result<Ended, CliError> {
+) -> Result<CommandOutcome, CliError> {
     let id = summary.operation;
-    // Without them a hook may be judged otherwise; that must not keep anybody from ending the operation.
-    let health = customizations::recall(state_dir, &summary.application).unwrap_or_else(|error| {
-        printer.warn(&format!("going on with the built-in health rules: {error}"));
+    // Without the scripts, the health of a hook may differ, but this must not prevent the termination.
+    let health = customizations::load_rules(state_dir, &summary.application).unwrap_or_else(|error| {
+        printer.warn(&format!("continuing with the built-in health rules: {error}"));
         HealthRules::built_in()
     });
-    let session = Session::behind(entrance, clusters, health, state_dir, printer).await?;
+    let session = Session::open_behind_socket(entrance, clusters, health, state_dir, printer).await?;
     let mut progress = Progress::new(printer, 1);
     let events = session.engine.events_from_now().await?;
     let waited = match session.engine.resume(id).await {
-        // What had not begun is over with the wish.
+        // An operation that had not started ends when it receives the request.
         Ok(()) | Err(EngineError::AlreadyFinished { .. }) => {
             let (operations, timeout) = (vec![id], None);
             let waiting =
-                Waiting { engine: &session.engine, events, operations, timeout, follow_hooks: false };
+                WaitRequest { engine: &session.engine, events, operations, timeout, follow_hooks: false };
             wait::wait(waiting, signals, &mut progress).await
         }
         Err(error) => Err(error.into()),
     };
-    let stopped = wait::close(session, Retention::default(), signals).await;
+    let stopped = wait::close_session(session, Retention::default(), signals).await;
     let waited = waited?;
     stopped?;
-    // The command was to end it, and that is done, however the operation ended.
+    // The command has succeeded in ending the operation, regardless of its result.
     match report::report(waited, output, state_dir, printer)? {
-        Ended::Operation(_) => Ok(Ended::Done),
+        CommandOutcome::Operation(_) => Ok(CommandOutcome::Done),
         ended => Ok(ended),
     }
 }
 
-fn say_done(
+fn print_recorded_action(
     summary: &Summary,
-    wish: &Wish,
+    request: &OperationAction,
     in_log: bool,
     state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<(), CliError> {
-    let (id, hint) = (summary.operation, state_dir.hint());
-    let resume = format!("go on with `tidegate resume {id}{hint}`");
-    let what = match (wish, in_log) {
-        (Wish::Terminate { .. }, _) => "is being terminated by the process at work".to_owned(),
-        (Wish::Pause { .. }, false) => {
+    let (id, hint) = (summary.operation, state_dir.command_arguments());
+    let resume = format!("continue it with `tidegate resume {id}{hint}`");
+    let what = match (request, in_log) {
+        (OperationAction::Terminate { .. }, _) => {
+            "is being terminated by the process that runs it".to_owned()
+        }
+        (OperationAction::Pause { .. }, false) => {
             format!(
-                "is paused, and a command that worked on it stops; let it go on with `tidegate ops unpause {id}{hint}`"
+                "is paused; if a command was running it, that command exits; unpause it with `tidegate ops unpause {id}{hint}`"
             )
         }
-        (Wish::Pause { .. }, true) => {
-            format!("is paused; let it go on with `tidegate ops unpause {id}{hint}`")
+        (OperationAction::Pause { .. }, true) => {
+            format!("is paused; unpause it with `tidegate ops unpause {id}{hint}`")
         }
-        (Wish::Unpause { .. }, false) => "goes on".to_owned(),
-        (Wish::Unpause { .. }, true) => format!("is no longer paused; {resume}"),
-        (Wish::Confirm { .. }, false) => "may prune now".to_owned(),
-        (Wish::Confirm { .. }, true) => format!("may prune now; {resume}"),
-        (Wish::Approve { .. }, false) => "is approved".to_owned(),
-        (Wish::Approve { .. }, true) => format!("is approved; {resume}"),
-        (Wish::Override { what, scope, .. }, waits) => {
+        (OperationAction::Unpause { .. }, false) => "continues".to_owned(),
+        (OperationAction::Unpause { .. }, true) => format!("is no longer paused; {resume}"),
+        (OperationAction::Confirm { .. }, false) => "may prune now".to_owned(),
+        (OperationAction::Confirm { .. }, true) => format!("may prune now; {resume}"),
+        (OperationAction::Approve { .. }, false) => "is approved".to_owned(),
+        (OperationAction::Approve { .. }, true) => format!("is approved; {resume}"),
+        (OperationAction::Override { what, scope, .. }, waits) => {
             let what = match what {
-                Override::Skip => format!("goes on without {scope}"),
-                Override::MarkDone => format!("takes {scope} for done"),
-                Override::Retry => format!("tries {scope} again"),
+                Override::Skip => format!("continues without {scope}"),
+                Override::MarkDone => format!("treats {scope} as done"),
+                Override::Retry => format!("retries {scope}"),
             };
             if waits { format!("{what}; {resume}") } else { what }
         }
     };
     let mut line = Text::plain(format!("operation {id} ({}) {what}", summary.application));
     line.end_line();
-    printer.out(&line)
+    printer.print(&line)
 }

@@ -1,56 +1,56 @@
-//! `tidegate ops output`: what the hooks of an operation write while they run.
+//! `tidegate ops output`: live output of an operation's hooks.
 
 use tidegate_service::control::client;
 use tidegate_service::control::protocol::{Reply, Request};
 use tidegate_service::documents::output::OutputDocument;
-use tidegate_service::route;
+use tidegate_service::operation_access;
 use tidegate_service::state_dir::StateDir;
 
 use super::events;
-use crate::args::{Format, OneArgs};
+use crate::args::{Format, SingleOperationArgs};
 use crate::error::CliError;
-use crate::exit::Ended;
+use crate::exit::CommandOutcome;
 use crate::output::Printer;
 use crate::output::hooks::HookLines;
 use crate::signals::Signals;
 
-pub async fn run(args: &OneArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(args.state.named())?;
+pub async fn run(args: &SingleOperationArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(args.state.state_dir())?;
     let mut signals = Signals::listen()?;
     let question = |operation| Request::Inspect { operation };
-    let inspected = match route::ask_about(&state_dir, printer, &args.id, question).await? {
+    let inspected = match operation_access::query_operation(&state_dir, printer, &args.id, question).await? {
         Reply::Operation(inspected) => inspected,
-        other => return Err(route::unexpected(&other).into()),
+        other => return Err(operation_access::unexpected_reply_error(&other).into()),
     };
     let id = inspected.operation.id;
     if inspected.operation.finished_at.is_some() {
-        let hint = state_dir.hint();
+        let hint = state_dir.command_arguments();
         printer.note(&format!(
-            "operation {id} is over; `tidegate ops show {id}{hint}` has what failed hooks wrote last"
+            "operation {id} has ended; `tidegate ops show {id}{hint}` prints the last output of failed hooks"
         ));
-        return Ok(Ended::Done);
+        return Ok(CommandOutcome::Done);
     }
-    let Some(mut following) = client::follow(&state_dir.socket(), id).await? else {
-        events::left_alone(id, &state_dir, printer).await?;
-        return Ok(Ended::NotFinished);
+    let Some(mut following) = client::stream_output(&state_dir.socket(), id).await? else {
+        events::warn_without_process(id, &state_dir, printer).await?;
+        return Ok(CommandOutcome::NotFinished);
     };
     let mut lines = HookLines::default();
     loop {
-        let told = tokio::select! {
-            told = following.next() => told?,
+        let next_output = tokio::select! {
+            next_output = following.next() => next_output?,
             signal = signals.next() => {
-                printer.note(&format!("interrupted by {signal}; the operation goes on"));
-                return Ok(Ended::NotFinished);
+                printer.note(&format!("interrupted by {signal}; the operation continues"));
+                return Ok(CommandOutcome::NotFinished);
             }
         };
-        match told.map(OutputDocument::from) {
-            Some(document) => tell(&document, &mut lines, args.output, printer)?,
-            None => return Ok(Ended::Done),
+        match next_output.map(OutputDocument::from) {
+            Some(document) => print_output(&document, &mut lines, args.output, printer)?,
+            None => return Ok(CommandOutcome::Done),
         }
     }
 }
 
-fn tell(
+fn print_output(
     document: &OutputDocument,
     lines: &mut HookLines,
     format: Format,
@@ -58,10 +58,10 @@ fn tell(
 ) -> Result<(), CliError> {
     match format {
         Format::Text => {
-            let mut text = lines.text(document);
+            let mut text = lines.format_line(document);
             text.end_line();
-            printer.out(&text)
+            printer.print(&text)
         }
-        format => printer.entry(document, format),
+        format => printer.print_entry(document, format),
     }
 }

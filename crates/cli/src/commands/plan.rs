@@ -1,4 +1,4 @@
-//! `tidegate plan`: what a sync would do.
+//! `tidegate plan`: a preview of a sync.
 
 use std::collections::BTreeSet;
 
@@ -6,62 +6,70 @@ use tidegate_executor::effects::{ExtensionNames, NO_OPERATION};
 use tidegate_executor::{Clock as _, GateDefinitions, SystemClock, Targets, effects};
 use tidegate_health::HealthRules;
 use tidegate_model::{Discovery, Object, SyncRequest, Task, WaveNumbers};
-use tidegate_planner::{PlanInput, Planned};
-use tidegate_service::clusters::{self, Chosen};
+use tidegate_planner::{PlanInput, PlanResult};
+use tidegate_service::clusters::{self, SelectedCluster};
 use tidegate_service::error::ServiceError;
 use tidegate_service::log;
 use tidegate_service::outage;
 use tidegate_service::state_dir::StateDir;
 
-use super::kept;
+use super::stored_plan;
 use crate::args::PlanArgs;
 use crate::customizations;
 use crate::error::CliError;
-use crate::exit::Ended;
+use crate::exit::CommandOutcome;
 use crate::input;
 use crate::output::Printer;
 use crate::output::plan::{self, PlanReport};
 use crate::request;
 
-pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let manifests = input::load(&args.source.paths, args.source.wanted())?;
-    let rules = customizations::given(&args.scripts, printer)?;
-    let definitions = input::definitions(args.selection.definitions.as_deref())?;
+pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let manifests = input::load(&args.source.paths, args.source.input_requirements())?;
+    let rules = customizations::load_rules(&args.scripts, printer)?;
+    let definitions = input::load_definitions(args.selection.definitions.as_deref())?;
     let gates = args.selection.gates.clone();
     let targets = |targets| Targets { targets, gates, definitions, ..Targets::default() };
     let (request, planned, compared_with) = if args.offline {
-        let request = request::of_plan(args, None, &manifests)?;
-        let planned = offline(&request, targets(manifests.targets));
-        (request, planned, "no cluster, nothing is live".to_owned())
+        let request = request::plan_request(args, None, &manifests)?;
+        let planned = plan_offline(&request, targets(manifests.targets));
+        (request, planned, "an empty cluster".to_owned())
     } else {
-        let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
-        let request = request::of_plan(args, Some(&chosen), &manifests)?;
-        let state_dir = StateDir::resolve(args.state.named())?;
+        let chosen = clusters::select_cluster(args.cluster.connection().as_ref(), printer).await?;
+        let request = request::plan_request(args, Some(&chosen), &manifests)?;
+        let state_dir = StateDir::resolve(args.state.state_dir())?;
         let given = targets(manifests.targets);
         let planned = match &args.save {
-            None => preview(&request, given, &chosen, &state_dir, printer).await?,
+            None => preview_plan(&request, given, &chosen, &state_dir, printer).await?,
             Some(file) => {
+                let definitions = given.definitions.clone();
                 let work = (request.clone(), given);
-                kept::save(work, (&chosen, &state_dir), (file, &args.cluster.hint()), printer).await?
+                let planned = stored_plan::save(
+                    work,
+                    (&chosen, &state_dir),
+                    (file, &args.cluster.command_options()),
+                    printer,
+                )
+                .await?;
+                without_extensions(planned, &definitions)
             }
         };
         (request, planned, format!("the {}", chosen.destination()))
     };
     let judges: Vec<_> =
-        planned.plan.tasks.iter().map(|task| judge(task, &planned.manifests, &rules)).collect();
-    let Planned { plan, left_out, .. } = &planned;
+        planned.plan.tasks.iter().map(|task| health_rule_source(task, &planned.manifests, &rules)).collect();
+    let PlanResult { plan, excluded, .. } = &planned;
     let (application, compared_with) = (request.application.as_str(), compared_with.as_str());
     let numbers = &WaveNumbers::default();
-    let report = PlanReport { application, compared_with, plan, numbers, left_out, judges: &judges };
+    let report = PlanReport { application, compared_with, plan, numbers, excluded, judges: &judges };
     plan::print(&report, args.output, printer)?;
     if args.selection.strict && !plan.warnings.is_empty() {
         return Err(CliError::Strict { warnings: plan.warnings.clone() });
     }
-    Ok(if plan.errors().is_empty() { Ended::Done } else { Ended::InvalidPlan })
+    Ok(if plan.errors().is_empty() { CommandOutcome::Done } else { CommandOutcome::InvalidPlan })
 }
 
-/// Who judges the health of the object of a task: a registered judge, or a layer of the rules.
-fn judge(task: &Task, manifests: &[Object], rules: &HealthRules) -> Option<&'static str> {
+/// Returns the source of the health rule for a task's object: a registered judge, or a layer of rules.
+fn health_rule_source(task: &Task, manifests: &[Object], rules: &HealthRules) -> Option<&'static str> {
     let manifest = manifests.get(task.manifest?.index())?;
     if task.health_judge.is_some() {
         Some("judge")
@@ -70,46 +78,46 @@ fn judge(task: &Task, manifests: &[Object], rules: &HealthRules) -> Option<&'sta
     }
 }
 
-fn offline(request: &SyncRequest, given: Targets) -> Planned {
+fn plan_offline(request: &SyncRequest, given: Targets) -> PlanResult {
     let mut planned = tidegate_planner::plan(PlanInput {
         operation: NO_OPERATION,
         request,
         started_at: SystemClock.now(),
         targets: given.targets,
         live: &[],
-        known: &BTreeSet::new(),
-        unchanged: &BTreeSet::new(),
-        terminating: &BTreeSet::new(),
+        inventory: &BTreeSet::new(),
+        unchanged_hooks: &BTreeSet::new(),
+        terminating_namespaces: &BTreeSet::new(),
         discovery: &Discovery::built_in(),
-        offline: true,
+        is_offline: true,
     });
-    Targets::gate(&given.gates, &mut planned.plan);
-    effects::review_health(&mut planned);
+    Targets::add_gates(&given.gates, &mut planned.plan);
+    effects::warn_of_invalid_health_annotations(&mut planned);
     without_extensions(planned, &given.definitions)
 }
 
-/// The command has no extensions but the gates that are defined, and its plans say so where it matters.
-pub(super) fn without_extensions(mut planned: Planned, definitions: &GateDefinitions) -> Planned {
+/// Sets the extensions of a plan. The command only has the defined gates, and its plans mention this if it matters.
+fn without_extensions(mut planned: PlanResult, definitions: &GateDefinitions) -> PlanResult {
     let known = ExtensionNames { gates: definitions.names().collect(), ..ExtensionNames::default() };
     effects::warn_of_missing_extensions(&mut planned.plan, &known);
     planned
 }
 
-/// The plan against a cluster. Leaves nothing behind.
-pub async fn preview(
+/// Returns the plan against a cluster, without leaving any data behind.
+pub async fn preview_plan(
     request: &SyncRequest,
     targets: Targets,
-    chosen: &Chosen,
+    chosen: &SelectedCluster,
     state_dir: &StateDir,
     printer: &Printer,
-) -> Result<Planned, CliError> {
+) -> Result<PlanResult, CliError> {
     let definitions = targets.definitions.clone();
-    let (cluster, lock) = chosen.look(state_dir, printer).await?;
-    let known = log::inventory(state_dir, lock.as_ref(), request);
+    let (cluster, lock) = chosen.open_read_only(state_dir, printer).await?;
+    let known = log::find_inventory(state_dir, lock.as_ref(), request);
     let (cluster, now) = (cluster.as_ref(), SystemClock.now());
     let planning = effects::plan(cluster, NO_OPERATION, request, targets, now, known.as_ref());
-    outage::explained(cluster, printer, planning)
+    outage::with_delay_notices(cluster, printer, planning)
         .await
         .map(|planned| without_extensions(planned, &definitions))
-        .map_err(|error| ServiceError::of_cluster(&chosen.destination(), &error.message).into())
+        .map_err(|error| ServiceError::from_cluster_message(&chosen.destination(), &error.message).into())
 }

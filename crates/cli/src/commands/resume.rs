@@ -1,4 +1,4 @@
-//! `tidegate resume`: going on with operations that are not over.
+//! `tidegate resume`: continues open operations.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use tidegate_executor::{Clock as _, Summary, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::Lookup;
-use tidegate_service::clusters::{Approach, Clusters, Purpose};
+use tidegate_service::clusters::{Clusters, ConnectionAttempt, ReconnectPurpose};
 use tidegate_service::control::protocol::Request;
-use tidegate_service::customizations::{recall, remember};
+use tidegate_service::customizations::{load_rules, store_rules};
 use tidegate_service::error::ServiceError;
-use tidegate_service::operations::Listed;
-use tidegate_service::queries::Ahead;
-use tidegate_service::route::{self, Reached};
-use tidegate_service::session::{Entrance, Session};
+use tidegate_service::operation_access::{self, Responder};
+use tidegate_service::operations::OperationEntry;
+use tidegate_service::queries::PendingResume;
+use tidegate_service::session::{EarlySocket, Session};
 use tidegate_service::state_dir::StateDir;
 use tidegate_service::{log, operations, simulated};
 
@@ -21,48 +21,50 @@ use super::report;
 use crate::args::{Format, ResumeArgs};
 use crate::customizations;
 use crate::error::CliError;
-use crate::exit::Ended;
+use crate::exit::CommandOutcome;
 use crate::output::Printer;
 use crate::progress::Progress;
 use crate::signals::Signals;
-use crate::wait::{self, Waited, Waiting};
+use crate::wait::{self, WaitRequest, WaitResult};
 
-pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(args.state.named())?;
+pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(args.state.state_dir())?;
     let mut signals = Signals::listen()?;
-    let log = match route::reach(&state_dir, printer, &Request::open()).await? {
-        Reached::Log(log) => log,
-        Reached::Nothing if args.id.is_none() => return nothing(args, true, printer),
-        Reached::Nothing => {
+    let log = match operation_access::send_request(&state_dir, printer, &Request::unfinished_operations())
+        .await?
+    {
+        Responder::Log(log) => log,
+        Responder::Unused if args.id.is_none() => return report_nothing(args, true, printer),
+        Responder::Unused => {
             let text = args.id.clone().unwrap_or_default();
             return Err(
                 ServiceError::UnknownOperation { text, state_dir: state_dir.path().to_path_buf() }.into()
             );
         }
-        Reached::Process(_) => {
+        Responder::Process(_) => {
             return Err(CliError::refused(
-                "another tidegate process is at work in this state directory; see `tidegate ops list`, and stop it or wait for it",
+                "another tidegate process is running in this state directory; see `tidegate ops list`, and stop it or wait for it",
             ));
         }
     };
-    let listed = operations::listed(&log, &Lookup::open())?;
-    let lost = if args.id.is_none() { tell_lost(&listed, &state_dir, printer) } else { 0 };
-    match go_on_with(args, log, &listed, &state_dir, &mut signals, printer).await {
-        // Nothing that went well makes up for what is lost.
-        Ok(_) if lost > 0 => Ok(Ended::Damaged),
+    let listed = operations::list_operations(&log, &Lookup::open())?;
+    let lost = if args.id.is_none() { print_lost_operations(&listed, &state_dir, printer) } else { 0 };
+    match resume_operations(args, log, &listed, &state_dir, &mut signals, printer).await {
+        // A success must not hide a loss.
+        Ok(_) if lost > 0 => Ok(CommandOutcome::Damaged),
         ended => ended,
     }
 }
 
-/// Names what cannot go on; returns how many.
-fn tell_lost(listed: &[Listed], state_dir: &StateDir, printer: &Printer) -> usize {
+/// Prints the operations that cannot continue. Returns their number.
+fn print_lost_operations(listed: &[OperationEntry], state_dir: &StateDir, printer: &Printer) -> usize {
     let lost = operations::lost_operations(listed);
-    for Listed { operation, summary, damage, .. } in &lost {
+    for OperationEntry { operation, summary, damage, .. } in &lost {
         let application =
             summary.as_ref().map(|known| format!(" ({})", known.application)).unwrap_or_default();
         let folder = state_dir.path().join("quarantine").join(operation.to_string());
         printer.warn(&format!(
-            "operation {operation}{application} is damaged and cannot go on: {}; look what it did to its cluster, begin anew, and remove {} to forget it",
+            "operation {operation}{application} is damaged and cannot continue: {}; check its effect on the cluster, start a new operation, and remove {} to discard it",
             damage.as_deref().unwrap_or_default(),
             folder.display()
         ));
@@ -70,81 +72,81 @@ fn tell_lost(listed: &[Listed], state_dir: &StateDir, printer: &Printer) -> usiz
     lost.len()
 }
 
-async fn go_on_with(
+async fn resume_operations(
     args: &ResumeArgs,
     log: log::Log,
-    listed: &[Listed],
+    listed: &[OperationEntry],
     state_dir: &StateDir,
     signals: &mut Signals,
     printer: &Printer,
-) -> Result<Ended, CliError> {
+) -> Result<CommandOutcome, CliError> {
     let nothing = || {
-        tidy(&log, args);
-        nothing(args, operations::lost_operations(listed).is_empty(), printer)
+        compact_log(&log, args);
+        report_nothing(args, operations::lost_operations(listed).is_empty(), printer)
     };
-    let chosen = choose(args, &log, listed, state_dir, printer)?;
+    let chosen = select_operations(args, &log, listed, state_dir, printer)?;
     if chosen.is_empty() {
         return nothing();
     }
     let summaries = chosen.clone();
-    let approach = Arc::<Approach>::default();
+    let approach = Arc::<ConnectionAttempt>::default();
     let operations = chosen.iter().map(|summary| summary.operation).collect();
-    let ahead = Ahead { operations, approach: Arc::clone(&approach) };
-    let entrance = Entrance::open(&log, ahead, state_dir, printer);
+    let ahead = PendingResume { operations, attempt: Arc::clone(&approach) };
+    let early_socket = EarlySocket::open(&log, ahead, state_dir, printer);
     let reconnected = tokio::select! {
         reconnected = reconnect(args, &log, chosen, &approach, printer) => reconnected?,
         signal = signals.next() => {
-            let hint = state_dir.hint();
-            printer.note(&format!("interrupted by {signal}; nothing was begun: go on with `tidegate resume --all{hint}`"));
-            return Ok(Ended::NotFinished);
+            let hint = state_dir.command_arguments();
+            printer.note(&format!("interrupted by {signal}; nothing was started: continue with `tidegate resume --all{hint}`"));
+            return Ok(CommandOutcome::NotFinished);
         }
     };
-    let Reconnected { clusters, chosen, unreached } = reconnected;
-    if chosen.is_empty() && unreached == 0 {
+    let ReconnectedClusters { clusters, operations: chosen, unreachable_count } = reconnected;
+    if chosen.is_empty() && unreachable_count == 0 {
         return nothing();
     }
     if chosen.is_empty() {
-        // No engine is begun that would do it.
-        tidy(&log, args);
+        // No engine starts in this case, so the log would not be compacted otherwise.
+        compact_log(&log, args);
     }
-    let groups = groups(args, state_dir, &summaries, &chosen, printer)?;
-    let engines = Engines { entrance, log, clusters };
-    let waited = one_after_the_other(groups, engines, args, state_dir, signals, printer).await?;
+    let groups = group_by_health_rules(args, state_dir, &summaries, &chosen, printer)?;
+    let engines = EngineParts { early_socket, log, clusters };
+    let waited = run_groups(groups, engines, args, state_dir, signals, printer).await?;
     let ended = if args.all {
         report::report_all(waited, args.waiting.output, state_dir, printer)?
     } else {
         report::report(waited, args.waiting.output, state_dir, printer)?
     };
-    Ok(if unreached > 0 { Ended::NotFinished } else { ended })
+    Ok(if unreachable_count > 0 { CommandOutcome::NotFinished } else { ended })
 }
 
-/// Operations that are judged by the same health rules. An engine has one set of them.
-struct Group {
+/// Operations that have the same health rules, because an engine has only one set of rules.
+struct HealthRulesGroup {
     rules: HealthRules,
     operations: Vec<OperationId>,
     applications: Vec<String>,
 }
 
-/// The operations by the health rules they began with, or by those that are put in their place.
-fn groups(
+/// Groups operations by their stored health rules, or by the rules that replace them.
+fn group_by_health_rules(
     args: &ResumeArgs,
     state_dir: &StateDir,
     summaries: &[Summary],
     chosen: &[OperationId],
     printer: &Printer,
-) -> Result<Vec<Group>, CliError> {
-    let named = customizations::load(&args.scripts, printer)?;
+) -> Result<Vec<HealthRulesGroup>, CliError> {
+    let named = customizations::load_user_rules(&args.scripts, printer)?;
     let is_changed = named.is_some() || args.scripts.health_convention.is_some();
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<HealthRulesGroup> = Vec::new();
     for summary in summaries.iter().filter(|summary| chosen.contains(&summary.operation)) {
         let application = summary.application.as_str();
         let rules = match &named {
             Some(rules) => rules.clone(),
-            None => recall(state_dir, application)?,
+            None => load_rules(state_dir, application)?,
         };
-        let rules = customizations::switched(rules, &args.scripts);
+        let rules = customizations::apply_convention_switch(rules, &args.scripts);
         if is_changed {
-            remember(state_dir, application, &rules)?;
+            store_rules(state_dir, application, &rules)?;
         }
         let (operation, application) = (summary.operation, application.to_owned());
         match groups.iter_mut().find(|group| group.rules == rules) {
@@ -152,50 +154,56 @@ fn groups(
                 group.operations.push(operation);
                 group.applications.push(application);
             }
-            None => {
-                groups.push(Group { rules, operations: vec![operation], applications: vec![application] })
-            }
+            None => groups.push(HealthRulesGroup {
+                rules,
+                operations: vec![operation],
+                applications: vec![application],
+            }),
         }
     }
     Ok(groups)
 }
 
-/// What the engines of all groups work with.
-struct Engines {
-    /// Where others ask, until the first of them begins.
-    entrance: Entrance,
+/// Parts that the engines of all groups share.
+struct EngineParts {
+    /// Endpoint for requests from other processes until the first engine starts.
+    early_socket: EarlySocket,
     log: log::Log,
     clusters: Clusters,
 }
 
-/// Goes on with each group until all of it is over or left.
-async fn one_after_the_other(
-    groups: Vec<Group>,
-    Engines { entrance, log, mut clusters }: Engines,
+/// Runs each group until all its operations have finished or stopped.
+async fn run_groups(
+    groups: Vec<HealthRulesGroup>,
+    EngineParts { early_socket, log, mut clusters }: EngineParts,
     args: &ResumeArgs,
     state_dir: &StateDir,
     signals: &mut Signals,
     printer: &Printer,
-) -> Result<Waited, CliError> {
+) -> Result<WaitResult, CliError> {
     if groups.len() > 1 {
-        tell_order(&groups, printer);
-        clusters = shared(clusters, &log, state_dir, printer).await?;
+        print_order(&groups, printer);
+        clusters = share_clusters(clusters, &log, state_dir, printer).await?;
     }
-    let (mut waited, mut entrance) = (Waited::default(), Some(entrance));
+    let (mut waited, mut entrance) = (WaitResult::default(), Some(early_socket));
     let mut progress = Progress::new(printer, groups.iter().map(|group| group.operations.len()).sum());
     let mut groups = groups.into_iter();
-    while let Some(Group { rules, operations, .. }) = groups.next() {
+    while let Some(HealthRulesGroup { rules, operations, .. }) = groups.next() {
         let session = match entrance.take() {
-            Some(entrance) => Session::behind(entrance, clusters.clone(), rules, state_dir, printer).await?,
-            None => Session::with_log(Arc::clone(&log), clusters.clone(), rules, state_dir, printer).await?,
+            Some(entrance) => {
+                Session::open_behind_socket(entrance, clusters.clone(), rules, state_dir, printer).await?
+            }
+            None => {
+                Session::open_with_log(Arc::clone(&log), clusters.clone(), rules, state_dir, printer).await?
+            }
         };
-        let these = go_on(&session, &operations, args, signals, &mut progress).await;
-        let stopped = wait::close(session, args.waiting.keep.retention(), signals).await;
+        let these = resume_group(&session, &operations, args, signals, &mut progress).await;
+        let stopped = wait::close_session(session, args.waiting.retention.retention(), signals).await;
         waited.extend(these?);
         stopped?;
         if waited.is_interrupted() {
-            for Group { applications, .. } in groups {
-                printer.note(&format!("the operations of {} were not gone on with", applications.join(", ")));
+            for HealthRulesGroup { applications, .. } in groups {
+                printer.note(&format!("the operations of {} were not resumed", applications.join(", ")));
             }
             break;
         }
@@ -203,17 +211,17 @@ async fn one_after_the_other(
     Ok(waited)
 }
 
-fn tell_order(groups: &[Group], printer: &Printer) {
+fn print_order(groups: &[HealthRulesGroup], printer: &Printer) {
     let names: Vec<String> = groups.iter().map(|group| group.applications.join(", ")).collect();
     printer.note(&format!(
-        "operations began with different health rules and go on one after the other: {}; --customizations and \
-         --health-convention put the same rules in the place of all",
+        "the operations have different health rules, so they run one after the other: {}; --customizations and \
+         --health-convention apply the same rules to all of them",
         names.join(", then ")
     ));
 }
 
-/// The same clusters, to be used by several engines one after the other.
-async fn shared(
+/// Shares the clusters between engines that run one after another.
+async fn share_clusters(
     mut clusters: Clusters,
     log: &log::Log,
     state_dir: &StateDir,
@@ -226,36 +234,37 @@ async fn shared(
     Ok(clusters)
 }
 
-/// Makes the log smaller, as whoever has worked on operations does at the end.
-fn tidy(log: &log::Log, args: &ResumeArgs) {
+/// Compacts the log, which every process does after running operations.
+fn compact_log(log: &log::Log, args: &ResumeArgs) {
     let tidied =
-        tokio::task::block_in_place(|| log.compact(&args.waiting.keep.retention(), SystemClock.now()));
+        tokio::task::block_in_place(|| log.compact(&args.waiting.retention.retention(), SystemClock.now()));
     if let Err(error) = tidied {
-        tracing::warn!(%error, "the log could not be compacted");
+        tracing::warn!(%error, "failed to compact the log");
     }
 }
 
-/// The clusters of the operations that go on.
-struct Reconnected {
+/// Clusters of the operations that continue.
+struct ReconnectedClusters {
     clusters: Clusters,
-    /// Those whose cluster is there.
-    chosen: Vec<OperationId>,
-    /// How many have to stay as they are.
-    unreached: usize,
+    /// Operations whose cluster is reachable.
+    operations: Vec<OperationId>,
+    /// Number of operations that cannot continue.
+    unreachable_count: usize,
 }
 
-/// Goes back to the clusters of the operations. With `--all`, a cluster that cannot be reached does not keep the
-/// operations of the others from going on.
+/// Connects to the clusters of the operations. With `--all`, if one cluster cannot be reached, operations on other clusters
+/// continue anyway.
 async fn reconnect(
     args: &ResumeArgs,
     log: &log::Log,
     operations: Vec<Summary>,
-    approach: &Approach,
+    approach: &ConnectionAttempt,
     printer: &Printer,
-) -> Result<Reconnected, CliError> {
-    let mut reconnected = Reconnected { clusters: Clusters::default(), chosen: Vec::new(), unreached: 0 };
+) -> Result<ReconnectedClusters, CliError> {
+    let mut reconnected =
+        ReconnectedClusters { clusters: Clusters::default(), operations: Vec::new(), unreachable_count: 0 };
     for Summary { operation, application, .. } in operations {
-        let to = match operations::destination(log, operation) {
+        let to = match operations::read_destination(log, operation) {
             Ok(recorded) => {
                 let clusters = &mut reconnected.clusters;
                 clusters
@@ -263,7 +272,7 @@ async fn reconnect(
                         operation,
                         &recorded,
                         &args.connection.to_connection(),
-                        Purpose::GoOn,
+                        ReconnectPurpose::Resume,
                         approach,
                         printer,
                     )
@@ -272,86 +281,90 @@ async fn reconnect(
             Err(error) => Err(error),
         };
         match to {
-            Ok(()) => reconnected.chosen.push(operation),
+            Ok(()) => reconnected.operations.push(operation),
             Err(error) if !args.all => return Err(error.into()),
-            // Only those of the context that is named.
-            Err(error @ ServiceError::Elsewhere { .. }) if args.connection.context.is_some() => {
+            // Only operations that use the named context.
+            Err(error @ ServiceError::DifferentCluster { .. }) if args.connection.context.is_some() => {
                 printer.note(&error.to_string());
             }
             Err(error) => {
-                printer.warn(&format!("operation {operation} ({application}) is left as it is: {error}"));
-                reconnected.unreached = reconnected.unreached.saturating_add(1);
+                printer.warn(&format!("operation {operation} ({application}) was not resumed: {error}"));
+                reconnected.unreachable_count = reconnected.unreachable_count.saturating_add(1);
             }
         }
     }
     Ok(reconnected)
 }
 
-async fn go_on(
+async fn resume_group(
     session: &Session,
     chosen: &[OperationId],
     args: &ResumeArgs,
     signals: &mut Signals,
     progress: &mut Progress<'_>,
-) -> Result<Waited, CliError> {
+) -> Result<WaitResult, CliError> {
     let events = session.engine.events_from_now().await?;
     for operation in chosen {
         session.engine.resume(*operation).await?;
     }
     let operations = chosen.to_vec();
     let (timeout, follow_hooks) = (args.waiting.timeout, args.waiting.follow_hooks);
-    let waiting = Waiting { engine: &session.engine, events, operations, timeout, follow_hooks };
+    let waiting = WaitRequest { engine: &session.engine, events, operations, timeout, follow_hooks };
     wait::wait(waiting, signals, progress).await
 }
 
-fn nothing(args: &ResumeArgs, is_whole: bool, printer: &Printer) -> Result<Ended, CliError> {
+fn report_nothing(args: &ResumeArgs, is_whole: bool, printer: &Printer) -> Result<CommandOutcome, CliError> {
     printer.note(match is_whole {
-        true => "there is nothing to resume: every operation is over",
+        true => "there is nothing to resume: all operations have finished",
         false => "there is nothing else to resume",
     });
     if args.all && args.waiting.output != Format::Text {
-        printer.value::<[(); 0]>(&[], args.waiting.output)?;
+        printer.print_value::<[(); 0]>(&[], args.waiting.output)?;
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
-fn choose(
+fn select_operations(
     args: &ResumeArgs,
     log: &log::Log,
-    listed: &[Listed],
+    listed: &[OperationEntry],
     state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<Vec<Summary>, CliError> {
-    let hint = state_dir.hint();
+    let hint = state_dir.command_arguments();
     if let Some(text) = &args.id {
-        let summary = operations::find(operations::candidates(log, text)?, text, state_dir)?.known()?;
+        let summary = operations::select_candidate(operations::find_candidates(log, text)?, text, state_dir)?
+            .into_summary()?;
         let id = summary.operation;
         if summary.finished_at.is_some() {
-            return Err(CliError::refused(format!("operation {id} is over: {}", summary.message)));
-        }
-        if !is_meant(args, &summary) {
             return Err(CliError::refused(format!(
-                "operation {id} works on the {}, not where the options say",
+                "operation {id} has already finished, so there is nothing to resume: {}",
+                summary.message
+            )));
+        }
+        if !is_selected(args, &summary) {
+            return Err(CliError::refused(format!(
+                "operation {id} uses the {}, not the cluster of the options",
                 summary.destination
             )));
         }
         if summary.paused {
             return Err(CliError::Paused {
                 message: format!(
-                    "operation {id} is paused; let it go on first with `tidegate ops unpause {id}{hint}`"
+                    "operation {id} is paused; unpause it first with `tidegate ops unpause {id}{hint}`"
                 ),
             });
         }
         return Ok(vec![summary]);
     }
     let mut open = operations::open_operations(listed);
-    open.retain(|summary| is_meant(args, summary));
+    open.retain(|summary| is_selected(args, summary));
     let (paused, ready): (Vec<_>, Vec<_>) = open.into_iter().partition(|summary| summary.paused);
     if let (false, [_, _, ..]) = (args.all, ready.as_slice()) {
         let ids: Vec<String> =
             ready.iter().map(|open| format!("{} ({})", open.operation, open.application)).collect();
         return Err(CliError::usage(format!(
-            "{} operations are not over: {}; name one, or say --all",
+            "{} operations are unfinished: {}; name one, or use --all",
             ready.len(),
             ids.join(", ")
         )));
@@ -359,19 +372,21 @@ fn choose(
     for summary in &paused {
         let id = summary.operation;
         printer.warn(&format!(
-            "operation {id} ({}) stays paused; let it go on with `tidegate ops unpause {id}{hint}`",
+            "operation {id} ({}) stays paused; unpause it with `tidegate ops unpause {id}{hint}`",
             summary.application
         ));
     }
     if let ([], [first, ..]) = (ready.as_slice(), paused.as_slice()) {
         let id = first.operation;
-        return Err(CliError::Paused { message: format!("operation {id} is paused, and no other is open") });
+        return Err(CliError::Paused {
+            message: format!("operation {id} is paused, and there is no other unfinished operation"),
+        });
     }
     Ok(ready)
 }
 
-/// Whether the options leave an operation in, as far as its summary can tell.
-fn is_meant(args: &ResumeArgs, summary: &Summary) -> bool {
+/// Returns true if the options select an operation, as far as its summary shows.
+fn is_selected(args: &ResumeArgs, summary: &Summary) -> bool {
     let simulated = summary.destination == Destination::Simulated.to_string();
     if simulated { args.connection.context.is_none() } else { !args.sim }
 }

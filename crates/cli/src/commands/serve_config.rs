@@ -1,40 +1,44 @@
-//! ConfigMaps of Argo CD that say what `serve` does, where the command does not.
+//! Argo CD's ConfigMaps, which contain defaults for `serve`.
 
 use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_model::{Gvk, Object};
 
 use crate::output::Printer;
 
-/// A ConfigMap of this namespace, if one is given and it is there. `about` is what is not followed where it cannot be read.
-pub async fn read(
+/// Returns a ConfigMap in the namespace; `None` if there is no namespace or the ConfigMap does not exist. If it cannot be read, a
+/// warning names the settings that are ignored (`about`).
+pub async fn read_config_map(
     name: &str,
     config: Option<(&dyn Cluster, &str)>,
     about: &str,
     printer: &Printer,
 ) -> Option<Object> {
     let (_, namespace) = config?;
-    find(name, config).await.unwrap_or_else(|error| {
+    find_config_map(name, config).await.unwrap_or_else(|error| {
         printer.warn(&format!(
-            "ConfigMap {namespace}/{name} cannot be read, and what it may say of {about} is not followed: {error}"
+            "cannot read the ConfigMap {namespace}/{name}, so its settings for {about} are ignored: {error}"
         ));
         None
     })
 }
 
-/// The same, or why it cannot be read.
-pub async fn find(name: &str, config: Option<(&dyn Cluster, &str)>) -> Result<Option<Object>, ClusterError> {
+/// Returns the ConfigMap, or the error from reading it.
+pub async fn find_config_map(
+    name: &str,
+    config: Option<(&dyn Cluster, &str)>,
+) -> Result<Option<Object>, ClusterError> {
     let Some((cluster, namespace)) = config else { return Ok(None) };
     cluster.get(&Gvk::new("", "v1", "ConfigMap"), namespace, name).await
 }
 
-/// What a ConfigMap says of a key; an empty text says nothing.
-pub fn value<'o>(object: &'o Object, key: &str) -> Option<&'o str> {
+/// Returns the value of a key. An empty string counts as absent.
+pub fn get_value<'o>(object: &'o Object, key: &str) -> Option<&'o str> {
     let text = object.as_value().pointer("/data")?.get(key)?.as_str()?.trim();
     (!text.is_empty()).then_some(text)
 }
 
-/// Tells what of a ConfigMap means nothing.
-pub fn tell(object: &Object, problems: &[String], printer: &Printer) {
+/// Prints the invalid values in a ConfigMap.
+pub fn print_problems(object: &Object, problems: &[String], printer: &Printer) {
     for problem in problems {
         printer.warn(&format!("ConfigMap {}/{}: {problem}", object.namespace(), object.name()));
     }

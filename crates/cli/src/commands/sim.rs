@@ -1,22 +1,22 @@
-//! `tidegate sim`: a look into the simulated cluster.
+//! `tidegate sim`: views of the simulated cluster.
 
-use tidegate_cluster::sim::{AuditEntry, is_kept, read_audit};
-use tidegate_executor::{Summary, operations};
+use tidegate_cluster::sim::{AuditEntry, has_stored_cluster, read_audit};
+use tidegate_executor::{Summary, list_summaries};
 use tidegate_model::{Destination, Object, ResourceSelector};
 use tidegate_oplog::{Log, Lookup};
-use tidegate_service::control::client::{self, Asked};
+use tidegate_service::control::client::{self, RequestOutcome};
 use tidegate_service::control::protocol::Request;
 use tidegate_service::error::ServiceError;
-use tidegate_service::route;
+use tidegate_service::operation_access;
 use tidegate_service::state_dir::StateDir;
 use tidegate_service::{log, simulated};
 
 use crate::args::{Format, SimCommand, StateArgs};
 use crate::error::CliError;
-use crate::exit::Ended;
-use crate::output::{Printer, Text, counted, table};
+use crate::exit::CommandOutcome;
+use crate::output::{Printer, Text, format_count, table};
 
-pub async fn run(command: SimCommand, printer: &Printer) -> Result<Ended, CliError> {
+pub async fn run(command: SimCommand, printer: &Printer) -> Result<CommandOutcome, CliError> {
     match command {
         SimCommand::Audit { output, state } => audit(output, &state, printer),
         SimCommand::Objects { output, state } => objects(output, &state, printer).await,
@@ -25,15 +25,15 @@ pub async fn run(command: SimCommand, printer: &Printer) -> Result<Ended, CliErr
     }
 }
 
-/// Reads the journal without opening the cluster, so it works while a sync is at work.
-fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(state.named())?;
-    simulated::tell_missing_beside(&state_dir, printer)?;
+/// Reads the journal without opening the cluster, so that it works while a sync is running.
+fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(state.state_dir())?;
+    simulated::warn_if_missing_without_log(&state_dir, printer)?;
     let entries = match state_dir.has_cluster()? {
-        true => read_audit(&state_dir.cluster()).map_err(ServiceError::simulated)?,
+        true => read_audit(&state_dir.cluster()).map_err(ServiceError::simulation)?,
         false => Vec::new(),
     };
-    if let Some(gone) = left_out(&entries) {
+    if let Some(gone) = describe_omitted_entries(&entries) {
         printer.note(&gone);
     }
     match output {
@@ -43,18 +43,20 @@ fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, 
                 state_dir.path().display()
             ));
         }
-        Format::Text => printer.out(&audit_table(&entries, printer.width()))?,
-        format => printer.value(&entries, format)?,
+        Format::Text => printer.print(&audit_table(&entries, printer.width()))?,
+        format => printer.print_value(&entries, format)?,
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
-/// What is no longer in an audit.
-fn left_out(entries: &[AuditEntry]) -> Option<String> {
-    // They are counted without gaps.
+/// Describes the entries that were dropped from an audit.
+fn describe_omitted_entries(entries: &[AuditEntry]) -> Option<String> {
+    // Sequence numbers have no gaps.
     let gone = entries.first()?.sequence.checked_sub(1).filter(|gone| *gone > 0)?;
-    let writes = counted(u32::try_from(gone).unwrap_or(u32::MAX), "write", "writes");
-    Some(format!("the audit keeps the newest writes only: the first {writes} of this cluster are not listed"))
+    let writes = format_count(u32::try_from(gone).unwrap_or(u32::MAX), "write", "writes");
+    Some(format!(
+        "the audit log contains only the newest writes: the first {writes} of this cluster are not listed"
+    ))
 }
 
 fn audit_table(entries: &[AuditEntry], width: Option<u16>) -> Text {
@@ -71,36 +73,38 @@ fn audit_table(entries: &[AuditEntry], width: Option<u16>) -> Text {
     table(["NUMBER", "VERB", "OBJECT", "CODE", "OPERATION"], rows, width)
 }
 
-async fn objects(output: Format, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(state.named())?;
+async fn objects(output: Format, state: &StateArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(state.state_dir())?;
     let mut objects: Vec<Object> = Vec::new();
     if state_dir.has_log()? && state_dir.has_cluster()? {
-        objects = match log::lock(&state_dir, printer).await {
+        objects = match log::open_locked(&state_dir, printer).await {
             Ok(log) => simulated::open(&state_dir, &log, printer).await?.objects(),
-            Err(ServiceError::Log(why)) if route::keeps_from_writing(&why) => {
-                simulated::copied_objects(&state_dir).await?
+            Err(ServiceError::Log(reason)) if operation_access::prevents_writing(&reason) => {
+                simulated::read_objects(&state_dir).await?
             }
             Err(error) => return Err(error.into()),
         };
     } else {
-        simulated::tell_missing_beside(&state_dir, printer)?;
+        simulated::warn_if_missing_without_log(&state_dir, printer)?;
     }
     match output {
         Format::Text if objects.is_empty() => {
             printer.note(&format!("the simulated cluster of {} is empty", state_dir.path().display()));
         }
-        Format::Text => printer.out(&object_table(&objects, printer.width()))?,
+        Format::Text => printer.print(&object_table(&objects, printer.width()))?,
         format => {
             let values: Vec<_> = objects.iter().map(Object::as_value).collect();
-            printer.value(&values, format)?;
+            printer.print_value(&values, format)?;
         }
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn object_table(objects: &[Object], width: Option<u16>) -> Text {
     let rows = objects.iter().map(|object| {
         let health = match tidegate_health::assess(object) {
+            // Like `kubectl get`, which doesn't consider the object's health.
+            _ if object.is_deleting() => "Terminating".to_owned(),
             None => String::new(),
             Some(Ok(health)) => format!("{:?}", health.status),
             Some(Err(error)) => error.to_string(),
@@ -116,52 +120,56 @@ fn object_table(objects: &[Object], width: Option<u16>) -> Text {
     table(["GROUP", "KIND", "NAMESPACE", "NAME", "HEALTH"], rows, width)
 }
 
-/// Through the process at work, where there is one.
-async fn delete(object: &ResourceSelector, state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(state.named())?;
+/// Deletes an object through the running process, if there is one.
+async fn delete(
+    object: &ResourceSelector,
+    state: &StateArgs,
+    printer: &Printer,
+) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(state.state_dir())?;
     let request = Request::DeleteSimulated { object: object.clone() };
-    match client::ask(&state_dir.socket(), &request).await? {
-        Asked::Answered(reply) => drop(route::accept(reply)?),
-        Asked::Nobody | Asked::Silent => {
-            let log = log::lock(&state_dir, printer).await?;
-            simulated::delete(&simulated::open(&state_dir, &log, printer).await?, object).await?;
+    match client::send_request(&state_dir.socket(), &request).await? {
+        RequestOutcome::Reply(reply) => drop(operation_access::check_reply(reply)?),
+        RequestOutcome::NoProcess | RequestOutcome::NoResponse => {
+            let log = log::open_locked(&state_dir, printer).await?;
+            simulated::delete_object(&simulated::open(&state_dir, &log, printer).await?, object).await?;
         }
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
-async fn reset(state: &StateArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let state_dir = StateDir::resolve(state.named())?;
+async fn reset(state: &StateArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let state_dir = StateDir::resolve(state.state_dir())?;
     let has_cluster = state_dir.has_cluster()?;
     if has_cluster || state_dir.has_log()? {
-        let log = log::lock(&state_dir, printer).await?;
+        let log = log::open_locked(&state_dir, printer).await?;
         if has_cluster {
-            remove(&state_dir, &log, printer).await?;
+            remove_cluster(&state_dir, &log, printer).await?;
         }
-        // One that is there and empty is not missing.
-        simulated::begin(&state_dir).await?;
+        // An empty cluster that exists is not the same as a missing cluster.
+        simulated::open_unchecked(&state_dir).await?;
     }
-    printer.note("the simulated cluster is empty now");
-    Ok(Ended::Done)
+    printer.note("the simulated cluster is now empty");
+    Ok(CommandOutcome::Done)
 }
 
-/// Removes the simulated cluster, unless an operation works on it that can be ended there.
-async fn remove(state_dir: &StateDir, log: &Log, printer: &Printer) -> Result<(), CliError> {
+/// Removes the simulated cluster, unless it is used by an operation that can still be ended.
+async fn remove_cluster(state_dir: &StateDir, log: &Log, printer: &Printer) -> Result<(), CliError> {
     let dir = state_dir.cluster();
-    if is_kept(&dir).map_err(ServiceError::simulated)? {
+    if has_stored_cluster(&dir).map_err(ServiceError::simulation)? {
         let simulated = Destination::Simulated.to_string();
         let works_here = |summary: &Summary| summary.destination == simulated;
-        if let Some(open) = operations(log, Lookup::open())?.into_iter().find(works_here) {
-            let (id, hint) = (open.operation, state_dir.hint());
-            match simulated::begin(state_dir).await {
+        if let Some(open) = list_summaries(log, Lookup::open())?.into_iter().find(works_here) {
+            let (id, hint) = (open.operation, state_dir.command_arguments());
+            match simulated::open_unchecked(state_dir).await {
                 Ok(_) => {
                     return Err(CliError::refused(format!(
-                        "operation {id} is not over and works on this cluster; end it first with `tidegate ops terminate {id}{hint}`"
+                        "operation {id} is unfinished and uses this cluster; end it first with `tidegate ops terminate {id}{hint}`"
                     )));
                 }
-                // Nor could it be ended there.
+                // The operation could not be ended there either.
                 Err(error) => printer.warn(&format!(
-                    "{error}; operation {id}, which works on it and is not over, finds an empty cluster: end it with `tidegate ops terminate {id}{hint}`"
+                    "{error}; the unfinished operation {id} uses this cluster and now finds it empty: end it with `tidegate ops terminate {id}{hint}`"
                 )),
             }
         }
@@ -176,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_audit_no_longer_has_is_said() {
+    fn omitted_audit_entries_are_reported() {
         let entry = |sequence| AuditEntry {
             sequence,
             verb: Verb::Apply,
@@ -188,9 +196,9 @@ mod tests {
             operation_id: None,
             code: 200,
         };
-        assert_eq!(left_out(&[]), None);
-        assert_eq!(left_out(&[entry(1), entry(2)]), None);
-        let gone = left_out(&[entry(70_001), entry(70_002)]).unwrap();
+        assert_eq!(describe_omitted_entries(&[]), None);
+        assert_eq!(describe_omitted_entries(&[entry(1), entry(2)]), None);
+        let gone = describe_omitted_entries(&[entry(70_001), entry(70_002)]).unwrap();
         assert!(gone.contains("the first 70000 writes"), "{gone}");
     }
 }

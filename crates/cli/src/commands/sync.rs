@@ -2,60 +2,65 @@
 
 use tidegate_executor::{GateDefinitions, Targets};
 use tidegate_model::{Action, Plan};
-use tidegate_planner::{Target, is_left_out};
+use tidegate_planner::{Target, is_excluded_from_sync};
 use tidegate_service::clusters;
 use tidegate_service::state_dir::StateDir;
 
-use super::operation::{Work, carry_out};
-use super::{kept, plan};
+use super::operation::{OperationInput, run_and_report};
+use super::{plan, stored_plan};
 use crate::args::SyncArgs;
 use crate::customizations;
 use crate::error::CliError;
-use crate::exit::Ended;
+use crate::exit::CommandOutcome;
 use crate::input;
-use crate::output::{Printer, counted};
+use crate::output::{Printer, format_count};
 use crate::request;
 
-pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<Ended, CliError> {
+pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     if let Some(named) = &args.plan {
-        return kept::carry_out(named, args, printer).await;
+        return stored_plan::execute_plan(named, args, printer).await;
     }
-    // Without a plan its options exclude each other, so that the parser does not miss it.
+    // The argument parser does not report a missing plan, because the options that a plan determines conflict with it.
     if args.allow_drift {
-        return Err(CliError::usage("--allow-drift is about a kept plan; name it with --plan".to_owned()));
+        return Err(CliError::usage(
+            "--allow-drift requires a stored plan; select it with --plan".to_owned(),
+        ));
     }
-    let manifests = input::load(&args.source.paths, args.source.wanted())?;
-    let definitions = input::definitions(args.selection.definitions.as_deref())?;
-    let health = customizations::given(&args.scripts, printer)?;
-    let state_dir = StateDir::resolve(args.state.named())?;
-    let chosen = clusters::choose(args.cluster.connection().as_ref(), printer).await?;
-    let request = request::of_sync(args, &chosen, &manifests, printer)?;
+    let manifests = input::load(&args.source.paths, args.source.input_requirements())?;
+    let definitions = input::load_definitions(args.selection.definitions.as_deref())?;
+    let health = customizations::load_rules(&args.scripts, printer)?;
+    let state_dir = StateDir::resolve(args.state.state_dir())?;
+    let cluster = clusters::select_cluster(args.cluster.connection().as_ref(), printer).await?;
+    let request = request::sync_request(args, &cluster, &manifests, printer)?;
     if args.selection.strict {
-        let targets = targets(manifests.targets.clone(), definitions.clone(), args);
-        let warnings = plan::preview(&request, targets, &chosen, &state_dir, printer).await?.plan.warnings;
+        let targets = build_targets(manifests.targets.clone(), definitions.clone(), args);
+        let warnings =
+            plan::preview_plan(&request, targets, &cluster, &state_dir, printer).await?.plan.warnings;
         if !warnings.is_empty() {
             return Err(CliError::Strict { warnings });
         }
     }
-    if manifests.targets.iter().all(|target| is_left_out(&target.object)) && args.selection.prune {
-        let planned = plan::preview(&request, Targets::default(), &chosen, &state_dir, printer).await?;
-        name_what_goes(&planned.plan, printer);
+    if manifests.targets.iter().all(|target| is_excluded_from_sync(&target.object)) && args.selection.prune {
+        let planned = plan::preview_plan(&request, Targets::default(), &cluster, &state_dir, printer).await?;
+        print_removed_objects(&planned.plan, printer);
     }
-    let targets = targets(manifests.targets, definitions, args);
-    let work = Work { request, targets, chosen, health, claim: &args.claim, waiting: &args.waiting };
-    carry_out(work, &state_dir, printer).await
+    let targets = build_targets(manifests.targets, definitions, args);
+    let work =
+        OperationInput { request, targets, cluster, health, claim: &args.claim, waiting: &args.waiting };
+    run_and_report(work, &state_dir, printer).await
 }
 
-fn targets(targets: Vec<Target>, definitions: GateDefinitions, args: &SyncArgs) -> Targets {
+fn build_targets(targets: Vec<Target>, definitions: GateDefinitions, args: &SyncArgs) -> Targets {
     Targets { targets, gates: args.selection.gates.clone(), definitions, ..Targets::default() }
 }
 
-/// The application is to have no objects: what that removes is named before anything is.
-fn name_what_goes(plan: &Plan, printer: &Printer) {
+/// If the application will have no objects, prints the objects that will be removed before removing them.
+fn print_removed_objects(plan: &Plan, printer: &Printer) {
     let pruned: Vec<_> = plan.tasks.iter().filter(|task| task.action == Action::Prune).collect();
     let number = u32::try_from(pruned.len()).unwrap_or(u32::MAX);
-    printer.warn(&format!("the input is empty: {} will be pruned", counted(number, "object", "objects")));
+    printer
+        .warn(&format!("the input is empty: {} will be pruned", format_count(number, "object", "objects")));
     for task in pruned {
-        printer.note(&format!("to be pruned: {}", task.key()));
+        printer.note(&format!("to prune: {}", task.key()));
     }
 }

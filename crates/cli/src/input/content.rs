@@ -1,27 +1,27 @@
-//! The bytes of a file, up to a limit.
+//! Files read up to a size limit.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What a file holds.
-pub enum Content {
+/// Content of a file.
+pub enum FileContent {
     Whole(Vec<u8>),
     TooLarge(u64),
 }
 
-/// Looks at the size first: a file that is too large is not read at all.
-pub fn read_file(path: &Path, limit: u64) -> io::Result<Content> {
+/// Checks the size first, so that a file that is too large is not read at all.
+pub fn read_file(path: &Path, limit: u64) -> io::Result<FileContent> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
-    if size > limit { Ok(Content::TooLarge(size)) } else { read_limited(file, limit) }
+    if size > limit { Ok(FileContent::TooLarge(size)) } else { read_limited(file, limit) }
 }
 
-pub fn read_limited(reader: impl Read, limit: u64) -> io::Result<Content> {
+pub fn read_limited(reader: impl Read, limit: u64) -> io::Result<FileContent> {
     let mut bytes = Vec::new();
     reader.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-    Ok(if size > limit { Content::TooLarge(size) } else { Content::Whole(bytes) })
+    Ok(if size > limit { FileContent::TooLarge(size) } else { FileContent::Whole(bytes) })
 }
 
 #[cfg(test)]
@@ -29,8 +29,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_the_limit_is_not_kept() {
-        assert!(matches!(read_limited(&b"12345"[..], 5), Ok(Content::Whole(bytes)) if bytes.len() == 5));
-        assert!(matches!(read_limited(&b"123456"[..], 5), Ok(Content::TooLarge(6))));
+    fn content_over_the_limit_is_discarded() {
+        assert!(matches!(read_limited(&b"12345"[..], 5), Ok(FileContent::Whole(bytes)) if bytes.len() == 5));
+        assert!(matches!(read_limited(&b"123456"[..], 5), Ok(FileContent::TooLarge(6))));
     }
 }

@@ -1,4 +1,4 @@
-//! The file of `--gates`.
+//! File of `--gates`.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use super::Problem;
 use super::ignore::read_text;
 use crate::error::CliError;
 
-/// What the names of gates stand for, checked.
-pub fn definitions(path: Option<&Path>) -> Result<GateDefinitions, CliError> {
+/// Returns the validated gate definitions.
+pub fn load_definitions(path: Option<&Path>) -> Result<GateDefinitions, CliError> {
     let Some(path) = path else { return Ok(GateDefinitions::default()) };
-    let wrong = |message: String| Problem::Gates { path: path.to_path_buf(), message };
+    let wrong = |message: String| Problem::InvalidGatesFile { path: path.to_path_buf(), message };
     let text = read_text(path, wrong)?;
-    gates::parse(&text)
-        .map_err(|problems| CliError::BadInput { problems: problems.into_iter().map(wrong).collect() })
+    gates::parse_gates(&text)
+        .map_err(|problems| CliError::InvalidInput { problems: problems.into_iter().map(wrong).collect() })
 }

@@ -1,11 +1,11 @@
-//! From paths to manifests. Everything that is wrong with any of the files is found before anything else happens.
+//! Loading of manifests from paths. All problems in all files are found first.
 
 mod content;
 mod gates;
 mod ignore;
 pub mod problem;
+pub mod requirements;
 mod walk;
-pub mod wanted;
 
 use std::fs;
 use std::io;
@@ -13,71 +13,81 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
-use tidegate_planner::manifests::{ManifestCause, parse, parse_unnamed};
-use tidegate_planner::{Limits, ManifestError, Target, is_left_out};
+use tidegate_planner::manifests::{ManifestCause, parse, parse_without_names};
+use tidegate_planner::{Limits, ManifestError, Target, is_excluded_from_sync};
 
 use crate::error::CliError;
 
-pub use gates::definitions;
-pub use ignore::ignored;
+pub use gates::load_definitions;
+pub use ignore::load_ignore_rules;
 pub use problem::Problem;
-pub use wanted::Wanted;
+pub use requirements::InputRequirements;
 
-use content::{Content, read_file, read_limited};
+use content::{FileContent, read_file, read_limited};
 
-/// Hexadecimal digits of the manifests' digest that make a revision.
+/// Number of hexadecimal digits of the manifests' digest that a revision contains.
 const REVISION_DIGITS: usize = 12;
-/// Standard input, in messages.
+/// Name of standard input in messages.
 const STDIN: &str = "stdin";
 
 /// Manifests, ready to plan.
 #[derive(Debug)]
 pub struct Manifests {
-    /// The objects, in the order of the files.
+    /// Objects, in the order of the files.
     pub targets: Vec<Target>,
-    /// Beginning of a digest of their content: the same objects give the same revision, whatever the files are called
-    /// and however they are formatted.
+    /// Prefix of a digest of the objects' content. The same objects always have the same revision, regardless of file names and
+    /// formatting.
     pub revision: String,
 }
 
-/// One thing to read.
+/// An input to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Source {
     Stdin,
     File(PathBuf),
 }
 
+/// Returns an error if a file or folder does not exist.
+pub fn check_exists(path: &Path) -> Result<(), CliError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(CliError::InvalidInput { problems: vec![Problem::Missing { path: path.to_owned() }] })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Reads all manifests of the paths.
-pub fn load(paths: &[PathBuf], wanted: Wanted) -> Result<Manifests, CliError> {
+pub fn load(paths: &[PathBuf], wanted: InputRequirements) -> Result<Manifests, CliError> {
     let mut problems = Vec::new();
-    let sources = find(paths, wanted.synced, &mut problems);
-    if wanted.empty {
+    let sources = find_sources(paths, wanted.is_synced, &mut problems);
+    if wanted.can_be_empty {
         problems.retain(|problem| !matches!(problem, Problem::EmptyFolder { .. }));
     }
     let limits = Limits::default();
     let mut targets = Vec::new();
     for source in &sources {
-        match read(source, &limits, wanted) {
+        match read_source(source, &limits, wanted) {
             Ok(found) => targets.extend(found),
             Err(found) => problems.extend(found),
         }
     }
-    if problems.is_empty() && !wanted.empty {
-        let is_nothing = |target: &Target| wanted.synced && is_left_out(&target.object);
+    if problems.is_empty() && !wanted.can_be_empty {
+        let is_nothing = |target: &Target| wanted.is_synced && is_excluded_from_sync(&target.object);
         match targets.iter().all(is_nothing) {
-            true if targets.is_empty() => problems.push(Problem::NoObjects { synced: wanted.synced }),
-            true => problems.push(Problem::AllLeftOut { objects: targets.len() }),
+            true if targets.is_empty() => problems.push(Problem::NoObjects { synced: wanted.is_synced }),
+            true => problems.push(Problem::AllExcluded { objects: targets.len() }),
             false => {}
         }
     }
     if !problems.is_empty() {
-        return Err(CliError::BadInput { problems });
+        return Err(CliError::InvalidInput { problems });
     }
-    let revision = revision(&targets);
+    let revision = manifest_revision(&targets);
     Ok(Manifests { targets, revision })
 }
 
-fn find(paths: &[PathBuf], synced: bool, problems: &mut Vec<Problem>) -> Vec<Source> {
+fn find_sources(paths: &[PathBuf], synced: bool, problems: &mut Vec<Problem>) -> Vec<Source> {
     let mut sources = Vec::new();
     for path in paths {
         if path.as_os_str() == "-" {
@@ -88,7 +98,7 @@ fn find(paths: &[PathBuf], synced: bool, problems: &mut Vec<Problem>) -> Vec<Sou
             }
         } else if path.is_dir() {
             let before = (sources.len(), problems.len());
-            walk::files(path, problems, &mut |file| sources.push(Source::File(file)));
+            walk::walk_files(path, problems, &mut |file| sources.push(Source::File(file)));
             if before == (sources.len(), problems.len()) {
                 problems.push(Problem::EmptyFolder { path: path.clone(), synced });
             }
@@ -101,15 +111,19 @@ fn find(paths: &[PathBuf], synced: bool, problems: &mut Vec<Problem>) -> Vec<Sou
     sources
 }
 
-/// Reading one lasts until somebody writes to it. The pipes a shell makes for `<(command)` and the one that standard
-/// input may be have a writer; they are found below these folders.
+/// Returns true for a named pipe, which could block forever if it has no writer. The pipes that a shell uses for `<(command)` and
+/// standard input do have a writer; they are below these folders.
 fn is_named_pipe(path: &Path) -> bool {
     let of_shell = std::path::absolute(path)
         .is_ok_and(|path| ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)));
     !of_shell && fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
-fn read(source: &Source, limits: &Limits, wanted: Wanted) -> Result<Vec<Target>, Vec<Problem>> {
+fn read_source(
+    source: &Source,
+    limits: &Limits,
+    wanted: InputRequirements,
+) -> Result<Vec<Target>, Vec<Problem>> {
     let (name, content) = match source {
         Source::Stdin => (STDIN.to_owned(), read_limited(io::stdin().lock(), limits.bytes)),
         Source::File(path) => (path.to_string_lossy().into_owned(), read_file(path, limits.bytes)),
@@ -121,18 +135,18 @@ fn read(source: &Source, limits: &Limits, wanted: Wanted) -> Result<Vec<Target>,
         _ => Problem::Unreadable { path: PathBuf::from(&name), what: "file", source: error },
     };
     match content.map_err(|error| vec![unreadable(error)])? {
-        Content::Whole(bytes) => {
-            let parse = if wanted.unnamed { parse_unnamed } else { parse };
+        FileContent::Whole(bytes) => {
+            let parse = if wanted.can_be_unnamed { parse_without_names } else { parse };
             parse(&name, &bytes, limits).map_err(|errors| errors.into_iter().map(Problem::from).collect())
         }
-        Content::TooLarge(bytes) => {
+        FileContent::TooLarge(bytes) => {
             let cause = ManifestCause::TooLarge { bytes, limit: limits.bytes };
             Err(vec![ManifestError { file: name, line: 1, document: 0, object: None, cause }.into()])
         }
     }
 }
 
-fn revision(targets: &[Target]) -> String {
+fn manifest_revision(targets: &[Target]) -> String {
     let mut hasher = Sha256::new();
     for target in targets {
         hasher.update(target.object.as_value().to_string());
@@ -152,8 +166,8 @@ mod tests {
         let yaml = read("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
         let json = read(r#"{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}}"#);
         let other = read("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n");
-        assert_eq!(revision(&yaml), revision(&json));
-        assert_ne!(revision(&yaml), revision(&other));
-        assert_eq!(revision(&yaml).len(), REVISION_DIGITS);
+        assert_eq!(manifest_revision(&yaml), manifest_revision(&json));
+        assert_ne!(manifest_revision(&yaml), manifest_revision(&other));
+        assert_eq!(manifest_revision(&yaml).len(), REVISION_DIGITS);
     }
 }

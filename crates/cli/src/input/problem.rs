@@ -1,4 +1,4 @@
-//! What can be wrong with the input.
+//! Problems with the input.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,98 +7,101 @@ use tidegate_planner::ManifestError;
 
 use crate::output::text::escape;
 
-/// Something that is wrong with the input.
+/// A problem with the input.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// Inside a file.
+    /// Invalid content of a file.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// The path is not there.
-    #[error("{}: there is no such file or folder; check the path", shown(path))]
+    /// The path does not exist.
+    #[error("{}: there is no such file or folder; check the path", format_path(path))]
     Missing { path: PathBuf },
-    /// A file or folder that the system does not let us read.
-    #[error("{}: the {what} cannot be read: {source}; mend that, or leave it out", shown(path))]
+    /// The system denies reading a file or folder.
+    #[error(
+        "{}: cannot read the {what}: {source}; check its permissions, or leave it out",
+        format_path(path)
+    )]
     Unreadable {
         path: PathBuf,
         what: &'static str,
-        /// The system's words.
+        /// Error of the system.
         source: io::Error,
     },
     /// A folder without manifests.
     #[error(
-        "{}: no manifests in this folder; their names end in .yaml, .yml or .json, and hidden files are skipped{}",
-        shown(path),
-        if *synced { " (--allow-empty takes it as it is)" } else { "" }
+        "{}: no manifests in this folder; manifest file names end in .yaml, .yml or .json, and hidden files are skipped{}",
+        format_path(path),
+        if *synced { " (--allow-empty accepts it)" } else { "" }
     )]
     EmptyFolder {
         path: PathBuf,
-        /// The command syncs what it reads, and may be told to take nothing for what it is.
+        /// True if the command syncs its input, and a flag can allow empty input.
         synced: bool,
     },
-    /// Files without objects.
+    /// The files do not contain objects.
     #[error(
-        "the input holds no objects; give at least one manifest{}",
-        if *synced { ", or --allow-empty if the application is to have none" } else { "" }
+        "the input contains no objects; pass at least one manifest{}",
+        if *synced { ", or --allow-empty if the application has none" } else { "" }
     )]
     NoObjects {
-        /// The command syncs what it reads, and may be told to take nothing for what it is.
+        /// True if the command syncs its input, and a flag can allow empty input.
         synced: bool,
     },
-    /// Objects of which none is applied.
+    /// None of the objects would be applied.
     #[error(
-        "a sync applies none of the {objects} objects in the input: their annotations make them hooks of a deletion, or leave them out; give at least one other manifest, or --allow-empty if the application is to have none"
+        "a sync applies none of the {objects} objects in the input: their annotations make them deletion hooks or exclude them; pass at least one other manifest, or --allow-empty if the application has none"
     )]
-    AllLeftOut { objects: usize },
-    /// A link that leads into itself.
-    #[error("{}: the link leads back to a folder it is in; remove the link", shown(path))]
-    Loop { path: PathBuf },
-    /// A link to somewhere else.
+    AllExcluded { objects: usize },
+    /// A link that points into itself.
+    #[error("{}: the link points to a folder that contains it; remove the link", format_path(path))]
+    LinkLoop { path: PathBuf },
+    /// A link that points outside of the folder.
     #[error(
-        "{}: the link leads out of the folder that was given; copy what it leads to, or give that path as well",
-        shown(path)
+        "{}: the link points outside the given folder; replace it with a copy of its target, or pass the target as well",
+        format_path(path)
     )]
-    Outside { path: PathBuf },
+    LinkOutside { path: PathBuf },
     /// A socket, pipe or device in a folder.
-    #[error("{}: not a regular file; move it out of the folder", shown(path))]
+    #[error("{}: not a regular file; move it out of the folder", format_path(path))]
     NotRegular { path: PathBuf },
-    /// A named pipe: nobody may ever write to it.
+    /// A named pipe, which may never have a writer.
     #[error(
-        "{}: a named pipe, not a regular file; give - as the path and the manifests as standard input",
-        shown(path)
+        "{}: a named pipe, not a regular file; use - as the path and pass the manifests on standard input",
+        format_path(path)
     )]
     NamedPipe { path: PathBuf },
-    /// More than anybody needs.
-    #[error("{}: {what}; give the folders you mean", shown(path))]
-    TooMuch {
-        /// Where the limit was reached.
+    /// The input exceeds a limit.
+    #[error("{}: {what}; pass more specific folders", format_path(path))]
+    TooLarge {
+        /// Path at which the limit was reached.
         path: PathBuf,
         what: String,
     },
-    /// The file of ignored differences.
-    #[error("{}: {message}; mend the file of --ignore-differences", shown(path))]
-    Ignore { path: PathBuf, message: String },
-    /// The file of gates.
-    #[error("{}: {message}; mend the file of --gates", shown(path))]
-    Gates {
-        /// The file.
+    /// Invalid file of ignored differences.
+    #[error("{}: {message}; fix the file given with --ignore-differences", format_path(path))]
+    InvalidIgnoreFile { path: PathBuf, message: String },
+    /// Invalid file of gates.
+    #[error("{}: {message}; fix the file given with --gates", format_path(path))]
+    InvalidGatesFile {
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the problem.
         message: String,
     },
-    /// Nothing to judge with.
+    /// There are no health rules at this path.
     #[error(
-        "{}: no health scripts; give a folder with <group>/<Kind>/health.lua, or a file with a ConfigMap whose keys begin with resource.customizations.health.",
-        shown(path)
+        "{}: no health rules; pass a folder with <group>/<Kind>/health.lua, or a file with a ConfigMap whose keys begin with resource.customizations.health.",
+        format_path(path)
     )]
-    NoScripts {
-        /// The folder or file.
+    MissingScripts {
+        /// Folder or file.
         path: PathBuf,
     },
-    /// Standard input twice.
-    #[error("standard input (-) can be read once only; give - once")]
+    /// Standard input is named twice.
+    #[error("standard input (-) can be read only once; pass - once")]
     StdinTwice,
 }
 
-fn shown(path: &Path) -> String {
+fn format_path(path: &Path) -> String {
     escape(&path.to_string_lossy())
 }

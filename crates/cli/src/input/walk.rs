@@ -1,47 +1,47 @@
-//! Which files of a folder are manifests.
+//! Selection of the manifest files in a folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidegate_service::files::leads_out;
+use tidegate_service::files::is_link_outside;
 
 use super::problem::Problem;
 
-/// Folders inside each other. Nobody keeps manifests deeper; a wrong path such as `/` stops here.
+/// Maximum folder depth. Manifests are never deeper than this, so a wrong path such as `/` is noticed here.
 const DEPTH_MAX: usize = 64;
-/// Files and folders looked at. As above.
+/// Maximum number of files and folders, for the same reason.
 const ENTRIES_MAX: usize = 200_000;
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Calls `found` with each manifest file below `folder`, sorted by name.
-pub fn files(folder: &Path, problems: &mut Vec<Problem>, found: &mut dyn FnMut(PathBuf)) {
+/// Calls `on_file` for each manifest file below `folder`, sorted by name.
+pub fn walk_files(folder: &Path, problems: &mut Vec<Problem>, on_file: &mut dyn FnMut(PathBuf)) {
     let root = fs::canonicalize(folder).unwrap_or_default();
-    let mut walk = Walk { problems, found, entries: 0, inside: Vec::new(), root };
-    walk.folder(folder);
+    let mut walk = Walk { problems, on_file, entries: 0, folder_chain: Vec::new(), root };
+    walk.visit_folder(folder);
 }
 
 struct Walk<'a> {
     problems: &'a mut Vec<Problem>,
-    found: &'a mut dyn FnMut(PathBuf),
+    on_file: &'a mut dyn FnMut(PathBuf),
     entries: usize,
-    /// The folders we are in, without links.
-    inside: Vec<PathBuf>,
-    /// Where all of them are, without links.
+    /// Folders from the root to the current one, with links resolved.
+    folder_chain: Vec<PathBuf>,
+    /// Root folder, with links resolved.
     root: PathBuf,
 }
 
 impl Walk<'_> {
-    fn folder(&mut self, folder: &Path) {
+    fn visit_folder(&mut self, folder: &Path) {
         let unreadable = |source| Problem::Unreadable { path: folder.to_path_buf(), what: "folder", source };
         let real = match fs::canonicalize(folder) {
             Ok(real) => real,
             Err(error) => return self.problems.push(unreadable(error)),
         };
-        if self.inside.contains(&real) {
-            return self.problems.push(Problem::Loop { path: folder.to_path_buf() });
+        if self.folder_chain.contains(&real) {
+            return self.problems.push(Problem::LinkLoop { path: folder.to_path_buf() });
         }
-        if self.inside.len() >= DEPTH_MAX {
-            return self.too_much(folder, format!("more than {DEPTH_MAX} folders inside each other"));
+        if self.folder_chain.len() >= DEPTH_MAX {
+            return self.add_limit_problem(folder, format!("more than {DEPTH_MAX} nested folders"));
         }
         let entries = fs::read_dir(folder).and_then(|entries| {
             entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<Vec<_>, _>>()
@@ -52,41 +52,41 @@ impl Walk<'_> {
         };
         names.retain(|name| !name.as_encoded_bytes().starts_with(b"."));
         names.sort_unstable();
-        self.inside.push(real);
+        self.folder_chain.push(real);
         for name in names {
             self.entries = self.entries.saturating_add(1);
             if self.entries > ENTRIES_MAX {
-                self.too_much(folder, format!("more than {ENTRIES_MAX} files and folders"));
+                self.add_limit_problem(folder, format!("more than {ENTRIES_MAX} files and folders"));
                 break;
             }
-            self.entry(folder.join(name));
+            self.visit_entry(folder.join(name));
         }
-        self.inside.pop();
+        self.folder_chain.pop();
     }
 
-    /// Whether a link leads to somewhere else than below the folder that was given. Whoever may change a folder of
-    /// manifests may not thereby have other files read.
-    fn leaves(&self, path: &Path) -> bool {
-        leads_out(&self.root, path)
+    /// Returns true if a link leads outside of the root folder. Write access to a folder of manifests must not make it possible
+    /// to read other files.
+    fn is_outside_root(&self, path: &Path) -> bool {
+        is_link_outside(&self.root, path)
     }
 
-    fn too_much(&mut self, folder: &Path, what: String) {
-        self.problems.push(Problem::TooMuch { path: folder.to_path_buf(), what });
+    fn add_limit_problem(&mut self, folder: &Path, what: String) {
+        self.problems.push(Problem::TooLarge { path: folder.to_path_buf(), what });
     }
 
-    fn entry(&mut self, path: PathBuf) {
+    fn visit_entry(&mut self, path: PathBuf) {
         let is_manifest = path
             .extension()
             .and_then(|extension| extension.to_str())
             .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)));
         match fs::metadata(&path) {
-            // Of the files only manifests are read.
-            Ok(metadata) if (is_manifest || metadata.is_dir()) && self.leaves(&path) => {
-                self.problems.push(Problem::Outside { path });
+            // Only manifest files are read.
+            Ok(metadata) if (is_manifest || metadata.is_dir()) && self.is_outside_root(&path) => {
+                self.problems.push(Problem::LinkOutside { path });
             }
-            Ok(metadata) if metadata.is_dir() => self.folder(&path),
+            Ok(metadata) if metadata.is_dir() => self.visit_folder(&path),
             _ if !is_manifest => {}
-            Ok(metadata) if metadata.is_file() => (self.found)(path),
+            Ok(metadata) if metadata.is_file() => (self.on_file)(path),
             Ok(_) => self.problems.push(Problem::NotRegular { path }),
             Err(source) => self.problems.push(Problem::Unreadable { path, what: "file", source }),
         }

@@ -1,4 +1,4 @@
-//! Applications for people, and as the lists that programs know.
+//! Applications in human-readable form, and as lists for programs.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -6,39 +6,40 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tidegate_application::dependencies::DEPENDS_ON;
-use tidegate_application::operation::reason;
-use tidegate_application::sources::revisions;
+use tidegate_application::operation::request_reason;
+use tidegate_application::sources::revisions_of_fields;
 use tidegate_application::{automated, deletion, refresh};
-use tidegate_model::HealthStatus;
 use tidegate_model::argo::{Application, ApplicationSource, ResourceStatus, RevisionHistory, Time};
-use tidegate_service::lines::WindowLine;
+use tidegate_model::{HealthStatus, OperationOutcome};
+use tidegate_service::applications::store::AppKey;
+use tidegate_service::summaries::SyncWindowSummary;
 
 use super::{Style, Text, one_line, table};
 
-/// Digits of a commit that tell it from others.
-const SHORT: usize = 7;
+/// Number of digits in a short commit hash.
+const SHORT_COMMIT_DIGITS: usize = 7;
 
-/// As `kubectl get -o json` prints a list.
+/// Returns a list in the format of `kubectl get -o json`.
 pub fn document(applications: &[impl Serialize]) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": applications})
 }
 
-/// One line for each.
+/// Formats one line for each application.
 pub fn list(applications: &[impl Borrow<Application>], width: Option<u16>) -> Text {
     let rows = applications.iter().map(|one| {
         let one = one.borrow();
         let source = one.sources().first().cloned().unwrap_or_default();
         [
-            name(one),
-            cluster(one),
+            display_name(one),
+            cluster_name(one),
             one.spec.destination.namespace.clone(),
-            or(&one.spec.project, "default"),
-            sync(one),
-            health(one),
-            policy(one).to_owned(),
-            conditions(one),
-            and_others(source.repo_url.clone(), one),
-            folder(&source).to_owned(),
+            text_or(&one.spec.project, "default"),
+            sync_status(one),
+            health_status(one),
+            describe_policy(one).to_owned(),
+            format_conditions(one),
+            append_other_count(source.repo_url.clone(), one),
+            source_path(&source).to_owned(),
             source.target_revision,
         ]
     });
@@ -58,8 +59,8 @@ pub fn list(applications: &[impl Borrow<Application>], width: Option<u16>) -> Te
     table(heads, rows, width)
 }
 
-/// All that is known of one, and what its sync windows say.
-pub fn show(application: &Application, window: Option<&WindowLine>, width: Option<u16>) -> Text {
+/// Formats all information about an application, including the state of its sync windows.
+pub fn show(application: &Application, window: Option<&SyncWindowSummary>, width: Option<u16>) -> Text {
     let status = &application.status;
     let mut text = Text::new();
     let mut line = |label: &str, value: String| {
@@ -69,48 +70,52 @@ pub fn show(application: &Application, window: Option<&WindowLine>, width: Optio
             text.end_line();
         }
     };
-    line("Name:", name(application));
-    line("Project:", or(&application.spec.project, "default"));
-    line("Destination:", format!("{} {}", cluster(application), application.spec.destination.namespace));
+    line("Name:", display_name(application));
+    line("Project:", text_or(&application.spec.project, "default"));
+    line("Destination:", format!("{} {}", cluster_name(application), application.spec.destination.namespace));
     for source in application.sources() {
-        line("Source:", shown(source));
+        line("Source:", format_source(source));
     }
-    line("Sync Policy:", policy(application).to_owned());
+    line("Sync Policy:", describe_policy(application).to_owned());
     line("Sync Window:", window.map(ToString::to_string).unwrap_or_default());
     line("Depends On:", application.annotation(DEPENDS_ON).unwrap_or_default().to_owned());
-    line("Deleting:", deleting(application));
-    line("Left Alone:", refresh::left_alone(application).unwrap_or_default());
+    line("Deleting:", describe_deletion(application));
+    line("Skipped:", refresh::skip_reason(application).unwrap_or_default());
     let revision =
-        status.sync.as_ref().map(|sync| short(&sync.revision, &sync.revisions)).unwrap_or_default();
-    let targets = application.sources().iter().map(|source| or(&source.target_revision, "HEAD"));
+        status.sync.as_ref().map(|sync| shorten_commit(&sync.revision, &sync.revisions)).unwrap_or_default();
+    let targets = application.sources().iter().map(|source| text_or(&source.target_revision, "HEAD"));
     let target = targets.collect::<Vec<_>>().join(" ");
     let revision = if revision.is_empty() { revision } else { format!(" ({revision})") };
-    line("Sync Status:", format!("{} with {target}{revision}", sync(application)));
-    line("Health Status:", health(application));
-    line("Compared:", time(status.reconciled_at));
+    line("Sync Status:", format!("{} with {target}{revision}", sync_status(application)));
+    let reason = status.health.as_ref().map(|health| health.message.as_str()).unwrap_or_default();
+    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    line("Health Status:", format!("{}{reason}", health_status(application)));
+    line("Compared:", format_time(status.reconciled_at));
     if let Some(last) = &status.operation_state {
         let by = match last.operation.initiated_by.name() {
             "" => String::new(),
             by => format!(" by {by}"),
         };
         let dry = if last.operation.is_dry_run() { " (dry run)" } else { "" };
-        line("Operation:", format!("{}{dry}{by}: {}", last.phase, last.message));
-        line("  Reason:", reason(&last.operation).to_owned());
+        let outcome = OperationOutcome::from_phase(last.phase, &last.message);
+        line("Operation:", format!("{outcome}{dry}{by}: {}", last.message));
+        line("  Reason:", request_reason(&last.operation).to_owned());
         let result = last.sync_result.as_ref();
-        let revision = result.map(|result| short(&result.revision, &result.revisions)).unwrap_or_default();
+        let revision =
+            result.map(|result| shorten_commit(&result.revision, &result.revisions)).unwrap_or_default();
         line("  Revision:", revision);
-        line("  Started:", time(Some(last.started_at)));
-        line("  Finished:", time(last.finished_at));
+        line("  Started:", format_time(Some(last.started_at)));
+        line("  Finished:", format_time(last.finished_at));
     }
     if !status.conditions.is_empty() {
         text.end_line();
         let rows = status
             .conditions
             .iter()
-            .map(|one| [one.kind.to_string(), one.message.clone(), time(one.last_transition_time)]);
+            .map(|one| [one.kind.to_string(), one.message.clone(), format_time(one.last_transition_time)]);
         text.append(table(["CONDITION", "MESSAGE", "SINCE"], rows, width));
     }
-    let reasons = reasons(application);
+    let reasons = problem_reasons(application);
     if !reasons.is_empty() {
         text.end_line();
         text.append(table(["OBJECT", "STATE", "REASON"], reasons, width));
@@ -119,15 +124,15 @@ pub fn show(application: &Application, window: Option<&WindowLine>, width: Optio
         text.end_line();
         text.append(table(
             ["GROUP", "KIND", "NAMESPACE", "NAME", "WAVE", "STATUS", "HEALTH"],
-            status.resources.iter().map(resource),
+            status.resources.iter().map(resource_row),
             width,
         ));
     }
     text
 }
 
-/// Why it is not well: what failed in the last operation, and objects that are not healthy.
-fn reasons(application: &Application) -> Vec<[String; 3]> {
+/// Returns the reasons why an application is in a bad state: failures of the last operation, and unhealthy objects.
+fn problem_reasons(application: &Application) -> Vec<[String; 3]> {
     let status = &application.status;
     let result = status.operation_state.as_ref().and_then(|state| state.sync_result.as_ref());
     let failed = result.into_iter().flat_map(|result| &result.resources).filter_map(|one| {
@@ -138,40 +143,40 @@ fn reasons(application: &Application) -> Vec<[String; 3]> {
             _ if one.status == "SyncFailed" => one.status.clone(),
             _ => return None,
         };
-        Some([object(&one.kind, &one.namespace, &one.name), state, one.message.clone()])
+        Some([object_name(&one.kind, &one.namespace, &one.name), state, one.message.clone()])
     });
     let ill = status.resources.iter().filter_map(|one| {
         let health = one.health.as_ref().filter(|health| health.status != HealthStatus::Healthy)?;
         let is_said = health.status != HealthStatus::Missing || !health.message.is_empty();
         let state = format!("{:?}", health.status);
-        is_said.then(|| [object(&one.kind, &one.namespace, &one.name), state, health.message.clone()])
+        is_said.then(|| [object_name(&one.kind, &one.namespace, &one.name), state, health.message.clone()])
     });
     failed.chain(ill).collect()
 }
 
-/// Its wave; of what goes, the one in which it goes, which is another one.
-fn wave(one: &ResourceStatus) -> String {
+/// Returns the wave of an object. For a pruned object, this is the wave that deletes it.
+fn wave_number(one: &ResourceStatus) -> String {
     match one.rest.get("pruneWave").and_then(Value::as_i64) {
         Some(pruned) => format!("{} (pruned in {pruned})", one.sync_wave),
         None => one.sync_wave.to_string(),
     }
 }
 
-fn object(kind: &str, namespace: &str, name: &str) -> String {
+fn object_name(kind: &str, namespace: &str, name: &str) -> String {
     if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
 }
 
-/// The syncs that succeeded, oldest first.
+/// Formats the successful syncs, oldest first.
 pub fn history(entries: &[RevisionHistory], width: Option<u16>) -> Text {
     let rows = entries.iter().map(|one| {
         let by = one.initiated_by.name();
-        let revision = revisions(&one.revision, &one.revisions).join(" ");
-        [one.id.to_string(), time(Some(one.deployed_at)), revision, by.to_owned()]
+        let revision = revisions_of_fields(&one.revision, &one.revisions).join(" ");
+        [one.id.to_string(), format_time(Some(one.deployed_at)), revision, by.to_owned()]
     });
     table(["ID", "DATE", "REVISION", "BY"], rows, width)
 }
 
-fn resource(one: &ResourceStatus) -> [String; 7] {
+fn resource_row(one: &ResourceStatus) -> [String; 7] {
     let status = one.status.map(|status| status.to_string()).unwrap_or_default();
     let pruned = if one.requires_pruning { " (requires pruning)" } else { "" };
     let health = one.health.as_ref().map(|health| format!("{:?}", health.status)).unwrap_or_default();
@@ -180,45 +185,41 @@ fn resource(one: &ResourceStatus) -> [String; 7] {
         one.kind.clone(),
         one.namespace.clone(),
         one.name.clone(),
-        wave(one),
+        wave_number(one),
         format!("{status}{pruned}"),
         health,
     ]
 }
 
-pub(super) fn name(application: &Application) -> String {
-    let metadata = &application.metadata;
-    match metadata.namespace.as_str() {
-        "" => metadata.name.clone(),
-        namespace => format!("{namespace}/{}", metadata.name),
-    }
+pub(super) fn display_name(application: &Application) -> String {
+    AppKey::of(application).to_string()
 }
 
-fn cluster(application: &Application) -> String {
+fn cluster_name(application: &Application) -> String {
     let destination = &application.spec.destination;
     if destination.server.is_empty() { destination.name.clone() } else { destination.server.clone() }
 }
 
-/// Since when it is being deleted, and what becomes of its objects; what else keeps it.
-fn deleting(application: &Application) -> String {
+/// Describes the deletion of an application: when it started, what happens to the objects, and any other obstacles.
+fn describe_deletion(application: &Application) -> String {
     let Some(since) = application.metadata.deletion_timestamp else { return String::new() };
     let others: Vec<&str> = application.metadata.finalizers.iter().map(String::as_str).collect();
-    match deletion::cascade(application) {
+    match deletion::cascade_from_finalizers(application) {
         Some(cascade) => format!("since {since}, {cascade}"),
         None if others.is_empty() => format!("since {since}"),
-        None => format!("since {since}; kept by {}", others.join(", ")),
+        None => format!("since {since}; waiting for the finalizers {}", others.join(", ")),
     }
 }
 
-/// Of one that is being deleted that word, which is what there is to know.
-fn sync(application: &Application) -> String {
+/// Returns the sync status, or `Deleting`, which is more important.
+fn sync_status(application: &Application) -> String {
     if application.is_deleting() {
         return "Deleting".to_owned();
     }
     application.status.sync.as_ref().map(|sync| sync.status).unwrap_or_default().to_string()
 }
 
-fn health(application: &Application) -> String {
+fn health_status(application: &Application) -> String {
     application
         .status
         .health
@@ -226,7 +227,7 @@ fn health(application: &Application) -> String {
         .map_or_else(|| "Unknown".to_owned(), |health| format!("{:?}", health.status))
 }
 
-fn policy(application: &Application) -> &'static str {
+fn describe_policy(application: &Application) -> &'static str {
     match automated(application) {
         None => "Manual",
         Some(automated) if automated.prune == Some(true) => "Auto-Prune",
@@ -235,49 +236,49 @@ fn policy(application: &Application) -> &'static str {
 }
 
 /// `SyncError`, or `SharedResourceWarning(2)`.
-fn conditions(application: &Application) -> String {
+fn format_conditions(application: &Application) -> String {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for condition in &application.status.conditions {
         let count = counts.entry(condition.kind.to_string()).or_default();
         *count = count.saturating_add(1);
     }
-    let words =
+    let text =
         counts.into_iter().map(|(kind, count)| if count == 1 { kind } else { format!("{kind}({count})") });
-    let words: Vec<String> = words.collect();
-    if words.is_empty() { "<none>".to_owned() } else { words.join(",") }
+    let text: Vec<String> = text.collect();
+    if text.is_empty() { "<none>".to_owned() } else { text.join(",") }
 }
 
-fn shown(source: &ApplicationSource) -> String {
+fn format_source(source: &ApplicationSource) -> String {
     let reference =
         if source.reference.is_empty() { String::new() } else { format!(" as ${}", source.reference) };
-    let folder = folder(source);
+    let folder = source_path(source);
     let between = if folder.is_empty() { "" } else { " " };
-    let revision = or(&source.target_revision, "HEAD");
+    let revision = text_or(&source.target_revision, "HEAD");
     format!("{}{between}{folder} at {revision}{reference}", source.repo_url)
 }
 
-/// Its folder, or its chart.
-fn folder(source: &ApplicationSource) -> &str {
+/// Returns the folder or the chart of a source.
+fn source_path(source: &ApplicationSource) -> &str {
     if source.chart.is_empty() { &source.path } else { &source.chart }
 }
 
-/// The first of several, and how many there are besides.
-fn and_others(first: String, application: &Application) -> String {
+/// Returns the first source, and the number of other sources if there are any.
+fn append_other_count(first: String, application: &Application) -> String {
     match application.sources().len() {
         0 | 1 => first,
         all => format!("{first} (+{})", all.saturating_sub(1)),
     }
 }
 
-fn or(text: &str, otherwise: &str) -> String {
+fn text_or(text: &str, otherwise: &str) -> String {
     if text.is_empty() { otherwise.to_owned() } else { text.to_owned() }
 }
 
-fn short(revision: &str, several: &[String]) -> String {
-    let one = |revision: &String| revision.chars().take(SHORT).collect::<String>();
-    revisions(revision, several).iter().map(one).collect::<Vec<_>>().join(" ")
+fn shorten_commit(revision: &str, several: &[String]) -> String {
+    let one = |revision: &String| revision.chars().take(SHORT_COMMIT_DIGITS).collect::<String>();
+    revisions_of_fields(revision, several).iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-fn time(time: Option<Time>) -> String {
+fn format_time(time: Option<Time>) -> String {
     time.map(|time| time.to_string()).unwrap_or_default()
 }

@@ -1,10 +1,10 @@
-//! A Mermaid flow chart, for Markdown: boxes in boxes, and arrows between them.
+//! Mermaid flow charts for Markdown: nested boxes with arrows between them.
 
 use std::fmt::Write as _;
 
 use super::one_line;
 
-/// Colours of the boxes.
+/// Colors of the boxes.
 const CLASSES: &str = "\
   classDef create fill:#e6f6ec,stroke:#2e8b57,color:#14402a
   classDef apply fill:#e8f1fb,stroke:#3b7dc4,color:#14304f
@@ -13,19 +13,19 @@ const CLASSES: &str = "\
   classDef hook stroke-width:2px,stroke-dasharray:5 3
 ";
 
-/// A diagram that grows downwards.
+/// A diagram that grows downward.
 pub struct Diagram {
     body: String,
     nodes: usize,
     hooks: Vec<String>,
 }
 
-/// How a node looks.
+/// Appearance of a node.
 #[derive(Clone, Copy)]
-pub struct Look {
-    /// Its colours: one of those there are.
+pub struct NodeStyle {
+    /// Class with its colors.
     pub class: &'static str,
-    /// Rounded, with a broken line.
+    /// True for a rounded box with a dashed line.
     pub is_hook: bool,
 }
 
@@ -34,56 +34,61 @@ impl Diagram {
         Self { body: "flowchart TD\n".to_owned(), nodes: 0, hooks: Vec::new() }
     }
 
-    /// Writing to a String cannot fail.
-    fn line(&mut self, line: &str) {
+    /// Adds a line. Writing to a String cannot fail.
+    fn add_line(&mut self, line: &str) {
         let _ = writeln!(self.body, "{line}");
     }
 
-    /// Begins a box for others.
+    /// Begins a box that contains other boxes.
     pub fn begin_group(&mut self, id: &str, name: &str) {
-        self.line(&format!("  subgraph {id}[\"{}\"]", text(name)));
+        self.add_line(&format!("  subgraph {id}[\"{}\"]", escape_label(name)));
     }
 
     pub fn end_group(&mut self) {
-        self.line("  end");
+        self.add_line("  end");
     }
 
     /// Begins a box whose nodes are side by side.
     pub fn begin_row(&mut self, id: &str, name: &str) {
-        self.line(&format!("    subgraph {id}[\"{}\"]", text(name)));
-        self.line("      direction LR");
+        self.add_line(&format!("    subgraph {id}[\"{}\"]", escape_label(name)));
+        self.add_line("      direction LR");
     }
 
     pub fn end_row(&mut self) {
-        self.line("    end");
+        self.add_line("    end");
     }
 
-    /// A node with a name, and below it a word.
-    pub fn node(&mut self, name: &str, word: &str, look: Look) {
-        self.node_of_lines(name, [word], look);
+    /// Adds a node with a name, and a word below the name.
+    pub fn add_node(&mut self, name: &str, word: &str, look: NodeStyle) {
+        self.add_node_with_lines(name, [word], look);
     }
 
-    /// A node with a name, and below it lines; those that are empty are left out.
-    pub fn node_of_lines<'a>(&mut self, name: &str, lines: impl IntoIterator<Item = &'a str>, look: Look) {
-        let Look { class, is_hook } = look;
+    /// Adds a node with a name, and lines below the name. Skips empty lines.
+    pub fn add_node_with_lines<'a>(
+        &mut self,
+        name: &str,
+        lines: impl IntoIterator<Item = &'a str>,
+        look: NodeStyle,
+    ) {
+        let NodeStyle { class, is_hook } = look;
         let lines = lines.into_iter().filter(|line| !line.is_empty());
-        let below: String = lines.map(|line| format!("<br/><i>{}</i>", text(line))).collect();
-        let label = format!("{}{below}", text(name));
+        let below: String = lines.map(|line| format!("<br/><i>{}</i>", escape_label(line))).collect();
+        let label = format!("{}{below}", escape_label(name));
         let number = self.nodes;
         self.nodes = number.saturating_add(1);
         if is_hook {
-            self.line(&format!("      t{number}([\"{label}\"]):::{class}"));
+            self.add_line(&format!("      t{number}([\"{label}\"]):::{class}"));
             self.hooks.push(format!("t{number}"));
         } else {
-            self.line(&format!("      t{number}[\"{label}\"]:::{class}"));
+            self.add_line(&format!("      t{number}[\"{label}\"]:::{class}"));
         }
     }
 
-    /// An arrow; a broken one where it has words.
-    pub fn arrow(&mut self, from: &str, words: &str, to: &str) {
-        match words {
-            "" => self.line(&format!("  {from} --> {to}")),
-            words => self.line(&format!("  {from} -. {words} .-> {to}")),
+    /// Adds an arrow, which is dashed if it has a label.
+    pub fn add_arrow(&mut self, from: &str, text: &str, to: &str) {
+        match text {
+            "" => self.add_line(&format!("  {from} --> {to}")),
+            text => self.add_line(&format!("  {from} -. {text} .-> {to}")),
         }
     }
 
@@ -91,14 +96,14 @@ impl Diagram {
         self.body.push_str(CLASSES);
         if !self.hooks.is_empty() {
             let hooks = self.hooks.join(",");
-            self.line(&format!("  class {hooks} hook"));
+            self.add_line(&format!("  class {hooks} hook"));
         }
         self.body
     }
 }
 
-/// Quotes and brackets have a meaning in Mermaid.
-fn text(label: &str) -> String {
+/// Escapes quotes and brackets, which have a special meaning in Mermaid.
+fn escape_label(label: &str) -> String {
     one_line(label).chars().fold(String::new(), |mut text, c| {
         match c {
             '"' => text.push_str("#quot;"),

@@ -1,62 +1,62 @@
-//! Differences: as unified text for people, and as a document.
+//! Differences as a human-readable unified diff, and as a document.
 
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use tidegate_executor::effects::{ObjectDifference, ObjectStatus};
 use tidegate_model::Task;
-pub use tidegate_service::documents::differences::document;
+pub use tidegate_service::documents::differences::build_document;
 
-use super::machine;
+use super::encoding;
 use super::text::{Style, Text};
 use crate::args::Format;
 use crate::error::CliError;
 
-/// Unchanged lines around a change.
+/// Number of unchanged lines around a change.
 const CONTEXT_LINES: usize = 3;
-/// Stands for the side on which the object is not there.
-const NOTHING: &str = "/dev/null";
+/// Name of the side where the object does not exist.
+const ABSENT_NAME: &str = "/dev/null";
 
-/// The differences of all objects as unified text; nothing for those that are the same.
+/// Formats the differences of all objects as unified text. Skips objects without differences.
 pub fn text(objects: &[ObjectDifference]) -> Result<Text, CliError> {
     let mut text = Text::new();
     let shown = |object: &&ObjectDifference| object.status != ObjectStatus::Same && !object.ignored;
     for object in objects.iter().filter(shown) {
-        let (before, after) = (yaml(&object.difference.before)?, yaml(&object.difference.after)?);
+        let (before, after) = (to_yaml(&object.difference.before)?, to_yaml(&object.difference.after)?);
         let file = file_name(&object.task);
         let side = |folder: &str, content: &str| {
-            if content.is_empty() { NOTHING.to_owned() } else { format!("{folder}/{file}") }
+            if content.is_empty() { ABSENT_NAME.to_owned() } else { format!("{folder}/{file}") }
         };
         let (old, new) = (side("live", &before), side("wanted", &after));
-        line(&mut text, Style::Bold, &format!("diff {old} {new}"));
-        line(&mut text, Style::Bold, &format!("--- {old}"));
-        line(&mut text, Style::Bold, &format!("+++ {new}"));
-        hunks(&mut text, &before, &after);
+        add_line(&mut text, Style::Bold, &format!("diff {old} {new}"));
+        add_line(&mut text, Style::Bold, &format!("--- {old}"));
+        add_line(&mut text, Style::Bold, &format!("+++ {new}"));
+        add_hunks(&mut text, &before, &after);
     }
     Ok(text)
 }
 
-fn hunks(text: &mut Text, before: &str, after: &str) {
+fn add_hunks(text: &mut Text, before: &str, after: &str) {
     let diff = TextDiff::from_lines(before, after);
     for hunk in diff.unified_diff().context_radius(CONTEXT_LINES).iter_hunks() {
-        line(text, Style::Accent, &hunk.header().to_string());
+        add_line(text, Style::Accent, &hunk.header().to_string());
         for change in hunk.iter_changes() {
             let (sign, style) = match change.tag() {
                 ChangeTag::Delete => ('-', Style::Bad),
                 ChangeTag::Insert => ('+', Style::Good),
                 ChangeTag::Equal => (' ', Style::Plain),
             };
-            line(text, style, &format!("{sign}{}", change.value().trim_end_matches('\n')));
+            add_line(text, style, &format!("{sign}{}", change.value().trim_end_matches('\n')));
         }
     }
 }
 
-fn line(text: &mut Text, style: Style, content: &str) {
+fn add_line(text: &mut Text, style: Style, content: &str) {
     text.add(style, content);
     text.end_line();
 }
 
-fn yaml(value: &Value) -> Result<String, CliError> {
-    if value.is_null() { Ok(String::new()) } else { machine::document(value, Format::Yaml) }
+fn to_yaml(value: &Value) -> Result<String, CliError> {
+    if value.is_null() { Ok(String::new()) } else { encoding::encode_document(value, Format::Yaml) }
 }
 
 /// `apps.v1.Deployment.shop.api`, as kubectl names the files it compares.

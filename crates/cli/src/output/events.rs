@@ -1,4 +1,4 @@
-//! What happened to an operation, for `ops events`.
+//! Events of an operation, for `ops events`.
 
 use tidegate_lifecycle::operation::Event;
 use tidegate_service::documents::events::EventDocument;
@@ -6,7 +6,7 @@ pub use tidegate_service::documents::events::documents;
 
 use super::text::{Style, Text, one_line};
 
-/// The events as lines, which others may follow.
+/// Formats the events as lines to which more lines can be appended.
 pub fn text(events: &[Event]) -> Text {
     let mut text = Text::new();
     for EventDocument { sequence, at, text: words, .. } in documents(events) {

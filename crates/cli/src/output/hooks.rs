@@ -1,4 +1,4 @@
-//! What hooks write, line by line, each with where it comes from.
+//! Hook output, line by line, each with its source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,36 +7,37 @@ use tidegate_service::documents::output::{OutputDocument, OutputKind};
 
 use super::text::{Style, Text, escape};
 
-/// Names the source of each line as shortly as what has come so far allows.
+/// Names the source of each line as briefly as the sources seen so far allow.
 #[derive(Default)]
 pub struct HookLines {
-    /// Of each hook, the pods and containers that have written something.
+    /// Pods and containers of each hook that have written output.
     sources: BTreeMap<ObjectKey, BTreeSet<(String, String)>>,
 }
 
 impl HookLines {
-    /// One line, without its end.
-    pub fn text(&mut self, document: &OutputDocument) -> Text {
+    /// Formats one line, without the newline.
+    pub fn format_line(&mut self, document: &OutputDocument) -> Text {
         let mut text = Text::new();
         if let Some(hook) = &document.hook {
-            text.add(Style::Accent, self.name(hook, document));
+            text.add(Style::Accent, self.source_name(hook, document));
             text.add(Style::Dim, " | ");
         }
         let style = match document.kind {
             OutputKind::Line => Style::Plain,
-            OutputKind::LeftOut => Style::Warn,
+            OutputKind::Omitted => Style::Warn,
             OutputKind::Note => {
                 text.add(Style::Accent, "note");
                 text.add(Style::Plain, ": ");
                 Style::Plain
             }
         };
-        text.add(style, line(&document.text));
+        text.add(style, escape_line(&document.text));
         text
     }
 
-    /// The hook; with its kind and namespace where another has its name, and with pod and container where it has several.
-    fn name(&mut self, hook: &ObjectKey, document: &OutputDocument) -> String {
+    /// Returns the name of the hook. Adds kind and namespace if the name is ambiguous, and pod and container if the hook has
+    /// several.
+    fn source_name(&mut self, hook: &ObjectKey, document: &OutputDocument) -> String {
         let sources = self.sources.entry(hook.clone()).or_default();
         let source = document.pod.clone().zip(document.container.clone());
         sources.extend(source.clone());
@@ -50,8 +51,8 @@ impl HookLines {
     }
 }
 
-/// What could steer a terminal is escaped, and nothing makes two lines of one.
-fn line(text: &str) -> String {
+/// Escapes terminal control sequences and line breaks.
+fn escape_line(text: &str) -> String {
     escape(text).replace('\n', " ")
 }
 
@@ -59,7 +60,7 @@ fn line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(hook: (&str, &str), pod: &str, container: &str, text: &str) -> OutputDocument {
+    fn output_document(hook: (&str, &str), pod: &str, container: &str, text: &str) -> OutputDocument {
         OutputDocument {
             kind: OutputKind::Line,
             hook: Some(ObjectKey::new("batch", "Job", hook.0, hook.1)),
@@ -72,17 +73,20 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_named_as_shortly_as_is_clear_and_steer_no_terminal() {
+    fn lines_have_short_clear_names_and_no_control_characters() {
         let mut lines = HookLines::default();
         for (document, expected) in [
-            (told(("a", "migrate"), "migrate-x", "main", "begins"), "migrate | begins"),
-            (told(("a", "smoke"), "smoke-x", "main", "\u{1b}[2Jgone\r"), "smoke | \\u{1b}[2Jgone\\u{d}"),
-            (told(("a", "migrate"), "migrate-x", "side", "too"), "migrate migrate-x/side | too"),
-            (told(("a", "migrate"), "migrate-x", "main", "ends"), "migrate migrate-x/main | ends"),
-            (told(("b", "smoke"), "smoke-y", "main", "other"), "batch/Job b/smoke | other"),
-            (told(("a", "smoke"), "smoke-x", "main", "a\nb"), "batch/Job a/smoke | a b"),
+            (output_document(("a", "migrate"), "migrate-x", "main", "begins"), "migrate | begins"),
+            (
+                output_document(("a", "smoke"), "smoke-x", "main", "\u{1b}[2Jgone\r"),
+                "smoke | \\u{1b}[2Jgone\\u{d}",
+            ),
+            (output_document(("a", "migrate"), "migrate-x", "side", "too"), "migrate migrate-x/side | too"),
+            (output_document(("a", "migrate"), "migrate-x", "main", "ends"), "migrate migrate-x/main | ends"),
+            (output_document(("b", "smoke"), "smoke-y", "main", "other"), "batch/Job b/smoke | other"),
+            (output_document(("a", "smoke"), "smoke-x", "main", "a\nb"), "batch/Job a/smoke | a b"),
         ] {
-            let text = lines.text(&document).render(false);
+            let text = lines.format_line(&document).render(false);
             let (_, shown) = text.split_once(" | ").unwrap();
             assert!(expected.ends_with(shown), "{text}");
             if !expected.starts_with("batch") {
@@ -94,8 +98,8 @@ mod tests {
             hook: None,
             pod: None,
             container: None,
-            ..told(("", ""), "", "", "no logs can be had")
+            ..output_document(("", ""), "", "", "no logs are available")
         };
-        assert_eq!(lines.text(&note).render(false), "note: no logs can be had");
+        assert_eq!(lines.format_line(&note).render(false), "note: no logs are available");
     }
 }

@@ -1,34 +1,47 @@
-//! What the command prints: text, documents, pictures.
+//! Output of the command as text, documents and pictures.
 
-mod machine;
+mod encoding;
 mod printer;
 mod table;
 
 pub mod application;
+pub mod application_set;
+pub mod appset_plan;
 pub mod diagram;
 pub mod diff;
 pub mod events;
-pub mod facts;
 pub mod hooks;
+pub mod idle_status;
 pub mod operation;
+pub mod operation_log;
 pub mod picture;
 pub mod plan;
 pub mod plans;
 pub mod runs;
-pub mod set;
-pub mod set_plan;
-pub mod standing;
 pub mod text;
 
-pub use machine::document;
-pub use printer::{Printer, Talk};
+use tidegate_lifecycle::NextAction;
+use tidegate_service::state_dir::with_command_arguments;
+
+pub use encoding::encode_document;
+pub use printer::{MessageStream, Printer};
 pub use table::table;
 pub use text::{Style, Text, escape, one_line};
 
-/// Of what is written down in a file that its deletion removes.
-pub const DOCUMENT_GOES: &str = "its document is removed from the folder that is served; whoever needs it again takes it from where it is kept";
+/// Warning that a deletion also removes the file that contains the resource.
+pub const FILE_REMOVAL_WARNING: &str =
+    "its document will be removed from the apps folder; keep a copy if you need it again";
+
+/// Formats the last line of an explanation. Its commands use the same state directory or service as this process.
+pub fn format_next_action(action: &NextAction) -> Text {
+    let mut text = Text::new();
+    text.add(Style::Accent, "next");
+    text.add(Style::Plain, format!(": {}", one_line(&with_command_arguments(&action.to_string()))));
+    text.end_line();
+    text
+}
 
 /// `1 retry`, `2 retries`.
-pub fn counted(count: u32, one: &str, many: &str) -> String {
+pub fn format_count(count: u32, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -1,8 +1,8 @@
-//! An operation for people: the result of a sync, `ops show`, `explain`, `ops list`.
+//! Operations in human-readable form: the result of a sync, `ops show`, `explain`, `ops list`.
 
 use tidegate_lifecycle::operation::{HealthRulesView, HookLogView, OperationView, WaveView};
 use tidegate_model::{
-    Cascade, OperationPhase, Override, Phase, ResourceResult, ResultCode, Severity, Timestamp, Warning,
+    Cascade, OperationOutcome, Override, Phase, ResourceResult, ResultCode, Severity, Timestamp, Warning,
     format_duration,
 };
 use tidegate_service::documents::record::AttemptLog;
@@ -11,16 +11,18 @@ use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
 use super::table::table;
 use super::text::{Style, Text, one_line};
 
-/// How a phase looks.
-pub fn style_of(phase: OperationPhase) -> Style {
-    match phase {
-        OperationPhase::Succeeded => Style::Good,
-        OperationPhase::Failed | OperationPhase::Error => Style::Bad,
-        OperationPhase::Running | OperationPhase::Terminating => Style::Accent,
+/// Returns the style of an outcome.
+pub fn outcome_style(outcome: OperationOutcome) -> Style {
+    use OperationOutcome::{Error, Failed, Running, Succeeded, Superseded, Terminating};
+    match outcome {
+        Succeeded => Style::Good,
+        Failed | Error => Style::Bad,
+        Running | Terminating => Style::Accent,
+        Superseded => Style::Plain,
     }
 }
 
-/// The end of a sync: what was done to each object, and how it ended.
+/// Formats the result of a sync: the action on each object and its outcome.
 pub fn result(operation: &OperationView, width: Option<u16>) -> Text {
     let mut text = Text::new();
     if !operation.resources.is_empty() {
@@ -28,21 +30,25 @@ pub fn result(operation: &OperationView, width: Option<u16>) -> Text {
         text.end_line();
     }
     add_warnings(&mut text, &operation.warnings, &operation.resources);
-    text.append(verdict(operation));
+    text.append(summary_line(operation));
     text
 }
 
-/// `shop: Succeeded in 9 s: successfully synced (all tasks run)`; of a dry run with the words that nothing was written.
-fn verdict(operation: &OperationView) -> Text {
+/// `shop: Succeeded in 9 s: successfully synced (all tasks run)`; for a dry run with the note that nothing
+/// was written.
+fn summary_line(operation: &OperationView) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, &operation.app);
     text.add(Style::Plain, ": ");
-    text.add(style_of(operation.phase), operation.phase_words());
+    text.add(outcome_style(operation.outcome), operation.describe_phase());
     if let Some(finished_at) = operation.finished_at {
         text.add(Style::Plain, format!(" in {}", format_duration(finished_at.since(operation.started_at))));
     }
     if operation.retry_count > 0 {
-        text.add(Style::Plain, format!(", {}", super::counted(operation.retry_count, "retry", "retries")));
+        text.add(
+            Style::Plain,
+            format!(", {}", super::format_count(operation.retry_count, "retry", "retries")),
+        );
     }
     text.add(Style::Plain, format!(": {}", operation.message.trim_end()));
     text.end_line();
@@ -57,38 +63,40 @@ fn resources(resources: &[ResourceResult], width: Option<u16>) -> Text {
             resource.sync_phase.to_string(),
             resource.wave.to_string(),
             resource.kind.clone(),
-            place_of(resource),
-            outcome(resource),
-            message(resource),
+            format_location(resource),
+            format_outcome(resource),
+            format_message(resource),
         ]
     });
     table(["PHASE", "WAVE", "KIND", "NAME", "RESULT", "MESSAGE"], rows, width)
 }
 
-fn place_of(resource: &ResourceResult) -> String {
+fn format_location(resource: &ResourceResult) -> String {
     match resource.namespace.as_str() {
         "" => resource.name.clone(),
         namespace => format!("{namespace}/{}", resource.name),
     }
 }
 
-/// The message, and what the pods told, unless the message says so already.
-fn message(resource: &ResourceResult) -> String {
+/// Returns the message, together with the pods' reports unless the message already contains them.
+fn format_message(resource: &ResourceResult) -> String {
     let message = if resource.message.contains(&resource.reason) {
         resource.message.clone()
     } else {
         format!("{} ({})", resource.message, resource.reason)
     };
-    // Who has skipped it is in its message.
+    // The message already names the person who skipped the object.
     match resource.overridden.as_ref().filter(|overridden| overridden.what == Override::Retry) {
-        Some(retried) if resource.message != retried.words() => format!("{message}; {}", retried.words()),
+        Some(retried) if resource.message != retried.describe() => {
+            format!("{message}; {}", retried.describe())
+        }
         _ => message,
     }
 }
 
-/// A hook succeeds, fails or is passed over; a resource is synced, and only worth another word when it then went wrong. What was told to
-/// go and is not gone has no result yet.
-fn outcome(resource: &ResourceResult) -> String {
+/// Returns the outcome. A hook succeeds, fails or is skipped. A resource is synced, and a later failure is added. An object that
+/// is being deleted does not have a result yet.
+fn format_outcome(resource: &ResourceResult) -> String {
     let status = resource.status.map(|status| status.to_string());
     let passed_over = status
         .as_ref()
@@ -117,7 +125,7 @@ fn add_warnings(text: &mut Text, warnings: &[Warning], resources: &[ResourceResu
         text.add(Style::Plain, format!(": {}", one_line(&warning.to_string())));
         text.end_line();
     }
-    let from_cluster = warnings_of_cluster(resources);
+    let from_cluster = server_warnings(resources);
     for warning in &from_cluster {
         text.add(Style::Warn, "warning");
         text.add(Style::Plain, format!(": {}", one_line(warning)));
@@ -128,8 +136,8 @@ fn add_warnings(text: &mut Text, warnings: &[Warning], resources: &[ResourceResu
     }
 }
 
-/// What the cluster warned of, each thing once however many objects it is about.
-fn warnings_of_cluster(resources: &[ResourceResult]) -> Vec<String> {
+/// Returns the API server's warnings, each once for all objects concerned.
+fn server_warnings(resources: &[ResourceResult]) -> Vec<String> {
     let mut about: Vec<(&str, &ResourceResult, usize)> = Vec::new();
     for (resource, warning) in
         resources.iter().flat_map(|resource| resource.warnings.iter().map(move |warning| (resource, warning)))
@@ -139,14 +147,14 @@ fn warnings_of_cluster(resources: &[ResourceResult]) -> Vec<String> {
             None => about.push((warning, resource, 0)),
         }
     }
-    let words = |(warning, resource, more): (&str, &ResourceResult, usize)| {
+    let text = |(warning, resource, more): (&str, &ResourceResult, usize)| {
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        format!("{} {}{more}: {warning}", resource.kind, place_of(resource))
+        format!("{} {}{more}: {warning}", resource.kind, format_location(resource))
     };
-    about.into_iter().map(words).collect()
+    about.into_iter().map(text).collect()
 }
 
-/// Everything about an operation, with what failed hooks wrote in each attempt.
+/// Formats all information about an operation, including the logs of failed hooks in each attempt.
 pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) -> Text {
     let mut text = Text::new();
     let mut field = |name: &str, style: Style, value: String| {
@@ -157,21 +165,25 @@ pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) 
     field("operation", Style::Plain, operation.id.to_string());
     field("app", Style::Bold, operation.app.clone());
     if let Some(cascade) = operation.deletion {
-        field("deletion", Style::Plain, deletion(cascade, &operation.waves));
+        field("deletion", Style::Plain, describe_deletion(cascade, &operation.waves));
     }
     if let Some(by) = &operation.initiated_by {
-        field("asked by", Style::Plain, one_line(by));
+        field("requester", Style::Plain, one_line(by));
     }
     if let Some(reason) = &operation.reason {
-        field("why", Style::Plain, one_line(reason));
+        field("reason", Style::Plain, one_line(reason));
     }
     if let Some(plan) = &operation.plan {
-        field("plan", Style::Plain, format!("{}, made at {}", plan.short(), plan.made_at));
+        field("plan", Style::Plain, format!("{}, created at {}", plan.short(), plan.created_at));
     }
     for approval in operation.plan.iter().flat_map(|plan| &plan.approvals) {
-        field("approved", Style::Plain, format!("by {} at {}", one_line(&approval.who()), approval.at));
+        field(
+            "approved",
+            Style::Plain,
+            format!("by {} at {}", one_line(&approval.approver_text()), approval.at),
+        );
     }
-    field("phase", style_of(operation.phase), operation.phase_words());
+    field("phase", outcome_style(operation.outcome), operation.describe_phase());
     field("message", Style::Plain, operation.message.trim_end().to_owned());
     field("started", Style::Plain, operation.started_at.to_string());
     if let Some(finished_at) = operation.finished_at {
@@ -187,12 +199,12 @@ pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) 
         field("ended by", Style::Warn, one_line(by));
     }
     if let Some(rules) = &operation.health_rules {
-        field("health by", Style::Plain, health_rules(rules));
+        field("health", Style::Plain, describe_health_rules(rules));
     }
     if !operation.waves.is_empty() {
         text.end_line();
         text.append(match operation.deletion {
-            Some(_) => waves_of_deletion(&operation.waves, width),
+            Some(_) => deletion_waves(&operation.waves, width),
             None => waves(&operation.waves, width),
         });
     }
@@ -202,12 +214,12 @@ pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) 
     }
     for AttemptLog { attempt, log } in logs {
         text.end_line();
-        text.append(hook_log(log, Some(*attempt).filter(|_| operation.retry_count > 0)));
+        text.append(format_hook_log(log, Some(*attempt).filter(|_| operation.retry_count > 0)));
     }
-    // Where older facts are not kept any more, how it stands still says what was written last.
+    // If older events were compacted, the view still contains the last logs.
     for log in operation.hook_logs.iter().filter(|_| logs.is_empty()) {
         text.end_line();
-        text.append(hook_log(log, None));
+        text.append(format_hook_log(log, None));
     }
     let mut warnings = Text::new();
     add_warnings(&mut warnings, &operation.warnings, &operation.resources);
@@ -218,36 +230,36 @@ pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) 
     text
 }
 
-/// `rules 77ab01f2c3d4`, and since when where they are not those it began with.
-fn health_rules(rules: &HealthRulesView) -> String {
+/// Formats the rules, such as `rules 77ab01f2c3d4`. Adds the time of the change unless they are the initial rules.
+fn describe_health_rules(rules: &HealthRulesView) -> String {
     let changed = |before: &String| format!(", changed from {before} at {}", rules.since);
     format!("rules {}{}", rules.digest, rules.before.as_ref().map(changed).unwrap_or_default())
 }
 
-/// What becomes of the objects of an application that is deleted, and in which order they go.
-fn deletion(cascade: Cascade, waves: &[WaveView]) -> String {
+/// Describes what happens to the objects of a deleted application, and in which order.
+fn describe_deletion(cascade: Cascade, waves: &[WaveView]) -> String {
     let of_objects = || waves.iter().filter(|wave| wave.phase == Phase::Sync).map(|wave| wave.wave);
-    let order = match (cascade.deletes(), of_objects().next().zip(of_objects().next_back())) {
-        (false, _) => "; its objects stay".to_owned(),
+    let order = match (cascade.deletes_objects(), of_objects().next().zip(of_objects().next_back())) {
+        (false, _) => "; its objects are kept".to_owned(),
         (true, Some((first, last))) if first != last => {
-            format!("; what was made in wave {first} goes first, what was made in wave {last} last")
+            format!("; objects of wave {first} first, of wave {last} last")
         }
         (true, _) => String::new(),
     };
     format!("{cascade}{order}")
 }
 
-fn waves_of_deletion(waves: &[WaveView], width: Option<u16>) -> Text {
+fn deletion_waves(waves: &[WaveView], width: Option<u16>) -> Text {
     let rows = waves.iter().map(|wave| {
         let what = if wave.phase == Phase::Sync { "objects" } else { "hooks" };
         let [phase, number, state, done, took] = wave_cells(wave);
         [phase, number, what.to_owned(), state, done, took]
     });
-    table(["PHASE", "WAVE", "WHAT", "STATE", "DONE", "TOOK"], rows, width)
+    table(["PHASE", "WAVE", "TYPE", "STATE", "DONE", "TOOK"], rows, width)
 }
 
-/// What a container of a failed hook wrote last, line by line.
-fn hook_log(log: &HookLogView, attempt: Option<u32>) -> Text {
+/// Formats the last log lines of a container of a failed hook.
+fn format_hook_log(log: &HookLogView, attempt: Option<u32>) -> Text {
     let mut text = Text::new();
     let name = match log.namespace.as_str() {
         "" => log.name.clone(),
@@ -276,13 +288,13 @@ fn wave_cells(wave: &WaveView) -> [String; 5] {
     [
         wave.phase.to_string(),
         wave.wave.to_string(),
-        wave.words().to_owned(),
+        wave.describe_state().to_owned(),
         format!("{} of {}{skipped}", wave.done, wave.tasks),
         took.unwrap_or_default(),
     ]
 }
 
-/// One screen: the sentence, and everything that is awaited.
+/// Formats one screen: the summary sentence, and everything that the operation is waiting for.
 pub fn explain(explanation: &ExplanationDocument, width: Option<u16>) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, &explanation.app);
@@ -292,12 +304,12 @@ pub fn explain(explanation: &ExplanationDocument, width: Option<u16>) -> Text {
         let rows = explanation.awaited.iter().map(|awaited| {
             [
                 awaited.what.clone(),
-                format_duration(seconds(explanation.at, awaited.since)),
+                format_duration(elapsed_seconds(explanation.at, awaited.since)),
                 awaited.why.clone(),
             ]
         });
         text.end_line();
-        text.append(table(["AWAITED", "FOR", "BECAUSE"], rows, width));
+        text.append(table(["WAITING FOR", "TIME", "REASON"], rows, width));
     }
     text.add(Style::Dim, format!("operation {}", explanation.id));
     if let Some(rules) = &explanation.health_rules {
@@ -307,29 +319,29 @@ pub fn explain(explanation: &ExplanationDocument, width: Option<u16>) -> Text {
     text
 }
 
-fn seconds(now: Timestamp, since: Timestamp) -> std::time::Duration {
+fn elapsed_seconds(now: Timestamp, since: Timestamp) -> std::time::Duration {
     std::time::Duration::from_secs(now.since(since).as_secs())
 }
 
-/// One line per operation.
+/// Formats one line per operation.
 pub fn list(operations: &[SummaryDocument], now: Timestamp, width: Option<u16>) -> Text {
     let rows = operations.iter().map(|operation| {
-        let phase = operation.phase.map(|phase| phase.to_string());
+        let phase = operation.outcome.map(|outcome| outcome.to_string());
         let paused = operation.paused && operation.finished_at.is_none();
-        let words = [
+        let text = [
             phase,
             operation.dry_run.then(|| "dry run".to_owned()),
             paused.then(|| "paused".to_owned()),
             operation.damage.is_some().then(|| "damaged".to_owned()),
             operation.unknown_kind.clone(),
-            operation.is_left_alone().then(|| "left alone".to_owned()),
+            operation.is_unattended().then(|| "no process".to_owned()),
         ];
         [
             operation.id.to_string(),
             operation.app.clone().unwrap_or_default(),
-            words.into_iter().flatten().collect::<Vec<_>>().join(", "),
+            text.into_iter().flatten().collect::<Vec<_>>().join(", "),
             format!("{} of {}", operation.waves_passed, operation.waves),
-            format!("{} ago", format_duration(seconds(now, operation.started_at))),
+            format!("{} ago", format_duration(elapsed_seconds(now, operation.started_at))),
             operation.message(),
         ]
     });

@@ -1,4 +1,4 @@
-//! A picture of what follows each other, in SVG: groups from top to bottom, cards in them, a row for each thing.
+//! SVG pictures of sequences: groups from top to bottom, which contain cards, which contain rows.
 
 use std::fmt::Write as _;
 
@@ -6,22 +6,22 @@ use super::one_line;
 
 const WIDTH: usize = 860;
 const MARGIN: usize = 28;
-/// Where the cards begin, right of the group's name.
+/// Left edge of the cards, to the right of the group's name.
 const CARD_X: usize = 150;
 const CARD_WIDTH: usize = WIDTH - CARD_X - MARGIN;
-const HEAD: usize = 84;
-const CARD_HEAD: usize = 34;
-const ROW: usize = 26;
-const CARD_FOOT: usize = 8;
+const HEADER_HEIGHT: usize = 84;
+const CARD_HEADER_HEIGHT: usize = 34;
+const ROW_HEIGHT: usize = 26;
+const CARD_FOOTER_HEIGHT: usize = 8;
 const GAP: usize = 26;
 const GROUP_GAP: usize = 18;
 const CHIP_WIDTH: usize = 96;
-/// Where a row's word stands, left of the chip.
+/// Position of a row's mark, to the left of the chip.
 const MARK_X: usize = CARD_X + CARD_WIDTH - CHIP_WIDTH - 24;
-/// Characters that fit beside it.
-const NAME_CHARS: usize = 62;
-/// Characters that fit into a card's head beside its note.
-const HEAD_CHARS: usize = 58;
+/// Number of characters that fit next to the chip.
+const NAME_CHARS_MAX: usize = 62;
+/// Number of characters that fit in a card's header next to its note.
+const HEADER_CHARS_MAX: usize = 58;
 
 const STYLE: &str = "\
 text{font-family:Inter,'Segoe UI',Helvetica,Arial,sans-serif;fill:#1f2933}
@@ -32,63 +32,63 @@ text{font-family:Inter,'Segoe UI',Helvetica,Arial,sans-serif;fill:#1f2933}
 .card{fill:#ffffff;stroke:#d5dbe1}.line{stroke:#9aa3ad;stroke-width:1.5;fill:none}
 ";
 
-/// A picture that grows downwards.
+/// A picture that grows downward.
 pub struct Picture {
     title: String,
     body: String,
     y: usize,
 }
 
-/// What happens together.
+/// A card of rows that are processed together.
 pub struct Card<'a> {
     pub title: &'a str,
-    /// Beside the title.
+    /// Text next to the title.
     pub note: &'a str,
-    pub colour: &'static str,
+    pub color: &'static str,
     pub rows: Vec<Row<'a>>,
 }
 
-/// One thing in a card.
+/// A row of a card.
 pub struct Row<'a> {
-    /// Before the name; may be empty.
+    /// Text before the name; may be empty.
     pub kind: &'a str,
     pub name: String,
-    /// What is told of it to whoever points at it; may be empty.
+    /// Tooltip; may be empty.
     pub reason: &'a str,
-    /// A word beside the chip; may be empty.
+    /// A word next to the chip; may be empty.
     pub mark: String,
     pub chip: Option<Chip>,
 }
 
-/// A word in a coloured field.
+/// A word in a colored field.
 pub struct Chip {
     pub word: String,
-    /// Background and letters.
-    pub colours: (&'static str, &'static str),
+    /// Colors of the background and the text.
+    pub colors: (&'static str, &'static str),
 }
 
 impl Picture {
     pub fn new(title: &str, sub: &str) -> Self {
-        let mut picture = Self { title: text(title), body: String::new(), y: HEAD };
-        let (title, sub) = (picture.title.clone(), text(sub));
+        let mut picture = Self { title: escape_text(title), body: String::new(), y: HEADER_HEIGHT };
+        let (title, sub) = (picture.title.clone(), escape_text(sub));
         picture.add(&format!(r#"<text class="title" x="{MARGIN}" y="38">{title}</text>"#));
         picture.add(&format!(r#"<text class="sub" x="{MARGIN}" y="60">{sub}</text>"#));
         picture
     }
 
-    /// Writing to a String cannot fail.
+    /// Adds an element. Writing to a String cannot fail.
     fn add(&mut self, element: &str) {
         let _ = writeln!(self.body, "{element}");
     }
 
-    /// Room between two groups.
-    pub fn part(&mut self) {
+    /// Adds space between two groups.
+    pub fn add_space(&mut self) {
         self.y += GROUP_GAP;
     }
 
-    /// The name of a group, beside its first card; the note may be empty.
-    pub fn group(&mut self, name: &str, note: &str, colour: &str) {
-        let (name, note) = (text(name), text(note));
+    /// Adds the name of a group next to its first card. The note may be empty.
+    pub fn add_group(&mut self, name: &str, note: &str, colour: &str) {
+        let (name, note) = (escape_text(name), escape_text(note));
         let (y, text_y) = (self.y, self.y + 22);
         self.add(&format!(r#"<rect x="{MARGIN}" y="{y}" width="4" height="34" rx="2" fill="{colour}"/>"#));
         let x = MARGIN + 14;
@@ -101,8 +101,8 @@ impl Picture {
         }
     }
 
-    /// From where the card above ends to the next one.
-    pub fn arrow(&mut self, from: usize, dashed: bool) {
+    /// Draws an arrow from the bottom of the previous card to the next card.
+    pub fn add_arrow(&mut self, from: usize, dashed: bool) {
         let (x, to) = (CARD_X + 40, self.y);
         let dash = if dashed { r#" stroke-dasharray="4 4""# } else { "" };
         let (end, tip) = (to.saturating_sub(2), to.saturating_sub(8));
@@ -111,51 +111,51 @@ impl Picture {
         self.add(&format!(r##"<path d="M{left} {tip}H{right}L{x} {to}Z" fill="#9aa3ad"/>"##));
     }
 
-    /// Returns where it ends.
-    pub fn card(&mut self, card: &Card<'_>) -> usize {
-        let (top, height) = (self.y, CARD_HEAD + ROW * card.rows.len() + CARD_FOOT);
+    /// Draws a card. Returns the position of its bottom edge.
+    pub fn add_card(&mut self, card: &Card<'_>) -> usize {
+        let (top, height) = (self.y, CARD_HEADER_HEIGHT + ROW_HEIGHT * card.rows.len() + CARD_FOOTER_HEIGHT);
         self.add(&format!(
             r#"<rect class="card" x="{CARD_X}" y="{top}" width="{CARD_WIDTH}" height="{height}" rx="8"/>"#
         ));
-        let (x, y, colour) = (CARD_X + 16, top + 22, card.colour);
-        let (title, note) = (text(&shorten(card.title, HEAD_CHARS)), text(card.note));
+        let (x, y, colour) = (CARD_X + 16, top + 22, card.color);
+        let (title, note) = (escape_text(&shorten(card.title, HEADER_CHARS_MAX)), escape_text(card.note));
         self.add(&format!(r#"<text class="wave" x="{x}" y="{y}" style="fill:{colour}">{title}</text>"#));
         let right = CARD_X + CARD_WIDTH - 16;
         self.add(&format!(r#"<text class="note" x="{right}" y="{y}" text-anchor="end">{note}</text>"#));
         for (index, row) in card.rows.iter().enumerate() {
-            self.row(row, top + CARD_HEAD + ROW * index);
+            self.add_row(row, top + CARD_HEADER_HEIGHT + ROW_HEIGHT * index);
         }
         self.y = top + height + GAP;
         top + height
     }
 
-    fn row(&mut self, row: &Row<'_>, top: usize) {
+    fn add_row(&mut self, row: &Row<'_>, top: usize) {
         let (x, y) = (CARD_X + 16, top + 17);
-        let room = NAME_CHARS.saturating_sub(row.kind.chars().count());
-        let (name, reason) = (text(&shorten(&row.name, room)), text(row.reason));
+        let room = NAME_CHARS_MAX.saturating_sub(row.kind.chars().count());
+        let (name, reason) = (escape_text(&shorten(&row.name, room)), escape_text(row.reason));
         let title = if reason.is_empty() { String::new() } else { format!("<title>{reason}</title>") };
         let kind = match row.kind {
             "" => String::new(),
-            kind => format!(r#"<tspan class="kind">{}</tspan> "#, text(kind)),
+            kind => format!(r#"<tspan class="kind">{}</tspan> "#, escape_text(kind)),
         };
         self.add(&format!(r#"<text class="row" x="{x}" y="{y}">{title}{kind}{name}</text>"#));
         if !row.mark.is_empty() {
-            let mark = text(&row.mark);
+            let mark = escape_text(&row.mark);
             self.add(&format!(r#"<text class="hook" x="{MARK_X}" y="{y}">{mark}</text>"#));
         }
-        let Some(Chip { word, colours: (fill, ink) }) = &row.chip else { return };
+        let Some(Chip { word, colors: (fill, ink) }) = &row.chip else { return };
         let (chip_x, chip_y) = (CARD_X + CARD_WIDTH - CHIP_WIDTH - 12, top + 3);
         let (middle, base) = (chip_x + CHIP_WIDTH / 2, top + 16);
-        let word = text(word);
+        let word = escape_text(word);
         self.add(&format!(
             r#"<rect x="{chip_x}" y="{chip_y}" width="{CHIP_WIDTH}" height="19" rx="9.5" fill="{fill}"/>"#
         ));
         self.add(&format!(r#"<text class="chip" x="{middle}" y="{base}" style="fill:{ink}">{word}</text>"#));
     }
 
-    /// A line below all cards.
-    pub fn remark(&mut self, words: &str) {
-        let (y, words) = (self.y + 6, text(words));
+    /// Adds a line below all cards.
+    pub fn add_remark(&mut self, words: &str) {
+        let (y, words) = (self.y + 6, escape_text(words));
         self.add(&format!(r#"<text class="sub" x="{CARD_X}" y="{y}">{words}</text>"#));
         self.y += GAP;
     }
@@ -174,7 +174,7 @@ impl Picture {
     }
 }
 
-/// A text that fits into so many characters.
+/// Shortens a text to a number of characters.
 pub fn shorten(name: &str, room: usize) -> String {
     if name.chars().count() <= room {
         return name.to_owned();
@@ -182,7 +182,7 @@ pub fn shorten(name: &str, room: usize) -> String {
     name.chars().take(room.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Text for XML.
-fn text(content: &str) -> String {
+/// Escapes text for XML.
+fn escape_text(content: &str) -> String {
     one_line(content).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

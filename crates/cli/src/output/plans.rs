@@ -1,70 +1,71 @@
-//! Kept plans for people.
+//! Stored plans in human-readable form.
 
-use tidegate_service::lines::{PlanLine, PlanState};
+use tidegate_application::control_namespace;
+use tidegate_service::summaries::{PlanState, PlanSummary};
 
 use super::text::one_line;
 use super::{Style, Text, table};
 
-/// Digits of a commit that tell it from others.
-const SHORT: usize = 7;
+/// Number of digits in a short commit hash.
+const SHORT_COMMIT_DIGITS: usize = 7;
 
-/// One line for each.
-pub fn list(lines: &[PlanLine], width: Option<u16>) -> Text {
+/// Formats one line for each plan.
+pub fn list(lines: &[PlanSummary], width: Option<u16>) -> Text {
     let rows = lines.iter().map(|one| {
         let approvals: Vec<String> = one.approvals.iter().map(|approval| approval.by.clone()).collect();
         let name = match one.namespace.as_str() {
-            "argocd" => one.name.clone(),
+            namespace if namespace == control_namespace() => one.name.clone(),
             namespace => format!("{namespace}/{}", one.name),
         };
         [
-            one.short().to_owned(),
+            one.short_hash().to_owned(),
             name,
             one.state.to_string(),
-            revision(one),
-            one.does(),
-            one.made_at.to_string(),
-            one.by.clone(),
+            format_revision(one),
+            one.describe_actions(),
+            one.created_at.to_string(),
+            one.initiated_by.clone(),
             approvals.join(", "),
         ]
     });
-    table(["PLAN", "NAME", "STATE", "REVISION", "DOES", "MADE", "BY", "APPROVED BY"], rows, width)
+    table(["PLAN", "NAME", "STATE", "REVISION", "CHANGES", "CREATED", "BY", "APPROVED BY"], rows, width)
 }
 
-/// How a plan is called, and what can be done with it.
-pub fn what_next(name: &str, line: &PlanLine) -> Text {
+/// Describes the name of a plan and what can be done with it next.
+pub fn describe_next_steps(name: &str, line: &PlanSummary) -> Text {
     let mut text = Text::new();
     let mut say = |style, words: String| {
         text.add(style, words);
         text.end_line();
     };
     say(Style::Plain, String::new());
-    say(Style::Plain, format!("plan {} (revision {})", line.hash, revision(line)));
+    say(Style::Plain, format!("plan {} (revision {})", line.hash, format_revision(line)));
     if !line.reason.is_empty() {
-        say(Style::Plain, format!("asked for by {}: {}", line.by, one_line(&line.reason)));
+        say(Style::Plain, format!("requested by {}: {}", line.initiated_by, one_line(&line.reason)));
     }
     for approval in &line.approvals {
-        say(Style::Plain, approval.words());
+        say(Style::Plain, approval.describe());
     }
     if let Some(by) = &line.withdrawn_by {
-        say(Style::Plain, format!("withdrawn by {}", by.who()));
+        say(Style::Plain, format!("withdrawn by {}", by.approver_text()));
     }
-    let short = line.short();
-    let next = match (&line.operation, &line.needs) {
-        (Some(operation), _) => format!("operation {operation} carries it out, or has"),
+    let short = line.short_hash();
+    let next = match (&line.operation, &line.missing_approval) {
+        (Some(operation), _) => format!("executed by operation {operation}"),
         (None, _) if matches!(line.state, PlanState::Withdrawn) => {
-            format!("it is not carried out any more; make another: tidegate app plan {name}")
+            format!("it can no longer be executed; create another: tidegate app plan {name}")
         }
         (None, Some(who)) => format!("needs {who}: tidegate app approve {name} {short}"),
-        (None, None) => format!("to carry it out: tidegate app sync {name} --plan {short}"),
+        (None, None) => format!("to execute it: tidegate app sync {name} --plan {short}"),
     };
     if line.operation.is_none() {
-        say(Style::Dim, format!("what it changes: tidegate app diff {name} --plan {short}"));
+        say(Style::Dim, format!("to show its changes: tidegate app diff {name} --plan {short}"));
     }
     say(Style::Dim, next);
     text
 }
 
-fn revision(line: &PlanLine) -> String {
-    let short = |one: &str| one.chars().take(SHORT).collect::<String>();
+fn format_revision(line: &PlanSummary) -> String {
+    let short = |one: &str| one.chars().take(SHORT_COMMIT_DIGITS).collect::<String>();
     line.revision.split(',').map(short).collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! The only place that writes to standard output and standard error.
+//! The only module that writes to standard output and standard error.
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use tidegate_service::notices::Notices;
-use tidegate_service::state_dir::with_hints;
+use tidegate_service::state_dir::with_command_arguments;
 
 use super::text::{Style, Text};
 use crate::args::Format;
-use crate::called::Called;
 use crate::error::CliError;
+use crate::invocation::Invocation;
 
-/// Standard error for those who cannot live with its end. Nobody listening is fine.
-pub struct Talk;
+/// Standard error. Failed writes are ignored, because it is fine if there is no reader.
+pub struct MessageStream;
 
-impl Write for Talk {
+impl Write for MessageStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let _ = io::stderr().lock().write_all(bytes);
         Ok(bytes.len())
@@ -27,19 +27,19 @@ impl Write for Talk {
     }
 }
 
-/// Writes results to standard output and talk to standard error.
+/// Writes results to standard output and messages to standard error.
 #[derive(Debug)]
 pub struct Printer {
-    colour_out: bool,
-    colour_err: bool,
-    animated: bool,
+    has_color_out: bool,
+    has_color_err: bool,
+    is_animated: bool,
     width: Option<u16>,
-    /// The reader of standard output has gone away. That is its right, and no error.
-    out_closed: AtomicBool,
+    /// True if the reader of standard output has closed it, which is not an error.
+    is_out_closed: AtomicBool,
 }
 
 impl Printer {
-    /// A printer for this process: colour and movement only on terminals, and never with `NO_COLOR`.
+    /// Creates a printer for this process. Colors and animation are used only on terminals, and never if `NO_COLOR` is set.
     pub fn from_environment() -> Self {
         let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -47,107 +47,115 @@ impl Printer {
         let (out, err) = (io::stdout().is_terminal(), io::stderr().is_terminal());
         let width = if out { terminal_size::terminal_size().map(|(width, _)| width.0) } else { None };
         Self {
-            colour_out: colour && out,
-            colour_err: colour && err,
-            animated: err && !dumb,
+            has_color_out: colour && out,
+            has_color_err: colour && err,
+            is_animated: err && !dumb,
             width,
-            out_closed: AtomicBool::new(false),
+            is_out_closed: AtomicBool::new(false),
         }
     }
 
-    /// Whether standard error is a terminal that can redraw lines.
+    /// Returns true if standard error is a terminal that can redraw lines.
     pub fn is_animated(&self) -> bool {
-        self.animated
+        self.is_animated
     }
 
-    /// Whether standard error shows colours.
-    pub fn colours_talk(&self) -> bool {
-        self.colour_err
+    /// Returns true if standard error shows colors.
+    pub fn has_message_colors(&self) -> bool {
+        self.has_color_err
     }
 
-    /// Width of standard output where it is a terminal.
+    /// Returns the width of standard output if it is a terminal.
     pub fn width(&self) -> Option<u16> {
         self.width
     }
 
-    /// A result for people.
-    pub fn out(&self, text: &Text) -> Result<(), CliError> {
-        self.write_out(Called::now().say(&text.render(self.colour_out)).as_bytes())
+    /// Prints a result in human-readable form.
+    pub fn print(&self, text: &Text) -> Result<(), CliError> {
+        self.write_out(Invocation::current().adapt_commands(&text.render(self.has_color_out)).as_bytes())
     }
 
-    /// A result in a format of its own (SVG, Mermaid, shell script), already safe.
-    pub fn raw(&self, document: &str) -> Result<(), CliError> {
+    /// Prints a result in another format (SVG, Mermaid, shell script), which is already safe.
+    pub fn print_raw(&self, document: &str) -> Result<(), CliError> {
         self.write_out(document.as_bytes())
     }
 
-    /// A result for programs.
-    pub fn value<T: Serialize + ?Sized>(&self, value: &T, format: Format) -> Result<(), CliError> {
-        self.write_out(super::machine::document(value, format)?.as_bytes())
+    /// Prints a result for programs.
+    pub fn print_value<T: Serialize + ?Sized>(&self, value: &T, format: Format) -> Result<(), CliError> {
+        self.write_out(super::encoding::encode_document(value, format)?.as_bytes())
     }
 
-    /// One of many results for programs.
-    pub fn entry<T: Serialize + ?Sized>(&self, value: &T, format: Format) -> Result<(), CliError> {
-        self.write_out(super::machine::entry(value, format)?.as_bytes())
+    /// Prints one of many results for programs.
+    pub fn print_entry<T: Serialize + ?Sized>(&self, value: &T, format: Format) -> Result<(), CliError> {
+        self.write_out(super::encoding::encode_entry(value, format)?.as_bytes())
     }
 
     fn write_out(&self, bytes: &[u8]) -> Result<(), CliError> {
-        if self.out_closed.load(Ordering::Relaxed) {
+        if self.is_out_closed.load(Ordering::Relaxed) {
             return Ok(());
         }
         let mut out = io::stdout().lock();
         match out.write_all(bytes).and_then(|()| out.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                self.out_closed.store(true, Ordering::Relaxed);
+                self.is_out_closed.store(true, Ordering::Relaxed);
                 Ok(())
             }
             result => Ok(result?),
         }
     }
 
-    /// A line of talk. Nobody listening is fine.
-    pub fn talk(&self, text: &Text) {
-        let mut line = text.render(self.colour_err);
+    /// Prints a message. It is fine if there is no reader.
+    pub fn print_message(&self, text: &Text) {
+        let mut line = text.render(self.has_color_err);
         line.push('\n');
         let _ = io::stderr().lock().write_all(line.as_bytes());
     }
 
-    /// Something that needs a look.
+    /// Prints a warning.
     pub fn warn(&self, message: &str) {
-        self.talk(
-            &Text::new().push(Style::Warn, "warning").push(Style::Plain, format!(": {}", said(message))),
+        self.print_message(
+            &Text::new()
+                .push(Style::Warn, "warning")
+                .push(Style::Plain, format!(": {}", adapt_message(message))),
         );
     }
 
-    /// Something that may help.
+    /// Prints a note.
     pub fn note(&self, message: &str) {
-        self.talk(
-            &Text::new().push(Style::Accent, "note").push(Style::Plain, format!(": {}", said(message))),
+        self.print_message(
+            &Text::new()
+                .push(Style::Accent, "note")
+                .push(Style::Plain, format!(": {}", adapt_message(message))),
         );
     }
 
-    /// Why the command failed.
+    /// Prints the error of the command.
     pub fn error(&self, error: &CliError) {
         match error {
-            CliError::BadInput { problems } => problems.iter().for_each(|problem| self.problem(problem)),
-            CliError::Generate { problems, .. } => problems.iter().for_each(|problem| self.problem(problem)),
-            CliError::Strict { warnings } => warnings.iter().for_each(|warning| self.problem(warning)),
+            CliError::InvalidInput { problems } => {
+                problems.iter().for_each(|problem| self.print_problem(problem))
+            }
+            CliError::Generate { problems, .. } => {
+                problems.iter().for_each(|problem| self.print_problem(problem))
+            }
+            CliError::Strict { warnings } => warnings.iter().for_each(|warning| self.print_problem(warning)),
             _ => {}
         }
-        self.problem(error);
+        self.print_problem(error);
     }
 
-    fn problem(&self, problem: &impl ToString) {
-        self.talk(
+    fn print_problem(&self, problem: &impl ToString) {
+        self.print_message(
             &Text::new()
                 .push(Style::Bad, "error")
-                .push(Style::Plain, format!(": {}", said(&problem.to_string()))),
+                .push(Style::Plain, format!(": {}", adapt_message(&problem.to_string()))),
         );
     }
 }
 
-/// The commands that are suggested name the state directory, and begin as people call the program.
-fn said(message: &str) -> String {
-    Called::now().say(&with_hints(message))
+/// Adds the state directory to suggested commands, and adapts them to the way the program was called.
+fn adapt_message(message: &str) -> String {
+    Invocation::current().adapt_commands(&with_command_arguments(message))
 }
 
 impl Notices for Printer {

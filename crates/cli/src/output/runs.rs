@@ -1,48 +1,49 @@
-//! Rollouts and deletions of ApplicationSets for people: `appset runs` and `appset show-run`.
+//! Rollouts and deletions of ApplicationSets in human-readable form: `appset runs` and `appset show-run`.
 
 use std::time::Duration;
 
 use tidegate_model::{Timestamp, format_duration};
-use tidegate_service::documents::runs::{RunDocument, RunFact, RunLine};
+use tidegate_service::documents::runs::{RunDetails, RunEvent, RunSummary};
 
-use super::{Style, Text, one_line, set, table};
+use super::{Style, Text, application_set, one_line, table};
 
-/// One line for each.
-pub fn list(lines: &[RunLine], now: Timestamp, width: Option<u16>) -> Text {
+/// Formats one line for each run.
+pub fn list(lines: &[RunSummary], now: Timestamp, width: Option<u16>) -> Text {
     let rows = lines.iter().map(|line| {
-        let revisions: Vec<String> = line.revisions.iter().map(|revision| set::short(revision)).collect();
+        let revisions: Vec<String> =
+            line.revisions.iter().map(|revision| application_set::shorten_commit(revision)).collect();
         [
             line.id.to_string(),
             line.kind.word().to_owned(),
             line.set.clone().unwrap_or_default(),
-            result(line),
+            describe_result(line),
             line.progress(),
-            format!("{} ago", seconds(line.started_at, now)),
-            line.finished_at.map(|at| seconds(line.started_at, at)).unwrap_or_default(),
+            format!("{} ago", format_duration_between(line.started_at, now)),
+            line.finished_at.map(|at| format_duration_between(line.started_at, at)).unwrap_or_default(),
             revisions.join(" "),
             line.by.clone().unwrap_or_default(),
             line.damage.as_ref().unwrap_or(&line.message).clone(),
         ]
     });
-    let heads = ["ID", "KIND", "SET", "RESULT", "DONE", "BEGAN", "TOOK", "REVISION", "BY", "MESSAGE"];
+    let heads = ["ID", "KIND", "APPSET", "RESULT", "DONE", "STARTED", "TOOK", "REVISION", "BY", "MESSAGE"];
     table(heads, rows, width)
 }
 
-fn seconds(from: Timestamp, to: Timestamp) -> String {
+fn format_duration_between(from: Timestamp, to: Timestamp) -> String {
     format_duration(Duration::from_secs(to.since(from).as_secs()))
 }
 
-/// How it ended, or how it stands.
-fn result(line: &RunLine) -> String {
-    let words = [
-        line.end.clone().or_else(|| Some("under way".to_owned()).filter(|_| line.finished_at.is_none())),
+/// Returns the result of a run, or its current state if it has not finished.
+fn describe_result(line: &RunSummary) -> String {
+    let text = [
+        line.end.clone().or_else(|| Some("running".to_owned()).filter(|_| line.finished_at.is_none())),
         line.paused.then(|| "paused".to_owned()),
         line.damage.is_some().then(|| "damaged".to_owned()),
     ];
-    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    text.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn style(line: &RunLine) -> Style {
+fn result_style(line: &RunSummary) -> Style {
     match line.end.as_deref() {
         Some("Completed") => Style::Good,
         Some("Superseded") => Style::Plain,
@@ -51,8 +52,8 @@ fn style(line: &RunLine) -> Style {
     }
 }
 
-/// What one has come to: its steps and Applications, who decided what, and what it waited for.
-pub fn show(run: &RunDocument, width: Option<u16>) -> Text {
+/// Formats a run: its steps and Applications, its decisions and its waits.
+pub fn show(run: &RunDetails, width: Option<u16>) -> Text {
     let line = &run.line;
     let mut text = Text::new();
     let mut field = |name: &str, style: Style, value: Option<String>| {
@@ -62,54 +63,54 @@ pub fn show(run: &RunDocument, width: Option<u16>) -> Text {
         text.end_line();
     };
     field(line.kind.word(), Style::Plain, Some(line.id.to_string()));
-    field("set", Style::Bold, line.set.clone());
-    field("result", style(line), Some(result(line)));
+    field("appset", Style::Bold, line.set.clone());
+    field("result", result_style(line), Some(describe_result(line)));
     field("message", Style::Plain, Some(line.message.clone()));
     field("done", Style::Plain, Some(line.progress()));
-    field("asked by", Style::Plain, line.by.clone());
-    field("why", Style::Plain, line.reason.clone());
+    field("requester", Style::Plain, line.by.clone());
+    field("reason", Style::Plain, line.reason.clone());
     field("revisions", Style::Plain, Some(line.revisions.join(", ")));
-    field("began", Style::Plain, Some(line.started_at.to_string()));
-    field("ended", Style::Plain, line.finished_at.map(|at| at.to_string()));
-    field("took", Style::Plain, line.finished_at.map(|at| seconds(line.started_at, at)));
-    field("stands", Style::Plain, run.explanation.as_ref().map(ToString::to_string));
+    field("started", Style::Plain, Some(line.started_at.to_string()));
+    field("finished", Style::Plain, line.finished_at.map(|at| at.to_string()));
+    field("took", Style::Plain, line.finished_at.map(|at| format_duration_between(line.started_at, at)));
+    field("state", Style::Plain, run.explanation.as_ref().map(ToString::to_string));
     if let Some(rollout) = &run.rollout {
         text.end_line();
-        text.append(set::progress(rollout, width));
+        text.append(application_set::format_rollout(rollout, width));
     }
     if let Some(deletion) = &run.deletion {
         text.end_line();
-        text.append(set::deletion(deletion, width));
+        text.append(application_set::format_deletion(deletion, width));
     }
     if !run.decisions.is_empty() {
         text.end_line();
-        text.append(decisions(&run.decisions, width));
+        text.append(decision_table(&run.decisions, width));
     }
     if !run.waits.is_empty() {
         text.end_line();
         let rows = run.waits.iter().map(|wait| {
             let took = wait.until.map(|until| format_duration(until.since(wait.since)));
             let since = wait.since.to_string();
-            [since, wait.what.clone(), took.unwrap_or_else(|| "still".to_owned()), wait.why.clone()]
+            [since, wait.subject.clone(), took.unwrap_or_else(|| "still".to_owned()), wait.reason.clone()]
         });
-        text.append(table(["SINCE", "WHO WAITED", "FOR", "BECAUSE"], rows, width));
+        text.append(table(["SINCE", "WAITING", "TIME", "REASON"], rows, width));
     }
     text
 }
 
-fn decisions(facts: &[RunFact], width: Option<u16>) -> Text {
-    let rows = facts.iter().map(|fact| {
-        let at = fact.at.map(|at| at.to_string()).unwrap_or_default();
-        [at, fact.by.clone().unwrap_or_default(), fact.text.clone()]
+fn decision_table(events: &[RunEvent], width: Option<u16>) -> Text {
+    let rows = events.iter().map(|event| {
+        let at = event.at.map(|at| at.to_string()).unwrap_or_default();
+        [at, event.by.clone().unwrap_or_default(), event.text.clone()]
     });
-    table(["AT", "WHO", "DECIDED"], rows, width)
+    table(["TIME", "BY", "DECISION"], rows, width)
 }
 
-/// Everything that was recorded, in order.
-pub fn log(facts: &[RunFact], width: Option<u16>) -> Text {
-    let rows = facts.iter().map(|fact| {
-        let at = fact.at.map(|at| at.to_string()).unwrap_or_default();
-        [fact.sequence.to_string(), at, fact.text.clone()]
+/// Formats all recorded events, in order.
+pub fn event_table(events: &[RunEvent], width: Option<u16>) -> Text {
+    let rows = events.iter().map(|event| {
+        let at = event.at.map(|at| at.to_string()).unwrap_or_default();
+        [event.sequence.to_string(), at, event.text.clone()]
     });
-    table(["NUMBER", "AT", "WHAT"], rows, width)
+    table(["NUMBER", "TIME", "EVENT"], rows, width)
 }

@@ -1,29 +1,34 @@
-//! Tables for people.
+//! Human-readable tables.
 
 use comfy_table::{ContentArrangement, Table, TableStyle};
 
 use super::text::{Style, Text, one_line};
 
-/// In narrower terminals wrapped cells cannot be read: there, a row is a block of lines, one for each of its cells.
+/// Minimum width of a table. In narrower terminals, wrapped cells would be unreadable, so each row becomes a block with one line
+/// per cell.
 const WIDTH_MIN: u16 = 60;
 
-/// Columns with upper-case heads. Cells are escaped and kept to the terminal's width.
+/// Formats columns with upper-case headings. Cells are escaped and fitted to the terminal width.
 pub fn table<const N: usize>(
     heads: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
     width: Option<u16>,
 ) -> Text {
     let rows: Vec<[String; N]> = rows.into_iter().map(|row| row.map(|cell| one_line(&cell))).collect();
-    let whole = lines(Some(heads), &rows, None);
+    let whole = format_lines(Some(heads), &rows, None);
     let fits = |width: u16| whole.iter().all(|line| line.chars().count() <= usize::from(width));
     match width {
-        Some(width) if width < WIDTH_MIN && !fits(width) => blocks(heads, rows, width),
-        Some(width) => with_head(lines(Some(heads), &rows, Some(width))),
-        None => with_head(whole),
+        Some(width) if width < WIDTH_MIN && !fits(width) => format_blocks(heads, rows, width),
+        Some(width) => add_header(format_lines(Some(heads), &rows, Some(width))),
+        None => add_header(whole),
     }
 }
 
-fn lines<const N: usize>(heads: Option<[&str; N]>, rows: &[[String; N]], width: Option<u16>) -> Vec<String> {
+fn format_lines<const N: usize>(
+    heads: Option<[&str; N]>,
+    rows: &[[String; N]],
+    width: Option<u16>,
+) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(TableStyle::new());
     if let Some(heads) = heads {
@@ -41,7 +46,7 @@ fn lines<const N: usize>(heads: Option<[&str; N]>, rows: &[[String; N]], width: 
     table.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
-fn with_head(lines: Vec<String>) -> Text {
+fn add_header(lines: Vec<String>) -> Text {
     let mut text = Text::new();
     for (index, line) in lines.into_iter().enumerate() {
         let style = if index == 0 { Style::Dim } else { Style::Plain };
@@ -51,8 +56,8 @@ fn with_head(lines: Vec<String>) -> Text {
     text
 }
 
-/// Each row as lines of its own: `NAME  shop/api`. Empty cells are left out.
-fn blocks<const N: usize>(heads: [&str; N], rows: Vec<[String; N]>, width: u16) -> Text {
+/// Formats each row as separate lines: `NAME  shop/api`. Skips empty cells.
+fn format_blocks<const N: usize>(heads: [&str; N], rows: Vec<[String; N]>, width: u16) -> Text {
     let mut text = Text::new();
     for (index, row) in rows.into_iter().enumerate() {
         if index > 0 {
@@ -64,7 +69,7 @@ fn blocks<const N: usize>(heads: [&str; N], rows: Vec<[String; N]>, width: u16) 
             .filter(|(_, cell)| !cell.is_empty())
             .map(|(head, cell)| [(*head).to_owned(), cell])
             .collect();
-        for line in lines(None, &cells, Some(width)) {
+        for line in format_lines(None, &cells, Some(width)) {
             text.add(Style::Plain, line);
             text.end_line();
         }

@@ -1,26 +1,26 @@
-//! Text for people. Whatever comes from files or clusters is escaped on its way in, so nothing here can steer a
-//! terminal but our own styles.
+//! Human-readable text. Content from files and clusters is escaped when it is added, so only our own styles can control the
+//! terminal.
 
 use std::fmt::Write as _;
 
-pub use tidegate_service::plain::{escape, is_dangerous, one_line};
+pub use tidegate_service::sanitize::{escape, is_dangerous, one_line};
 
-/// How a piece of text looks where colour is on.
+/// Appearance of a piece of text on a color terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// As it is.
+    /// Unstyled.
     Plain,
     /// Headings and names.
     Bold,
-    /// What matters less.
+    /// Less important text.
     Dim,
-    /// Went well.
+    /// Success.
     Good,
-    /// Went wrong.
+    /// Failure.
     Bad,
-    /// Needs a look.
+    /// Warning.
     Warn,
-    /// Where things happen: phases and waves.
+    /// Locations: phases and waves.
     Accent,
 }
 
@@ -49,7 +49,7 @@ impl Text {
         Self::default()
     }
 
-    /// Unstyled text.
+    /// Creates unstyled text.
     pub fn plain(text: impl AsRef<str>) -> Self {
         Self::new().push(Style::Plain, text)
     }
@@ -68,7 +68,7 @@ impl Text {
         self.pieces.push((Style::Plain, "\n".to_owned()));
     }
 
-    /// Whether there is nothing in it.
+    /// Returns true if the text is empty.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -77,7 +77,7 @@ impl Text {
         self.pieces.append(&mut other.pieces);
     }
 
-    /// The text, with colour or without.
+    /// Renders the text, with or without color.
     pub fn render(&self, colour: bool) -> String {
         let mut rendered = String::new();
         for (style, text) in &self.pieces {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn styles_appear_only_with_colour() {
+    fn styles_appear_only_with_color() {
         let text = Text::plain("a ").push(Style::Bad, "b\u{1b}");
         assert_eq!(text.render(false), "a b\\u{1b}");
         assert_eq!(text.render(true), "a \u{1b}[31mb\\u{1b}\u{1b}[0m");

@@ -1,31 +1,31 @@
-//! A bar per wave, and below them what is awaited and why.
+//! Progress bars: one bar per wave, and below them what the operation is waiting for and why.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_executor::{Event, EventKind};
 use tidegate_lifecycle::operation::{
-    Awaited, ClaimNews, Explanation, OperationView, Stage, WaveStep, WaveView,
+    AwaitedItem, ClaimEvent, Explanation, OperationView, Stage, WaveStep, WaveView,
 };
-use tidegate_model::{Phase, Wisher, format_duration};
+use tidegate_model::{Phase, Requester, format_duration};
 use tidegate_service::documents::output::OutputDocument;
 
 use crate::output::hooks::HookLines;
 use crate::output::{Printer, one_line};
 
-/// With more waves than this, only those around the one at work have a bar.
+/// Maximum number of bars. If there are more waves, only those around the current wave have a bar.
 const BARS_MAX: usize = 14;
-/// Bars shown before the one at work.
+/// Number of bars to show before the current wave's bar.
 const BARS_BEFORE: usize = 4;
-/// Awaited objects that are named.
+/// Maximum number of objects to name that the operation is waiting for.
 const AWAITED_MAX: usize = 5;
 
-/// Draws bars. Everything is derived from the operation's view, so it shows the same after a resume.
+/// Draws bars. Everything is derived from the operation's view, so the display is the same after a resume.
 pub struct Bars<'p> {
     printer: &'p Printer,
     area: MultiProgress,
     waves: Vec<ProgressBar>,
     lines: Vec<ProgressBar>,
     styles: Styles,
-    /// The failure that was said last.
+    /// Failure that was printed last.
     failed: Option<String>,
     hooks: HookLines,
 }
@@ -40,47 +40,47 @@ struct Styles {
 
 impl Styles {
     fn new(colour: bool, width: Option<u16>) -> Self {
-        let (prefix, length) = layout(width);
+        let (prefix, length) = wave_widths(width);
         let paint = |colour_name: &str| if colour { format!(".{colour_name}") } else { String::new() };
         let bar = |sign: &str, name: &str| {
             let template = format!(
                 "{sign} {{prefix:{prefix}!}} {{bar:{length}{}}} {{pos:>4}}/{{len}}  {{wide_msg}}",
                 paint(name)
             );
-            style(&template).progress_chars("━╸─")
+            parse_style(&template).progress_chars("━╸─")
         };
         Self {
             pending: bar("·", "dim"),
             active: bar("▸", "cyan"),
             passed: bar("✓", "green"),
             failed: bar("✗", "red"),
-            line: style("    {wide_msg}"),
+            line: parse_style("    {wide_msg}"),
         }
     }
 }
 
-/// Room for the name of a wave, and for its bar: less in a narrow terminal, where a line that breaks would be drawn over
+/// Returns the width of a wave's name and bar. Both are smaller in a narrow terminal, where a wrapped line would be redrawn over
 /// and over.
-fn layout(width: Option<u16>) -> (u16, u16) {
+fn wave_widths(width: Option<u16>) -> (u16, u16) {
     match width {
-        Some(width) if width < WIDE => {
-            (16, width.saturating_sub(16 + BESIDES + NOTE_MIN).clamp(BAR_MIN, BAR_MAX))
+        Some(width) if width < FULL_WIDTH_MIN => {
+            (16, width.saturating_sub(16 + FIXED_COLUMNS + NOTE_MIN).clamp(BAR_MIN, BAR_MAX))
         }
         _ => (26, BAR_MAX),
     }
 }
 
-/// From this width on there is room for everything.
-const WIDE: u16 = 80;
-/// Columns of the sign, the counts up to 99999, and the spaces.
-const BESIDES: u16 = 17;
-/// Columns that are left for what is going on.
+/// Terminal width at which there is enough room for everything.
+const FULL_WIDTH_MIN: u16 = 80;
+/// Number of columns for the sign, the counts up to 99999, and the spaces.
+const FIXED_COLUMNS: u16 = 17;
+/// Minimum number of columns for the description of the current activity.
 const NOTE_MIN: u16 = 12;
 const BAR_MIN: u16 = 4;
 const BAR_MAX: u16 = 24;
 
-/// A template that is wrong shows the default bar: worse, but no reason to stop a sync.
-fn style(template: &str) -> ProgressStyle {
+/// Parses a style. If the template is invalid, uses the default bar, because this must not stop a sync.
+fn parse_style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
@@ -92,41 +92,43 @@ impl<'p> Bars<'p> {
             area,
             waves: Vec::new(),
             lines: Vec::new(),
-            styles: Styles::new(printer.colours_talk(), printer.width()),
+            styles: Styles::new(printer.has_message_colors(), printer.width()),
             failed: None,
             hooks: HookLines::default(),
         }
     }
 
-    /// What a hook writes stays on the screen, above the bars.
+    /// Prints hook output above the bars, where it stays.
     pub fn output(&mut self, document: &OutputDocument) {
-        let text = self.hooks.text(document);
-        if self.area.println(text.render(self.printer.colours_talk())).is_err() {
-            self.printer.talk(&text);
+        let text = self.hooks.format_line(document);
+        if self.area.println(text.render(self.printer.has_message_colors())).is_err() {
+            self.printer.print_message(&text);
         }
     }
 
-    /// What should stay on the screen.
+    /// Prints events that stay on the screen.
     pub fn event(&mut self, event: &Event) {
         let line = match &event.what {
             EventKind::Accepted => format!("operation {} accepted", event.operation),
-            // A deadline and the attempt that fails by it say the same.
-            EventKind::AttemptFailed { message, .. } | EventKind::DeadlinePassed { message, .. }
+            // A deadline and the resulting failure of the attempt have the same message.
+            EventKind::AttemptFailed { message, .. } | EventKind::DeadlineExceeded { message, .. }
                 if self.failed.as_ref() == Some(message) =>
             {
                 return;
             }
-            EventKind::AttemptFailed { message, .. } | EventKind::DeadlinePassed { message, .. } => {
+            EventKind::AttemptFailed { message, .. } | EventKind::DeadlineExceeded { message, .. } => {
                 self.failed = Some(message.clone());
                 format!("failed: {}", one_line(message))
             }
-            EventKind::Moved { to: Stage::Wave { step: WaveStep::Held, .. }, .. } => {
+            EventKind::StageChanged { to: Stage::Wave { step: WaveStep::Held, .. }, .. } => {
                 return self.failed = None;
             }
-            EventKind::Claim { news: ClaimNews::Held { .. } | ClaimNews::Lost { .. }, .. } => return,
-            EventKind::Claim { message, .. } => one_line(message),
-            EventKind::TerminateRequested { by } => one_line(&Wisher::read(by).does("ends it")),
-            EventKind::RetryStarted { attempt } => format!("attempt {attempt} begins"),
+            EventKind::ClaimChanged { news: ClaimEvent::Held { .. } | ClaimEvent::Lost { .. }, .. } => return,
+            EventKind::ClaimChanged { message, .. } => one_line(message),
+            EventKind::TerminationRequested { by } => {
+                one_line(&Requester::parse(by).describe_action("terminates it"))
+            }
+            EventKind::RetryStarted { attempt } => format!("attempt {attempt} started"),
             EventKind::Paused { by, .. } => format!("paused by {}", one_line(by)),
             EventKind::Task { object, phase, message } if phase.is_unsuccessful() => {
                 format!("{} {phase}: {}", one_line(&object.to_string()), one_line(message))
@@ -134,13 +136,13 @@ impl<'p> Bars<'p> {
             _ => return,
         };
         if self.area.println(&line).is_err() {
-            self.printer.talk(&crate::output::Text::plain(line));
+            self.printer.print_message(&crate::output::Text::plain(line));
         }
     }
 
-    /// Brings the screen up to date.
+    /// Updates the screen.
     pub fn draw(&mut self, view: &OperationView, explanation: &Explanation) {
-        // Waves of a failure that has not happened would only frighten.
+        // Waves that only run after a failure would cause needless alarm.
         let is_shown = |wave: &&WaveView| wave.phase != Phase::SyncFail || wave.opened_at.is_some();
         let waves: Vec<&WaveView> = view.waves.iter().filter(is_shown).collect();
         let at_work = waves.iter().position(|wave| wave.passed_at.is_none()).unwrap_or(waves.len());
@@ -178,8 +180,12 @@ impl<'p> Bars<'p> {
     }
 
     fn draw_lines(&mut self, explanation: &Explanation) {
-        let mut wanted: Vec<String> =
-            explanation.awaited.iter().take(AWAITED_MAX).map(|awaited| line(awaited, explanation)).collect();
+        let mut wanted: Vec<String> = explanation
+            .awaited
+            .iter()
+            .take(AWAITED_MAX)
+            .map(|awaited| format_line(awaited, explanation))
+            .collect();
         wanted.extend(explanation.trouble.as_deref().map(one_line));
         if let more @ 1.. = explanation.awaited.len().saturating_sub(AWAITED_MAX) {
             wanted.push(format!("and {more} more"));
@@ -201,21 +207,21 @@ impl<'p> Bars<'p> {
         }
     }
 
-    /// Takes everything off the screen: the result follows.
-    pub fn end(&mut self) {
+    /// Clears the screen before the result is printed.
+    pub fn clear(&mut self) {
         for bar in self.lines.drain(..).chain(self.waves.drain(..)) {
             bar.finish_and_clear();
         }
-        // Nothing is drawn over what follows, whatever still holds a bar.
+        // Otherwise the remaining bars could be drawn over the following output.
         let _ = self.area.clear();
         self.area.set_draw_target(ProgressDrawTarget::hidden());
     }
 }
 
-fn line(awaited: &Awaited, explanation: &Explanation) -> String {
+fn format_line(awaited: &AwaitedItem, explanation: &Explanation) -> String {
     let waited = std::time::Duration::from_secs(explanation.at.since(awaited.since).as_secs());
-    let why = if awaited.why.is_empty() { String::new() } else { format!(": {}", one_line(&awaited.why)) };
-    format!("{} for {}{why}", one_line(&awaited.what), format_duration(waited))
+    let reason = if awaited.why.is_empty() { String::new() } else { format!(": {}", one_line(&awaited.why)) };
+    format!("{} for {}{reason}", one_line(&awaited.what), format_duration(waited))
 }
 
 #[cfg(test)]
@@ -225,9 +231,9 @@ mod tests {
     #[test]
     fn bars_fit_forty_columns() {
         for width in 40..200 {
-            let (prefix, bar) = layout(Some(width));
-            assert!(prefix + bar + BESIDES <= width, "{width}: {prefix} and {bar}");
+            let (prefix, bar) = wave_widths(Some(width));
+            assert!(prefix + bar + FIXED_COLUMNS <= width, "{width}: {prefix} and {bar}");
         }
-        assert_eq!(layout(Some(80)), layout(None));
+        assert_eq!(wave_widths(Some(80)), wave_widths(None));
     }
 }

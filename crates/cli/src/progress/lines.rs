@@ -1,88 +1,99 @@
-//! A line for each thing that happens.
+//! Progress lines: one line for each event.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_executor::{Engine, Event, EventKind};
 use tidegate_lifecycle::operation::{
-    ClaimNews, Explanation, NOT_ANSWERED, NOT_SEEN, OperationView, PLACE_TAKEN, Stage, WaveStep, WaveView,
+    ClaimEvent, Explanation, GATE_NOT_ANSWERED, NOT_OBSERVED, OperationView, PLACE_OCCUPIED, Stage, WaveStep,
+    WaveView,
 };
-use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp, Wisher, format_duration};
+use tidegate_model::{
+    OperationId, OperationOutcome, OperationPhase, Phase, Requester, Timestamp, format_duration,
+};
 use tidegate_service::documents::output::OutputDocument;
 
 use crate::output::hooks::HookLines;
-use crate::output::operation::style_of;
+use crate::output::operation::outcome_style;
 use crate::output::{Printer, Style, Text, one_line};
 
-/// A long wait is explained this often.
-const REMIND_EVERY: Duration = Duration::from_secs(15);
-/// Sights come a moment after a write, and then say more. A wait is not told without one until this has passed.
-const SIGHT_WITHIN: Duration = Duration::from_secs(2);
+/// Interval between explanations during a long wait.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(15);
+/// Maximum delay between a write and its observation. A wait is printed after its first observation, which makes the message more
+/// precise, or when this delay has passed.
+const OBSERVATION_DELAY_MAX: Duration = Duration::from_secs(2);
 
 pub struct Lines<'p> {
     printer: &'p Printer,
-    /// Several operations: each line names its application.
-    several: bool,
-    seen: BTreeMap<OperationId, Seen>,
-    /// What the first line was said of; times of several operations are counted from there.
-    began: Option<Timestamp>,
-    /// The last time that was said. A look and an event may come in another order than they happened.
-    said_at: Timestamp,
+    /// True if there are several operations, so each line names its application.
+    has_several_operations: bool,
+    operations: BTreeMap<OperationId, OperationProgress>,
+    /// Time of the first line. With several operations, times are relative to it.
+    started_at: Option<Timestamp>,
+    /// Time of the last line. Observations and events may arrive out of order.
+    last_line_at: Timestamp,
     hooks: HookLines,
 }
 
-/// What is known of an operation.
+/// Known state of an operation.
 #[derive(Default)]
-struct Seen {
+struct OperationProgress {
     started_at: Option<Timestamp>,
     waves: Vec<WaveView>,
-    /// When the wave at work was begun.
+    /// Current wave, and when it started.
     wave_since: Option<(u32, Timestamp)>,
-    /// When something happened last.
-    at: Timestamp,
-    said_at: Option<Timestamp>,
-    /// Why its wave is held, as it was said.
-    held: Option<String>,
-    /// The stage whose wait was not told, because nothing had been seen of what is awaited.
-    untold: Option<(u32, WaveStep)>,
-    /// The failure that was said last.
+    /// Time of the last event.
+    last_event_at: Timestamp,
+    last_line_at: Option<Timestamp>,
+    /// Reason why a gate blocks its wave, as printed.
+    hold_reason: Option<String>,
+    /// Stage whose wait has not been printed, because the objects it is waiting for have not been observed.
+    unprinted_wait: Option<(u32, WaveStep)>,
+    /// Failure that was printed last.
     failed: Option<String>,
-    /// It was said that the cluster does not answer.
-    troubled: bool,
+    /// True if it was reported that the cluster is not responding.
+    is_trouble_reported: bool,
 }
 
 impl<'p> Lines<'p> {
-    pub fn new(printer: &'p Printer, several: bool) -> Self {
-        let (seen, hooks) = (BTreeMap::new(), HookLines::default());
-        Self { printer, several, seen, began: None, said_at: Timestamp::default(), hooks }
+    pub fn new(printer: &'p Printer, has_several_operations: bool) -> Self {
+        let (operations, hooks) = (BTreeMap::new(), HookLines::default());
+        Self {
+            printer,
+            has_several_operations,
+            operations,
+            started_at: None,
+            last_line_at: Timestamp::default(),
+            hooks,
+        }
     }
 
-    /// What a hook writes.
+    /// Prints hook output.
     pub fn output(&mut self, document: &OutputDocument) {
-        self.printer.talk(&self.hooks.text(document));
+        self.printer.print_message(&self.hooks.format_line(document));
     }
 
     pub async fn event(&mut self, engine: &Engine, event: &Event) {
         let moved_to = match &event.what {
-            EventKind::Moved { to: Stage::Wave { index, step }, .. } => Some((*index, *step)),
+            EventKind::StageChanged { to: Stage::Wave { index, step }, .. } => Some((*index, *step)),
             _ => None,
         };
-        let seen = self.seen.entry(event.operation).or_default();
-        seen.at = event.at.unwrap_or(seen.at);
-        let at = seen.at;
+        let seen = self.operations.entry(event.operation).or_default();
+        seen.last_event_at = event.at.unwrap_or(seen.last_event_at);
+        let at = seen.last_event_at;
         let mut waits = None;
-        if (seen.started_at.is_none() || seen.waves.is_empty() || moved_to.is_some_and(may_wait))
+        if (seen.started_at.is_none() || seen.waves.is_empty() || moved_to.is_some_and(can_wait))
             && let Ok((view, explanation)) = engine.inspect(event.operation).await
         {
             seen.started_at = Some(view.started_at);
             seen.waves = view.waves;
-            // That it begins to apply is told first.
+            // First print that the wave has started to apply.
             let may_tell = moved_to.filter(|(_, step)| *step != WaveStep::Applying);
-            waits = may_tell.and_then(|moved_to| why(moved_to, at, &seen.waves, &explanation));
+            waits = may_tell.and_then(|moved_to| find_wait_reason(moved_to, at, &seen.waves, &explanation));
         }
-        if let EventKind::Moved { .. } = event.what {
-            let is_untold = |at: &(u32, WaveStep)| may_wait(*at) && at.1 != WaveStep::Held && waits.is_none();
-            seen.untold = moved_to.filter(is_untold);
+        if let EventKind::StageChanged { .. } = event.what {
+            let is_untold = |at: &(u32, WaveStep)| can_wait(*at) && at.1 != WaveStep::Held && waits.is_none();
+            seen.unprinted_wait = moved_to.filter(is_untold);
         }
         if let Some((index, _)) = moved_to
             && seen.wave_since.is_none_or(|(known, _)| known != index)
@@ -90,75 +101,80 @@ impl<'p> Lines<'p> {
             seen.wave_since = Some((index, at));
         }
         match &event.what {
-            // A deadline and the attempt that fails by it say the same.
-            EventKind::AttemptFailed { message, .. } | EventKind::DeadlinePassed { message, .. }
+            // A deadline and the resulting failure of the attempt have the same message.
+            EventKind::AttemptFailed { message, .. } | EventKind::DeadlineExceeded { message, .. }
                 if seen.failed.as_ref() == Some(message) =>
             {
                 return;
             }
-            EventKind::AttemptFailed { message, .. } | EventKind::DeadlinePassed { message, .. } => {
+            EventKind::AttemptFailed { message, .. } | EventKind::DeadlineExceeded { message, .. } => {
                 seen.failed = Some(message.clone());
             }
-            // Another attempt may fail with the same words.
+            // Another attempt may fail with the same message.
             EventKind::RetryStarted { .. } => seen.failed = None,
-            EventKind::Moved { to: Stage::Wave { step: WaveStep::Held, .. }, .. } => {
-                (seen.failed, seen.held) = (None, waits.clone());
+            EventKind::StageChanged { to: Stage::Wave { step: WaveStep::Held, .. }, .. } => {
+                (seen.failed, seen.hold_reason) = (None, waits.clone());
             }
             _ => {}
         }
         let took = seen.wave_since.map(|(_, since)| at.since(since));
-        let Some(text) = words(event, &seen.waves, waits, took.unwrap_or_default()) else { return };
-        self.say(event.operation, &event.application, at, text);
+        let Some(text) = format_event(event, &seen.waves, waits, took.unwrap_or_default()) else { return };
+        self.print_line(event.operation, &event.application, at, text);
     }
 
     /// Explains a long wait.
-    pub fn remind(&mut self, view: &OperationView, explanation: &Explanation) {
-        let seen = self.seen.entry(view.id).or_default();
-        let said_at = seen.said_at.unwrap_or(view.started_at);
-        // A gate answers after its wave was reached, and may change its mind.
-        let held = held_by(explanation);
-        let is_held = held.is_some() && held != seen.held;
-        // A cluster that has trouble may have it again and again.
-        let is_troubled = explanation.trouble.is_some() && !seen.troubled;
-        let is_long = explanation.at.since(said_at) >= REMIND_EVERY;
-        if let Some((index, step)) = seen.untold
-            && let Some(waits) = why((index, step), said_at, &view.waves, explanation)
+    pub fn print_reminder(&mut self, view: &OperationView, explanation: &Explanation) {
+        let seen = self.operations.entry(view.id).or_default();
+        let said_at = seen.last_line_at.unwrap_or(view.started_at);
+        // A gate responds after its wave was reached, and may change its response.
+        let held = find_hold_reason(explanation);
+        let is_held = held.is_some() && held != seen.hold_reason;
+        // A failing cluster may fail repeatedly.
+        let is_troubled = explanation.trouble.is_some() && !seen.is_trouble_reported;
+        let is_long = explanation.at.since(said_at) >= REMINDER_INTERVAL;
+        if let Some((index, step)) = seen.unprinted_wait
+            && let Some(waits) = find_wait_reason((index, step), said_at, &view.waves, explanation)
         {
-            let text = moved(&Stage::Wave { index, step }, &view.waves, Some(waits), Duration::ZERO);
-            seen.untold = None;
+            let text = format_stage(&Stage::Wave { index, step }, &view.waves, Some(waits), Duration::ZERO);
+            seen.unprinted_wait = None;
             if let (Some(text), false) = (text, is_long) {
-                self.say(view.id, &view.app, explanation.at, text);
+                self.print_line(view.id, &view.app, explanation.at, text);
                 return;
             }
         }
         if is_held {
-            seen.held = held;
+            seen.hold_reason = held;
         }
         if is_held || is_troubled || is_long {
-            seen.troubled = explanation.trouble.is_some();
-            self.say(view.id, &view.app, explanation.at, Text::plain(one_line(&explanation.to_string())));
+            seen.is_trouble_reported = explanation.trouble.is_some();
+            self.print_line(
+                view.id,
+                &view.app,
+                explanation.at,
+                Text::plain(one_line(&explanation.to_string())),
+            );
         }
     }
 
-    fn say(&mut self, operation: OperationId, application: &str, at: Timestamp, text: Text) {
-        let seen = self.seen.entry(operation).or_default();
-        seen.said_at = Some(at);
+    fn print_line(&mut self, operation: OperationId, application: &str, at: Timestamp, text: Text) {
+        let seen = self.operations.entry(operation).or_default();
+        seen.last_line_at = Some(at);
         let started_at = seen.started_at.unwrap_or(at);
-        self.said_at = self.said_at.max(at);
-        let began = *self.began.get_or_insert(if self.several { at } else { started_at });
-        let elapsed = self.said_at.since(began);
+        self.last_line_at = self.last_line_at.max(at);
+        let began = *self.started_at.get_or_insert(if self.has_several_operations { at } else { started_at });
+        let elapsed = self.last_line_at.since(began);
         let mut line = Text::new();
         line.add(Style::Dim, format!("[{:>5}.{} s] ", elapsed.as_secs(), elapsed.subsec_millis() / 100));
-        if self.several {
+        if self.has_several_operations {
             line.add(Style::Bold, format!("{application}: "));
         }
         line.append(text);
-        self.printer.talk(&line);
+        self.printer.print_message(&line);
     }
 }
 
-/// Steps that may take long, and then say why.
-fn may_wait((_, step): (u32, WaveStep)) -> bool {
+/// Returns true for steps that may take long and then have to explain why.
+fn can_wait((_, step): (u32, WaveStep)) -> bool {
     matches!(
         step,
         WaveStep::Held
@@ -169,104 +185,114 @@ fn may_wait((_, step): (u32, WaveStep)) -> bool {
     )
 }
 
-/// What is awaited in a step of a wave, if the operation is still there.
-fn why(
+/// Returns what a step of a wave is waiting for, if the operation is still in that step.
+fn find_wait_reason(
     at: (u32, WaveStep),
     since: Timestamp,
     waves: &[WaveView],
     explanation: &Explanation,
 ) -> Option<String> {
-    let index = usize::try_from(at.0).ok().filter(|_| may_wait(at))?;
-    let (number, total) = place(waves, index);
+    let index = usize::try_from(at.0).ok().filter(|_| can_wait(at))?;
+    let (number, total) = wave_position(waves, index);
     let position = format!("wave {number} of {total} ({}, ", waves.get(index)?.phase);
     if !explanation.position.starts_with(&position) {
         return None;
     }
     if at.1 == WaveStep::Held {
-        return held_by(explanation);
+        return find_hold_reason(explanation);
     }
-    if !is_about(at.1, &explanation.progress) {
+    if !is_for_step(at.1, &explanation.progress) {
         return None;
     }
     let waited = explanation.at.since(since);
-    let first =
-        explanation.awaited.first().filter(|first| first.why != NOT_SEEN || waited >= SIGHT_WITHIN)?;
+    let first = explanation
+        .awaited
+        .first()
+        .filter(|first| first.why != NOT_OBSERVED || waited >= OBSERVATION_DELAY_MAX)?;
     let more = match explanation.awaited.len().saturating_sub(1) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let why = if first.why.is_empty() { String::new() } else { format!(" ({})", first.why) };
-    Some(format!("{}{why}{more}", first.what))
+    let reason = if first.why.is_empty() { String::new() } else { format!(" ({})", first.why) };
+    Some(format!("{}{reason}{more}", first.what))
 }
 
-/// Whether a step is what goes on: the operation may have come further before anybody looked.
-fn is_about(step: WaveStep, progress: &str) -> bool {
+/// Returns true if the progress belongs to the step. The operation may already have moved on when it was observed.
+fn is_for_step(step: WaveStep, progress: &str) -> bool {
     match step {
         WaveStep::AwaitingGone | WaveStep::Clearing => {
-            progress == PLACE_TAKEN || progress.ends_with(" being deleted")
+            progress == PLACE_OCCUPIED || progress.ends_with(" being deleted")
         }
         WaveStep::Applying => progress.ends_with(" applied"),
         _ => progress.ends_with(" healthy"),
     }
 }
 
-/// What keeps a wave closed or its hooks away, once it is known.
-fn held_by(explanation: &Explanation) -> Option<String> {
-    let is_held = explanation.progress == "held" || explanation.progress == PLACE_TAKEN;
+/// Returns the reason why a gate blocks a wave or its hooks, once it is known.
+fn find_hold_reason(explanation: &Explanation) -> Option<String> {
+    let is_held = explanation.progress == "held" || explanation.progress == PLACE_OCCUPIED;
     let first = explanation.awaited.first().filter(|_| is_held)?;
-    (first.why != NOT_ANSWERED).then(|| format!("{} ({})", first.what, first.why))
+    (first.why != GATE_NOT_ANSWERED).then(|| format!("{} ({})", first.what, first.why))
 }
 
-/// The number of a wave, and of how many. The SyncFail waves are counted by themselves.
-fn place(waves: &[WaveView], index: usize) -> (usize, usize) {
+/// Returns the position of a wave and the total number of waves. SyncFail waves are counted separately.
+fn wave_position(waves: &[WaveView], index: usize) -> (usize, usize) {
     let in_failure = waves.get(index).is_some_and(|wave| wave.phase == Phase::SyncFail);
     let is_alike = |wave: &&WaveView| (wave.phase == Phase::SyncFail) == in_failure;
     let before = waves.iter().take(index).filter(is_alike).count();
     (before.saturating_add(1), waves.iter().filter(is_alike).count())
 }
 
-fn words(event: &Event, waves: &[WaveView], waits: Option<String>, took: Duration) -> Option<Text> {
+fn format_event(event: &Event, waves: &[WaveView], waits: Option<String>, took: Duration) -> Option<Text> {
     Some(match &event.what {
         EventKind::Accepted => Text::plain("operation ")
             .push(Style::Bold, event.operation.to_string())
             .push(Style::Plain, " accepted"),
-        EventKind::Moved { to, .. } => moved(to, waves, waits, took)?,
+        EventKind::StageChanged { to, .. } => format_stage(to, waves, waits, took)?,
         EventKind::Task { object, phase, message } => {
             let message = if message.is_empty() { String::new() } else { format!(": {}", one_line(message)) };
-            let style = if *phase == OperationPhase::Running { Style::Plain } else { style_of(*phase) };
+            let style = match phase {
+                OperationPhase::Running => Style::Plain,
+                _ => outcome_style(OperationOutcome::from_phase(*phase, "")),
+            };
             Text::plain(format!("  {object} ")).push(style, phase.to_string()).push(Style::Plain, message)
         }
-        EventKind::AttemptFailed { message, .. } | EventKind::DeadlinePassed { message, .. } => {
+        EventKind::AttemptFailed { message, .. } | EventKind::DeadlineExceeded { message, .. } => {
             Text::new().push(Style::Bad, "failed").push(Style::Plain, format!(": {}", one_line(message)))
         }
-        EventKind::RetryStarted { attempt } => Text::plain(format!("attempt {attempt} begins")),
-        EventKind::Claim { news: ClaimNews::Held { .. } | ClaimNews::Lost { .. }, .. } => return None,
-        EventKind::Claim { message, .. } => Text::new().push(Style::Warn, one_line(message)),
-        EventKind::TerminateRequested { by } => {
-            Text::new().push(Style::Warn, Wisher::read(by).does("ends it"))
+        EventKind::RetryStarted { attempt } => Text::plain(format!("attempt {attempt} started")),
+        EventKind::ClaimChanged { news: ClaimEvent::Held { .. } | ClaimEvent::Lost { .. }, .. } => {
+            return None;
+        }
+        EventKind::ClaimChanged { message, .. } => Text::new().push(Style::Warn, one_line(message)),
+        EventKind::TerminationRequested { by } => {
+            Text::new().push(Style::Warn, Requester::parse(by).describe_action("terminates it"))
         }
         EventKind::Paused { by, .. } => Text::new().push(Style::Warn, format!("paused by {by}")),
-        EventKind::Unpaused { by } => Text::plain(Wisher::read(by).does("lets it go on")),
-        EventKind::Finished { phase, message } => Text::new()
-            .push(style_of(*phase), phase.to_string())
-            .push(Style::Plain, format!(": {}", one_line(message))),
-        // What follows from them is told, or the next look shows it.
+        EventKind::Unpaused { by } => Text::plain(Requester::parse(by).describe_action("unpauses it")),
+        EventKind::Finished { phase, message } => {
+            let outcome = OperationOutcome::from_phase(*phase, message);
+            Text::new()
+                .push(outcome_style(outcome), outcome.to_string())
+                .push(Style::Plain, format!(": {}", one_line(message)))
+        }
+        // Their effect is printed, or is visible in the next observation.
         _ => return None,
     })
 }
 
-/// The steps of a wave that take no time are passed over.
-fn moved(stage: &Stage, waves: &[WaveView], waits: Option<String>, took: Duration) -> Option<Text> {
+/// Formats a stage. Steps of a wave that don't take time are skipped.
+fn format_stage(stage: &Stage, waves: &[WaveView], waits: Option<String>, took: Duration) -> Option<Text> {
     let (index, step) = match stage {
         Stage::Planned => return None,
-        Stage::DryRun => return Some(Text::plain("trying everything on the server")),
+        Stage::DryRun => return Some(Text::plain("validating everything on the server")),
         Stage::AwaitingRetry { .. } => return Some(Text::plain("waiting for the next attempt")),
         Stage::Terminating => return Some(Text::plain("terminating: running hooks are being stopped")),
         Stage::Finishing { .. } => return Some(Text::plain("cleaning up hooks")),
         Stage::Wave { index, step } => (usize::try_from(*index).ok()?, step),
     };
     let wave = waves.get(index)?;
-    let objects = |number| crate::output::counted(number, "object", "objects");
+    let objects = |number| crate::output::format_count(number, "object", "objects");
     let words = match (step, waits) {
         (WaveStep::Held, Some(waits)) => format!("held, waiting for {}", one_line(&waits)),
         (WaveStep::AwaitingGone, Some(waits)) => {
@@ -275,7 +301,7 @@ fn moved(stage: &Stage, waves: &[WaveView], waits: Option<String>, took: Duratio
         (WaveStep::Clearing | WaveStep::Applying | WaveStep::AwaitingHealth, Some(waits)) => {
             format!("waiting for {}", one_line(&waits))
         }
-        // All that it could prune is left where it is.
+        // All prune candidates are retained.
         (WaveStep::Pruning, _) if wave.prunes == 0 => return None,
         (WaveStep::Pruning, _) => format!("pruning {}", objects(wave.prunes)),
         (WaveStep::Applying, _) => format!("applying {}", objects(wave.applies)),
@@ -284,7 +310,7 @@ fn moved(stage: &Stage, waves: &[WaveView], waits: Option<String>, took: Duratio
         _ => return None,
     };
     let mut text = Text::new();
-    let (number, total) = place(waves, index);
+    let (number, total) = wave_position(waves, index);
     text.add(Style::Accent, format!("wave {number} of {total}"));
     text.add(Style::Dim, format!(" ({}, wave {})", wave.phase, wave.wave));
     text.add(Style::Plain, format!(": {words}"));

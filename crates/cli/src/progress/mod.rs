@@ -1,4 +1,4 @@
-//! What is said while operations are waited for: bars on a terminal, lines elsewhere.
+//! Progress of operations while waiting for them: bars on a terminal, lines elsewhere.
 
 mod bars;
 mod lines;
@@ -11,11 +11,11 @@ use tidegate_service::documents::output::OutputDocument;
 
 use crate::output::Printer;
 
-/// Fast enough to look alive, slow enough to cost nothing.
-const REDRAW_EVERY: Duration = Duration::from_millis(200);
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Interval that is short enough to look alive, and long enough to be cheap.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Tells how operations go on.
+/// Display of the progress of operations.
 pub enum Progress<'p> {
     /// On a terminal, for one operation.
     Bars(Box<bars::Bars<'p>>),
@@ -24,7 +24,7 @@ pub enum Progress<'p> {
 }
 
 impl<'p> Progress<'p> {
-    /// The right one for where standard error goes.
+    /// Creates the display that is suitable for standard error.
     pub fn new(printer: &'p Printer, operations: usize) -> Self {
         if printer.is_animated() && operations == 1 {
             Self::Bars(Box::new(bars::Bars::new(printer)))
@@ -33,15 +33,15 @@ impl<'p> Progress<'p> {
         }
     }
 
-    /// How often [`Progress::tick`] wants to be called.
+    /// Returns the interval of [`Progress::tick`].
     pub fn period(&self) -> Duration {
         match self {
-            Self::Bars(_) => REDRAW_EVERY,
-            Self::Lines(_) => LOOK_EVERY,
+            Self::Bars(_) => REDRAW_INTERVAL,
+            Self::Lines(_) => POLL_INTERVAL,
         }
     }
 
-    /// Something happened.
+    /// Handles an event.
     pub async fn event(&mut self, engine: &Engine, event: &Event) {
         match self {
             Self::Bars(bars) => bars.event(event),
@@ -49,7 +49,7 @@ impl<'p> Progress<'p> {
         }
     }
 
-    /// Something is told of the output of hooks.
+    /// Handles hook output.
     pub fn output(&mut self, document: &OutputDocument) {
         match self {
             Self::Bars(bars) => bars.output(document),
@@ -57,22 +57,22 @@ impl<'p> Progress<'p> {
         }
     }
 
-    /// Time has passed.
+    /// Updates the display regularly.
     pub async fn tick(&mut self, engine: &Engine, open: impl Iterator<Item = OperationId> + Send) {
         for operation in open {
             if let Ok((view, explanation)) = engine.inspect(operation).await {
                 match self {
                     Self::Bars(bars) => bars.draw(&view, &explanation),
-                    Self::Lines(lines) => lines.remind(&view, &explanation),
+                    Self::Lines(lines) => lines.print_reminder(&view, &explanation),
                 }
             }
         }
     }
 
-    /// Nothing more happens.
+    /// Ends the display.
     pub fn end(&mut self) {
         if let Self::Bars(bars) = self {
-            bars.end();
+            bars.clear();
         }
     }
 }

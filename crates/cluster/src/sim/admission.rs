@@ -1,11 +1,11 @@
-//! What a manifest must be before it is compared with anything: cleaned, named, in a namespace that takes it.
+//! Preparation of a manifest before it is compared: cleanup, and checks of its name and namespace.
 
 use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey};
 
-use super::json::{base64, drop_nulls, gvk_of, is_deleting, key_of, text};
+use super::json::{drop_nulls, encode_base64, gvk_of, is_deleting, key_of, text_field};
 use super::schema::Schema;
-use super::{SimState, kinds, refuse};
+use super::{SimState, api_error, kinds};
 use crate::ClusterError;
 
 /// Fields of `metadata` that only the server writes.
@@ -21,41 +21,41 @@ const SERVER_FIELDS: [&str; 9] = [
     "generateName",
 ];
 
-/// A manifest ready to be written.
-pub(crate) struct Prepared {
+/// A manifest that is ready to write.
+pub(crate) struct PreparedManifest {
     pub(crate) key: ObjectKey,
     pub(crate) schema: Schema,
-    /// Without what only the server writes, without nulls, in its namespace.
+    /// The manifest without server fields and nulls, with its namespace.
     pub(crate) manifest: Object,
-    /// `metadata.resourceVersion` of the manifest, empty when none: a precondition of a replacement.
+    /// `metadata.resourceVersion` of the manifest, which is a precondition of a replacement; empty if absent.
     pub(crate) expected_revision: String,
-    /// `metadata.uid` of the manifest, empty when none: a precondition too.
+    /// `metadata.uid` of the manifest, which is also a precondition; empty if absent.
     pub(crate) expected_uid: String,
 }
 
 impl SimState {
-    pub(crate) fn prepare(&self, object: &Object) -> Result<Prepared, ClusterError> {
+    pub(crate) fn prepare_manifest(&self, object: &Object) -> Result<PreparedManifest, ClusterError> {
         let gvk = gvk_of(object);
-        let namespaced = self.namespaced(&gvk)?;
+        let namespaced = self.is_namespaced(&gvk)?;
         let mut manifest = object.clone();
-        let expected_revision = text(object, &["metadata", "resourceVersion"]).to_owned();
-        let expected_uid = text(object, &["metadata", "uid"]).to_owned();
+        let expected_revision = text_field(object, &["metadata", "resourceVersion"]).to_owned();
+        let expected_uid = text_field(object, &["metadata", "uid"]).to_owned();
         manifest.fields_mut().values_mut().for_each(drop_nulls);
         manifest.fields_mut().retain(|_, value| !value.is_null());
         let custom = self.kinds.is_custom(&gvk.group_kind());
         for field in SERVER_FIELDS {
-            if field != "generateName" || !text(object, &["metadata", "name"]).is_empty() {
+            if field != "generateName" || !text_field(object, &["metadata", "name"]).is_empty() {
                 manifest.metadata_mut().remove(field);
             }
         }
-        // Empty ones are not written by a server either.
+        // Servers don't write empty maps either.
         for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
             let value = manifest.metadata_mut().get(field);
             if value.is_some_and(|value| *value == json!({}) || *value == json!([])) {
                 manifest.metadata_mut().remove(field);
             }
         }
-        if self.kinds.status_is_apart(&gvk.group_kind()) {
+        if self.kinds.has_status_subresource(&gvk.group_kind()) {
             manifest.fields_mut().remove("status");
         }
         if !namespaced {
@@ -67,24 +67,24 @@ impl SimState {
         let key = key_of(&manifest);
         let schema = if custom { Schema::Custom } else { Schema::BuiltIn };
         if namespaced && key.namespace.is_empty() {
-            return Err(refuse::bad_request("an empty namespace may not be set during creation"));
+            return Err(api_error::bad_request("an empty namespace may not be set during creation"));
         }
-        Ok(Prepared { key, schema, manifest, expected_revision, expected_uid })
+        Ok(PreparedManifest { key, schema, manifest, expected_revision, expected_uid })
     }
 
-    /// Refuses a creation in a namespace that is not there, or on its way out.
+    /// Refuses a creation in a namespace that is absent or being deleted.
     pub(crate) fn check_namespace(&self, key: &ObjectKey) -> Result<(), ClusterError> {
         if !key.namespace.is_empty() {
             let namespace = self.find(&ObjectKey::new("", "Namespace", "", &key.namespace));
-            let namespace = namespace.ok_or_else(|| refuse::namespace_missing(&key.namespace))?;
+            let namespace = namespace.ok_or_else(|| api_error::namespace_missing(&key.namespace))?;
             if is_deleting(&namespace.object) {
-                return Err(refuse::namespace_terminating(key));
+                return Err(api_error::namespace_terminating(key));
             }
         }
         if let Some(definition) = self.kinds.definition(&key.group_kind()).and_then(|key| self.find(&key))
             && definition.object.is_deleting()
         {
-            return Err(refuse::forbidden(
+            return Err(api_error::forbidden(
                 key,
                 "create not allowed while custom resource definition is terminating",
             ));
@@ -92,11 +92,15 @@ impl SimState {
         Ok(())
     }
 
-    /// Completes a `generateName`, and checks that the object has a proper name.
-    pub(crate) fn name(&mut self, prepared: &mut Prepared, may_generate: bool) -> Result<(), ClusterError> {
-        let prefix = text(&prepared.manifest, &["metadata", "generateName"]);
+    /// Completes a `generateName` and validates the name of the object.
+    pub(crate) fn assign_name(
+        &mut self,
+        prepared: &mut PreparedManifest,
+        may_generate: bool,
+    ) -> Result<(), ClusterError> {
+        let prefix = text_field(&prepared.manifest, &["metadata", "generateName"]);
         if prepared.key.name.is_empty() && !prefix.is_empty() && may_generate {
-            let name = format!("{prefix}{}", self.rng.suffix(5));
+            let name = format!("{prefix}{}", self.rng.name_suffix(5));
             prepared.manifest.set_name(name.as_str());
             prepared.key.name = name;
         }
@@ -104,33 +108,33 @@ impl SimState {
     }
 }
 
-/// `stringData` is write-only: the server keeps it encoded in `data`.
+/// Encodes `stringData`, which is write-only, and moves it to `data`.
 fn encode_string_data(secret: &mut Object) {
     if let Some(Value::Object(texts)) = secret.fields_mut().remove("stringData") {
         let data = secret.section_mut("data");
         for (name, value) in texts {
             if let Value::String(text) = value {
-                data.insert(name, base64(text.as_bytes()).into());
+                data.insert(name, encode_base64(text.as_bytes()).into());
             }
         }
     }
 }
 
-/// The longest name of an object: that of a DNS subdomain.
+/// Maximum length of an object name (DNS subdomain).
 const NAME_BYTES_MAX: usize = 253;
-/// The longest name of a Namespace or a Service: that of a DNS label.
+/// Maximum length of the name of a Namespace or a Service (DNS label).
 const LABEL_BYTES_MAX: usize = 63;
 
 fn check_name(key: &ObjectKey) -> Result<(), ClusterError> {
     let name = key.name.as_str();
     if name.is_empty() {
-        return Err(refuse::invalid(key, "metadata.name: Required value: name is required"));
+        return Err(api_error::invalid(key, "metadata.name: Required value: name is required"));
     }
-    // Access rules have free names: only what would break a URL path is refused.
+    // RBAC object names are mostly unrestricted: only names that would break a URL path are refused.
     if key.group == "rbac.authorization.k8s.io" {
         let broken = name == "." || name == ".." || name.contains(['/', '%']);
         return if broken {
-            Err(wrong_name(key, "may not be '.', '..', or contain '/' or '%'"))
+            Err(invalid_name_error(key, "may not be '.', '..', or contain '/' or '%'"))
         } else {
             Ok(())
         };
@@ -138,7 +142,7 @@ fn check_name(key: &ObjectKey) -> Result<(), ClusterError> {
     let label = matches!((key.group.as_str(), key.kind.as_str()), ("", "Namespace" | "Service"));
     let longest = if label { LABEL_BYTES_MAX } else { NAME_BYTES_MAX };
     if name.len() > longest {
-        return Err(wrong_name(key, &format!("must be no more than {longest} bytes")));
+        return Err(invalid_name_error(key, &format!("must be no more than {longest} bytes")));
     }
     let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let part_ok = |part: &str| {
@@ -148,7 +152,7 @@ fn check_name(key: &ObjectKey) -> Result<(), ClusterError> {
     };
     let good = if label { part_ok(name) } else { name.split('.').all(part_ok) };
     if !good {
-        return Err(wrong_name(
+        return Err(invalid_name_error(
             key,
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
         ));
@@ -156,17 +160,17 @@ fn check_name(key: &ObjectKey) -> Result<(), ClusterError> {
     Ok(())
 }
 
-fn wrong_name(key: &ObjectKey, why: &str) -> ClusterError {
-    refuse::invalid(key, &format!("metadata.name: Invalid value: {:?}: {why}", key.name))
+fn invalid_name_error(key: &ObjectKey, reason: &str) -> ClusterError {
+    api_error::invalid(key, &format!("metadata.name: Invalid value: {:?}: {reason}", key.name))
 }
 
-/// Whether a key names an object whose `spec` or `status` matter to the cluster itself.
+/// Returns true if a key names a Namespace.
 pub(crate) fn is_namespace(key: &ObjectKey) -> bool {
     key.kind == "Namespace" && key.group.is_empty()
 }
 
-/// Whether an object of this kind counts its versions in `metadata.generation`.
-pub(crate) fn counts_generations(key: &ObjectKey) -> bool {
+/// Returns true if objects of this kind have `metadata.generation`.
+pub(crate) fn has_generation(key: &ObjectKey) -> bool {
     match key.group.as_str() {
         "" => matches!(key.kind.as_str(), "Pod" | "ReplicationController"),
         "rbac.authorization.k8s.io"

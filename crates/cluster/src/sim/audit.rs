@@ -1,94 +1,94 @@
-//! Every write the cluster received from outside, whether it was done or refused.
+//! Audit of every external write that the cluster received, successful or refused.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{ObjectKey, OperationId};
 
 use crate::{ClusterError, ErrorKind};
 
-/// What kind of write it was.
+/// Kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
     /// Server-side apply.
     Apply,
-    /// Creation by POST: an object of that name is an error.
+    /// Creation by POST; an error if an object with that name exists.
     Create,
-    /// Replacement as a whole.
+    /// Replacement of the whole object.
     Update,
     /// Client-side apply of an existing object, or removal of a finalizer.
     Patch,
-    /// Deletion of one object, which may only begin with it.
+    /// Deletion of one object, or the start of its deletion.
     Delete,
 }
 
-/// One write the cluster received.
+/// A write that the cluster received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntry {
-    /// Position in the audit, from 1, without gaps.
+    /// Position in the audit, starting at 1, without gaps.
     pub sequence: u64,
-    /// What kind of write it was.
+    /// Kind of the write.
     pub verb: Verb,
-    /// Whether it was only to be judged.
+    /// True for a dry run.
     pub dry_run: bool,
-    /// API group, empty for the core API.
+    /// API group; empty for the core API.
     pub group: String,
     /// `kind` of the object.
     pub kind: String,
-    /// Namespace, empty for cluster-scoped objects.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// `metadata.name` of the object.
     pub name: String,
-    /// On whose behalf, when the request said so.
+    /// Operation that requested the write, if the request named an operation.
     pub operation_id: Option<OperationId>,
-    /// HTTP status: 201 where the object was created, 200 for other success.
+    /// HTTP status: 201 if the object was created, 200 for other success.
     pub code: u16,
 }
 
 impl AuditEntry {
-    /// Which object the write was about.
+    /// Returns the key of the written object.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(&self.group, &self.kind, &self.namespace, &self.name)
     }
 }
 
-/// The parts of an audit entry that are known before the outcome.
+/// Part of an audit entry that is known before the write is executed.
 #[derive(Clone)]
-pub(crate) struct Attempt {
+pub(crate) struct WriteAttempt {
     pub(crate) verb: Verb,
     pub(crate) dry_run: bool,
     pub(crate) key: ObjectKey,
     pub(crate) operation: Option<OperationId>,
 }
 
-/// The audit since the cluster was opened. What came before is on disk, and only counted here.
+/// Audit entries since the cluster was opened. Earlier entries are on disk; only their number is kept here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Audit {
-    before: u64,
+    earlier_entries: u64,
     entries: Vec<AuditEntry>,
 }
 
 impl Audit {
-    /// An audit that goes on after this sequence.
-    pub(crate) fn after(before: u64) -> Self {
-        Self { before, entries: Vec::new() }
+    /// Creates an audit whose first entry follows this sequence number.
+    pub(crate) fn starting_after(earlier_entries: u64) -> Self {
+        Self { earlier_entries, entries: Vec::new() }
     }
 
-    /// The entries after this sequence.
-    pub(crate) fn since(&self, sequence: u64) -> &[AuditEntry] {
-        let start = usize::try_from(sequence.saturating_sub(self.before)).unwrap_or(usize::MAX);
+    /// Returns the entries after this sequence number.
+    pub(crate) fn entries_since(&self, sequence: u64) -> &[AuditEntry] {
+        let start = usize::try_from(sequence.saturating_sub(self.earlier_entries)).unwrap_or(usize::MAX);
         self.entries.get(start..).unwrap_or_default()
     }
 
-    /// Forgets the entries so far; they still count.
-    pub(crate) fn forget(&mut self) {
-        *self = Self::after(self.last());
+    /// Drops all current entries. The sequence continues with the next entry.
+    pub(crate) fn drop_entries(&mut self) {
+        *self = Self::starting_after(self.last_sequence());
     }
 
-    pub(crate) fn record(&mut self, attempt: Attempt, code: u16) {
+    pub(crate) fn record(&mut self, attempt: WriteAttempt, code: u16) {
         let ObjectKey { group, kind, namespace, name } = attempt.key;
         self.entries.push(AuditEntry {
-            sequence: self.last() + 1,
+            sequence: self.last_sequence() + 1,
             verb: attempt.verb,
             dry_run: attempt.dry_run,
             group,
@@ -104,14 +104,14 @@ impl Audit {
         &self.entries
     }
 
-    /// Sequence of the newest entry, 0 when there is none.
-    pub(crate) fn last(&self) -> u64 {
-        self.entries.last().map_or(self.before, |entry| entry.sequence)
+    /// Returns the sequence number of the newest entry, or 0 if there are no entries.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        self.entries.last().map_or(self.earlier_entries, |entry| entry.sequence)
     }
 }
 
-/// The HTTP status of a refusal.
-pub(crate) fn code_of(error: &ClusterError) -> u16 {
+/// Returns the HTTP status of an error.
+pub(crate) fn http_status(error: &ClusterError) -> u16 {
     match error.kind {
         ErrorKind::NotFound | ErrorKind::UnknownKind | ErrorKind::NamespaceMissing => 404,
         ErrorKind::AlreadyExists | ErrorKind::Conflict => 409,
@@ -124,7 +124,7 @@ pub(crate) fn code_of(error: &ClusterError) -> u16 {
         ErrorKind::Unavailable => 503,
         ErrorKind::Timeout => 504,
         ErrorKind::Unsupported => 501,
-        ErrorKind::Allocated => 422,
-        ErrorKind::Stalled => 500,
+        ErrorKind::AlreadyAllocated => 422,
+        ErrorKind::DependencyTimeout => 500,
     }
 }

@@ -1,4 +1,4 @@
-//! Where a [`SimCluster`](super::SimCluster) gets its time from.
+//! Time source of a [`SimCluster`](super::SimCluster).
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use tidegate_model::Timestamp;
 use tokio::time::Instant;
 
-/// Where the time comes from. The pure core needs none of these: it is told the time with every call.
+/// A time source. The pure core doesn't need a clock: callers pass the time to every function.
 #[derive(Clone)]
 pub struct Clock {
     source: Source,
-    /// How much later this clock is than its source.
-    ahead: Duration,
+    /// Time by which this clock is ahead of its source.
+    offset: Duration,
 }
 
 #[derive(Clone)]
@@ -22,34 +22,34 @@ enum Source {
 }
 
 impl Clock {
-    /// The time of day, read by the caller's function.
+    /// Creates a clock that calls `read` for the time of day.
     pub fn wall(read: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        Self::of(Source::Wall(Arc::new(read)))
+        Self::from_source(Source::Wall(Arc::new(read)))
     }
 
-    /// The time of the tokio runtime, which tests may pause: it is `base` now.
+    /// Creates a clock based on the tokio runtime's time, which tests can pause. The clock starts at `base`.
     pub fn tokio(base: Timestamp) -> Self {
-        Self::of(Source::Tokio { base, start: Instant::now() })
+        Self::from_source(Source::Tokio { base, start: Instant::now() })
     }
 
-    fn of(source: Source) -> Self {
-        Self { source, ahead: Duration::ZERO }
+    fn from_source(source: Source) -> Self {
+        Self { source, offset: Duration::ZERO }
     }
 
-    /// The present moment of the simulated cluster, with what it was set ahead.
+    /// Returns the current time of the simulated cluster, including its offset.
     pub fn now(&self) -> Timestamp {
         let now = match &self.source {
             Source::Wall(read) => read(),
             Source::Tokio { base, start } => *base + start.elapsed(),
         };
-        now + self.ahead
+        now + self.offset
     }
 
-    /// The same, but not earlier than `time` from now on. In a cluster that was used with a clock that is ahead of this
-    /// one, time would stand still until then.
-    pub(crate) fn not_before(self, time: Timestamp) -> Self {
-        let ahead = self.ahead.saturating_add(time.since(self.now()));
-        Self { ahead, ..self }
+    /// Returns the same clock, moved forward to `time` if it is behind. Otherwise, time would stand still in a cluster that was
+    /// last used with a clock that is ahead, until this clock catches up.
+    pub(crate) fn starting_no_earlier_than(self, time: Timestamp) -> Self {
+        let offset = self.offset.saturating_add(time.since(self.now()));
+        Self { offset, ..self }
     }
 }
 

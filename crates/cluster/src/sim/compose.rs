@@ -1,50 +1,56 @@
-//! The next version of an object, from the manifest, the live object and the way it is written.
+//! Composition of an object's next version from the manifest, the live object and the kind of write.
 
 use serde_json::{Map, Value};
 use tidegate_model::{Object, ObjectKey};
 
-use super::admission::Prepared;
-use super::fields::{Fields, fields_of, keep_changed, keep_present, unite};
+use super::admission::PreparedManifest;
+use super::api_error;
+use super::fields::{Fields, add_fields, fields_of, format_path, repeated, retain_changed, retain_present};
 use super::merge::{merge, remove_dropped};
-use super::ownership::{Operation, Owners, Writer, explain};
-use super::refuse;
+use super::ownership::{FieldOwners, Operation, Writer, format_conflicts};
 use super::schema::Schema;
 use crate::{ClusterError, ErrorKind};
 
-/// How one write is done.
+/// Kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum WriteKind {
     /// Server-side apply.
     Apply { force: bool },
     /// Client-side apply.
     Patch,
-    /// Replacement, or creation when nothing is there.
+    /// Replacement, or creation if the object does not exist.
     Put,
     /// Creation only.
     Create,
 }
 
-/// Where client-side apply keeps the manifest it applied last.
+/// Annotation in which client-side apply stores the manifest that it applied last.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Keeps a manifest in itself, for the next client-side apply.
-pub(crate) fn note(manifest: &mut Object) {
+/// Stores a manifest in its own annotation, for the next client-side apply.
+pub(crate) fn store_last_applied(manifest: &mut Object) {
     let text = format!("{}\n", manifest.as_value());
     manifest.set_annotation(LAST_APPLIED, text);
 }
 
-impl Way {
+impl WriteKind {
     pub(crate) fn operation(self) -> Operation {
         if matches!(self, Self::Apply { .. }) { Operation::Apply } else { Operation::Update }
     }
 
-    /// Server-side apply needs to know the name beforehand.
-    pub(crate) fn may_generate_names(self) -> bool {
+    /// Returns false for server-side apply, which needs the name in advance.
+    pub(crate) fn can_generate_names(self) -> bool {
         !matches!(self, Self::Apply { .. })
     }
 
-    /// What happened, as kubectl says it.
-    pub(crate) fn message(self, key: &ObjectKey, created: bool, changed: bool, dry_run: bool) -> String {
+    /// Returns the result message in kubectl's format.
+    pub(crate) fn result_message(
+        self,
+        key: &ObjectKey,
+        created: bool,
+        changed: bool,
+        dry_run: bool,
+    ) -> String {
         let done = match self {
             Self::Apply { .. } => "serverside-applied",
             _ if created => "created",
@@ -57,28 +63,28 @@ impl Way {
         if done == "replaced" && holds_others {
             return format!("{}/{} updated{suffix}", key.kind, key.name);
         }
-        format!("{} {done}{suffix}", refuse::kubectl_name(key))
+        format!("{} {done}{suffix}", api_error::kubectl_name(key))
     }
 }
 
-pub(crate) fn compose(
-    way: Way,
-    prepared: Prepared,
+pub(crate) fn compose_object(
+    write_kind: WriteKind,
+    prepared: PreparedManifest,
     existing: Option<&Object>,
     writer: Writer<'_>,
 ) -> Result<Object, ClusterError> {
-    match way {
-        Way::Apply { force } => apply(prepared, existing, writer, force),
-        Way::Patch => patch(&prepared, existing, writer),
-        Way::Put | Way::Create => put(prepared, existing, writer),
+    match write_kind {
+        WriteKind::Apply { force } => compose_apply(prepared, existing, writer, force),
+        WriteKind::Patch => compose_patch(&prepared, existing, writer),
+        WriteKind::Put | WriteKind::Create => compose_put(prepared, existing, writer),
     }
 }
 
-/// The fields of a manifest that its writer owns: all but those that name the object.
+/// Returns the fields of a manifest that its writer owns: all fields except those that identify the object.
 fn owned_fields(key: &ObjectKey, schema: Schema, manifest: &Object) -> Result<Fields, ClusterError> {
     let empty = Map::new();
     let fields = manifest.as_value().as_object().unwrap_or(&empty);
-    let mut fields = fields_of(schema, fields).map_err(|bad| refuse::invalid(key, &bad.0))?;
+    let mut fields = fields_of(schema, fields).map_err(|bad| api_error::invalid(key, &bad.0))?;
     fields.remove("f:apiVersion");
     fields.remove("f:kind");
     if let Some(Value::Object(metadata)) = fields.get_mut("f:metadata") {
@@ -92,51 +98,60 @@ fn owned_fields(key: &ObjectKey, schema: Schema, manifest: &Object) -> Result<Fi
     Ok(fields)
 }
 
-/// Puts a manifest over an object.
+/// Merges a manifest into an object.
 fn merge_manifest(schema: Schema, object: &mut Object, manifest: &Object) {
     if let Some(fields) = manifest.as_value().as_object() {
         merge(schema, object.fields_mut(), fields);
     }
 }
 
-fn apply(
-    prepared: Prepared,
+fn compose_apply(
+    prepared: PreparedManifest,
     existing: Option<&Object>,
     writer: Writer<'_>,
     force: bool,
 ) -> Result<Object, ClusterError> {
-    let Prepared { key, schema, manifest, .. } = prepared;
+    let PreparedManifest { key, schema, manifest, .. } = prepared;
     let mine = owned_fields(&key, schema, &manifest)?;
+    if let Some((item, list)) = repeated(&mine).as_deref().and_then(<[String]>::split_last) {
+        let item = format_path(std::slice::from_ref(item));
+        return Err(api_error::repeated(&key, &manifest.gvk(), &format_path(list), &item));
+    }
     let Some(existing) = existing else {
         let mut object = manifest;
-        record(&mut object, schema, Owners::default(), writer, mine);
+        record_ownership(&mut object, schema, FieldOwners::default(), writer, mine);
         return Ok(object);
     };
     let mut object = existing.clone();
-    let mut owners = Owners::take(&mut object);
-    let disputes = owners.conflicts(schema, writer, &mine, manifest.as_value(), existing.as_value());
+    let mut owners = FieldOwners::take_from(&mut object);
+    let disputes = owners.find_conflicts(schema, writer, &mine, manifest.as_value(), existing.as_value());
     if !disputes.is_empty() && !force {
-        return Err(ClusterError::new(ErrorKind::Conflict, explain(&disputes)));
+        return Err(ClusterError::new(ErrorKind::Conflict, format_conflicts(&disputes)));
     }
     owners.take_over(&disputes);
     merge_manifest(schema, &mut object, &manifest);
-    if let Some(old) = owners.own(writer) {
-        remove_dropped(schema, object.fields_mut(), old, &mine, &owners.others(writer));
+    if let Some(old) = owners.own_fields(writer) {
+        remove_dropped(schema, object.fields_mut(), old, &mine, &owners.other_fields(writer));
     }
-    record(&mut object, schema, owners, writer, mine);
+    record_ownership(&mut object, schema, owners, writer, mine);
     Ok(object)
 }
 
-fn patch(prepared: &Prepared, existing: Option<&Object>, writer: Writer<'_>) -> Result<Object, ClusterError> {
-    let Prepared { key, schema, .. } = prepared;
+fn compose_patch(
+    prepared: &PreparedManifest,
+    existing: Option<&Object>,
+    writer: Writer<'_>,
+) -> Result<Object, ClusterError> {
+    let PreparedManifest { key, schema, .. } = prepared;
     let mut manifest = prepared.manifest.clone();
-    note(&mut manifest);
+    store_last_applied(&mut manifest);
     let mine = owned_fields(key, *schema, &manifest)?;
     let mut object = existing.cloned().unwrap_or_else(|| manifest.clone());
-    let mut owners = Owners::default();
+    let mut owners = FieldOwners::default();
     if let Some(existing) = existing {
-        owners = Owners::take(&mut object);
-        let disputes = owners.conflicts(*schema, writer, &mine, manifest.as_value(), existing.as_value());
+        owners = FieldOwners::take_from(&mut object);
+        let disputes =
+            owners.find_conflicts(*schema, writer, &mine, manifest.as_value(), existing.as_value());
         owners.take_over(&disputes);
         merge_manifest(*schema, &mut object, &manifest);
         let last =
@@ -146,12 +161,12 @@ fn patch(prepared: &Prepared, existing: Option<&Object>, writer: Writer<'_>) -> 
             remove_dropped(*schema, object.fields_mut(), &old, &mine, &[]);
         }
     }
-    record(&mut object, *schema, owners, writer, mine);
+    record_ownership(&mut object, *schema, owners, writer, mine);
     Ok(object)
 }
 
-/// What a replacement keeps of `metadata`, because only the server writes it.
-const KEPT: [&str; 7] = [
+/// Fields of `metadata` that a replacement keeps, because only the server writes them.
+const PRESERVED_METADATA_FIELDS: [&str; 7] = [
     "uid",
     "resourceVersion",
     "generation",
@@ -160,25 +175,29 @@ const KEPT: [&str; 7] = [
     "deletionGracePeriodSeconds",
     "generateName",
 ];
-/// What a replacement keeps of `spec` when the manifest leaves it out: the server allocated it.
-const ALLOCATED: [(&str, &str); 4] = [
+/// Fields of `spec` that a replacement keeps if the manifest omits them, because the server allocated their values.
+const ALLOCATED_SPEC_FIELDS: [(&str, &str); 4] = [
     ("Service", "clusterIP"),
     ("PersistentVolumeClaim", "volumeName"),
     ("Pod", "nodeName"),
     ("Namespace", "finalizers"),
 ];
 
-fn put(prepared: Prepared, existing: Option<&Object>, writer: Writer<'_>) -> Result<Object, ClusterError> {
-    let Prepared { key, schema, manifest, .. } = prepared;
+fn compose_put(
+    prepared: PreparedManifest,
+    existing: Option<&Object>,
+    writer: Writer<'_>,
+) -> Result<Object, ClusterError> {
+    let PreparedManifest { key, schema, manifest, .. } = prepared;
     let mut mine = owned_fields(&key, schema, &manifest)
         .or_else(|error| if existing.is_none() { Ok(Fields::new()) } else { Err(error) })?;
     let mut object = manifest;
-    let mut owners = Owners::default();
+    let mut owners = FieldOwners::default();
     if let Some(existing) = existing {
-        owners = Owners::take(&mut existing.clone());
-        let disputes = owners.conflicts(schema, writer, &mine, object.as_value(), existing.as_value());
+        owners = FieldOwners::take_from(&mut existing.clone());
+        let disputes = owners.find_conflicts(schema, writer, &mine, object.as_value(), existing.as_value());
         owners.take_over(&disputes);
-        for field in KEPT {
+        for field in PRESERVED_METADATA_FIELDS {
             if let Some(value) = existing.as_value().pointer(&format!("/metadata/{field}")) {
                 object.metadata_mut().insert(field.to_owned(), value.clone());
             }
@@ -187,25 +206,31 @@ fn put(prepared: Prepared, existing: Option<&Object>, writer: Writer<'_>) -> Res
             let status = status.clone();
             object.fields_mut().insert("status".to_owned(), status);
         }
-        for (_, field) in ALLOCATED.iter().filter(|(kind, _)| *kind == key.kind) {
+        for (_, field) in ALLOCATED_SPEC_FIELDS.iter().filter(|(kind, _)| *kind == key.kind) {
             let allocated = existing.pointer(&format!("/spec/{field}")).cloned();
             if let Some(value) = allocated.filter(|_| object.pointer(&format!("/spec/{field}")).is_none()) {
                 object.section_mut("spec").insert((*field).to_owned(), value);
             }
         }
-        // Whoever replaces an object owns what it changed, then or before.
-        keep_changed(schema, &mut mine, object.as_value(), existing.as_value(), "");
-        if let Some(before) = owners.own(writer) {
+        // The writer of a replacement owns the fields that it changes now or has changed earlier.
+        retain_changed(schema, &mut mine, object.as_value(), existing.as_value(), "");
+        if let Some(before) = owners.own_fields(writer) {
             let mut before = before.clone();
-            keep_present(schema, &mut before, object.as_value(), "");
-            unite(&mut mine, before);
+            retain_present(schema, &mut before, object.as_value(), "");
+            add_fields(&mut mine, before);
         }
     }
-    record(&mut object, schema, owners, writer, mine);
+    record_ownership(&mut object, schema, owners, writer, mine);
     Ok(object)
 }
 
-fn record(object: &mut Object, schema: Schema, mut owners: Owners, writer: Writer<'_>, mine: Fields) {
+fn record_ownership(
+    object: &mut Object,
+    schema: Schema,
+    mut owners: FieldOwners,
+    writer: Writer<'_>,
+    mine: Fields,
+) {
     owners.record(schema, writer, mine, object.as_value());
-    owners.put(object);
+    owners.store_in(object);
 }

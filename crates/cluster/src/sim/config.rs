@@ -1,4 +1,4 @@
-//! What a simulated cluster is like: its seed, its speed, its faults.
+//! Configuration of a simulated cluster: seed, speed and faults.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use super::Faults;
 
-/// What a simulated cluster is like.
+/// Configuration of a simulated cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimConfig {
-    /// UIDs, generated names and faults follow from it. Read when the cluster is made, not afterwards.
+    /// Seed for UIDs, generated names and faults. Used only when the cluster is created.
     pub seed: u64,
-    /// How long a workload takes to become ready (a Job: to complete) where no annotation says otherwise.
+    /// Time until a workload becomes ready, or a Job completes, unless an annotation sets another time.
     pub ready_after: Duration,
-    /// How long a controller takes to react to a change.
+    /// Time that controllers take to react to a change.
     pub reaction: Duration,
-    /// How long a pod takes to end after it was deleted.
+    /// Time that a pod takes to terminate after it is deleted.
     pub grace: Duration,
-    /// How long each call takes, half of it before the cluster does its work. Only [`SimCluster`](super::SimCluster)
-    /// waits; the pure core has no time of its own.
+    /// Latency of each call. Half of it passes before the cluster does its work. Only [`SimCluster`](super::SimCluster) waits;
+    /// the pure core doesn't measure time itself.
     pub latency: Duration,
-    /// How many changes of each kind are kept for watches; an older resource version is Gone.
+    /// Number of changes per kind that are kept for watches. A watch from an older resource version fails with Gone.
     pub history: usize,
-    /// What goes wrong, and how often; nothing by default.
+    /// Probabilities of faults; by default, faults never happen.
     pub faults: Faults,
 }
 
-/// Enough for every watch of a healthy engine, and at most a few dozen megabytes for the largest objects in use.
-const HISTORY: usize = 4096;
+/// Enough for every watch of a healthy engine, and at most a few dozen megabytes even with the largest objects in use.
+const DEFAULT_HISTORY: usize = 4096;
 
 impl Default for SimConfig {
     fn default() -> Self {
@@ -37,15 +37,15 @@ impl Default for SimConfig {
             reaction: Duration::from_millis(5),
             grace: Duration::from_millis(50),
             latency: Duration::ZERO,
-            history: HISTORY,
+            history: DEFAULT_HISTORY,
             faults: Faults::none(),
         }
     }
 }
 
 impl SimConfig {
-    /// Everything happens at once: for tests and benchmarks that are not about waiting.
-    pub fn instant() -> Self {
+    /// Returns a configuration without delays, for tests and benchmarks that don't depend on time.
+    pub fn without_delays() -> Self {
         Self {
             ready_after: Duration::ZERO,
             reaction: Duration::ZERO,
@@ -54,13 +54,13 @@ impl SimConfig {
         }
     }
 
-    /// The same cluster with another seed.
+    /// Sets the seed.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// The same cluster with other faults.
+    /// Sets the faults.
     #[must_use]
     pub fn with_faults(self, faults: Faults) -> Self {
         Self { faults, ..self }

@@ -1,15 +1,15 @@
-//! Fields a server fills in when the manifest leaves them out. Only those that something here, or a health rule,
-//! looks at. Nobody owns them.
+//! Default values of omitted fields, limited to fields that the simulation or a health rule reads. Default values don't have an
+//! owner.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Object, ObjectKey};
 
-/// Fills in what is missing in `fields`, at any depth; what is there stays.
-fn fill(fields: &mut Map<String, Value>, defaults: Value) {
+/// Adds missing fields at any depth. Existing fields remain unchanged.
+fn fill_missing_fields(fields: &mut Map<String, Value>, defaults: Value) {
     let Value::Object(defaults) = defaults else { return };
     for (name, default) in defaults {
         match (fields.get_mut(&name), default) {
-            (Some(Value::Object(inner)), default @ Value::Object(_)) => fill(inner, default),
+            (Some(Value::Object(inner)), default @ Value::Object(_)) => fill_missing_fields(inner, default),
             (Some(_), _) => {}
             (None, default) => {
                 fields.insert(name, default);
@@ -18,8 +18,8 @@ fn fill(fields: &mut Map<String, Value>, defaults: Value) {
     }
 }
 
-/// Fills in an object's defaults. `address` is the cluster IP a Service gets.
-pub(crate) fn fill_in(key: &ObjectKey, object: &mut Object, address: impl FnOnce() -> String) {
+/// Adds the defaults of an object. `address` returns the cluster IP of a Service.
+pub(crate) fn fill_defaults(key: &ObjectKey, object: &mut Object, address: impl FnOnce() -> String) {
     let defaults = match (key.group.as_str(), key.kind.as_str()) {
         ("", "Namespace") => json!({
             "metadata": {"labels": {"kubernetes.io/metadata.name": key.name}},
@@ -30,14 +30,14 @@ pub(crate) fn fill_in(key: &ObjectKey, object: &mut Object, address: impl FnOnce
         ("", "PersistentVolumeClaim") => {
             json!({"spec": {"volumeMode": "Filesystem"}, "status": {"phase": "Pending"}})
         }
-        ("", "Service") => return fill_service(object, address),
-        ("apps", "Deployment") => deployment(object),
+        ("", "Service") => return fill_service_defaults(object, address),
+        ("apps", "Deployment") => deployment_defaults(object),
         ("apps", "ReplicaSet") => json!({"spec": {"replicas": 1}}),
-        ("apps", "StatefulSet") => stateful_set(object),
+        ("apps", "StatefulSet") => stateful_set_defaults(object),
         ("apps", "DaemonSet") => {
-            rolling(object, "updateStrategy", json!({"maxSurge": 0, "maxUnavailable": 1}))
+            rolling_update_defaults(object, "updateStrategy", json!({"maxSurge": 0, "maxUnavailable": 1}))
         }
-        ("batch", "Job") => job(object),
+        ("batch", "Job") => job_defaults(object),
         ("batch", "CronJob") => json!({
             "spec": {
                 "suspend": false, "concurrencyPolicy": "Allow",
@@ -47,35 +47,43 @@ pub(crate) fn fill_in(key: &ObjectKey, object: &mut Object, address: impl FnOnce
         }),
         _ => return,
     };
-    fill(object.fields_mut(), defaults);
+    fill_missing_fields(object.fields_mut(), defaults);
 }
 
-/// The defaults of an update strategy; its details exist for rolling updates only.
-fn rolling(object: &Object, field: &str, details: Value) -> Value {
+/// Returns the defaults of an update strategy. Only rolling updates have details.
+fn rolling_update_defaults(object: &Object, field: &str, details: Value) -> Value {
     match object.text(&format!("/spec/{field}/type")) {
         "" | "RollingUpdate" => json!({"spec": {field: {"type": "RollingUpdate", "rollingUpdate": details}}}),
         _ => json!({"spec": {}}),
     }
 }
 
-fn deployment(object: &Object) -> Value {
-    let mut defaults = rolling(object, "strategy", json!({"maxSurge": "25%", "maxUnavailable": "25%"}));
+fn deployment_defaults(object: &Object) -> Value {
+    let mut defaults =
+        rolling_update_defaults(object, "strategy", json!({"maxSurge": "25%", "maxUnavailable": "25%"}));
     if let Some(spec) = defaults.get_mut("spec").and_then(Value::as_object_mut) {
-        fill(spec, json!({"replicas": 1, "progressDeadlineSeconds": 600, "revisionHistoryLimit": 10}));
+        fill_missing_fields(
+            spec,
+            json!({"replicas": 1, "progressDeadlineSeconds": 600, "revisionHistoryLimit": 10}),
+        );
     }
     defaults
 }
 
-fn stateful_set(object: &Object) -> Value {
-    let mut defaults = rolling(object, "updateStrategy", json!({"partition": 0}));
+fn stateful_set_defaults(object: &Object) -> Value {
+    let mut defaults = rolling_update_defaults(object, "updateStrategy", json!({"partition": 0}));
     if let Some(spec) = defaults.get_mut("spec").and_then(Value::as_object_mut) {
-        fill(spec, json!({"replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10}));
+        fill_missing_fields(
+            spec,
+            json!({"replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10}),
+        );
     }
     defaults
 }
 
-/// A Job with a parallelism and no completions is a work queue: it is done when one pod succeeds.
-fn job(object: &Object) -> Value {
+/// Returns the defaults of a Job. A Job with a parallelism but without completions is a work queue: it is complete as soon as one
+/// pod succeeds.
+fn job_defaults(object: &Object) -> Value {
     let spec = match (object.pointer("/spec/completions"), object.pointer("/spec/parallelism")) {
         (None, Some(_)) => json!({"backoffLimit": 6, "suspend": false}),
         _ => json!({"backoffLimit": 6, "suspend": false, "completions": 1, "parallelism": 1}),
@@ -83,16 +91,19 @@ fn job(object: &Object) -> Value {
     json!({"spec": spec})
 }
 
-fn fill_service(service: &mut Object, address: impl FnOnce() -> String) {
-    fill(service.fields_mut(), json!({"spec": {"type": "ClusterIP", "sessionAffinity": "None"}}));
+fn fill_service_defaults(service: &mut Object, address: impl FnOnce() -> String) {
+    fill_missing_fields(
+        service.fields_mut(),
+        json!({"spec": {"type": "ClusterIP", "sessionAffinity": "None"}}),
+    );
     if service.text("/spec/type") != "ExternalName" && service.text("/spec/clusterIP").is_empty() {
-        fill(service.fields_mut(), json!({"spec": {"clusterIP": address()}}));
+        fill_missing_fields(service.fields_mut(), json!({"spec": {"clusterIP": address()}}));
     }
-    fill(service.fields_mut(), json!({"status": {"loadBalancer": {}}}));
+    fill_missing_fields(service.fields_mut(), json!({"status": {"loadBalancer": {}}}));
     let ports = service.section_mut("spec").get_mut("ports").and_then(Value::as_array_mut);
     for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
         if let Some(number) = port.get("port").cloned() {
-            fill(port, json!({"protocol": "TCP", "targetPort": number}));
+            fill_missing_fields(port, json!({"protocol": "TCP", "targetPort": number}));
         }
     }
 }

@@ -1,91 +1,92 @@
-//! How objects go: deletion, finalizers, what keeps an object and who finally removes it.
+//! Deletion of objects, finalizers and dependents.
 
 use serde_json::Value;
 use tidegate_model::ObjectKey;
 
 use super::admission::is_namespace;
-use super::behaviour::{Behaviour, Outcome};
+use super::behavior::{Behavior, Outcome};
 use super::json::is_deleting;
-use super::{SimState, kinds, refuse};
-use crate::{ClusterError, DeleteRequest, Deleted, Propagation};
+use super::{SimState, api_error, kinds};
+use crate::{ClusterError, DeleteRequest, DeleteResult, Propagation};
 
-/// Keeps an owner until what it owns is gone.
-pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// Keeps an owner until what it owns is let go.
-pub(crate) const ORPHAN: &str = "orphan";
-/// Keeps a definition until its objects are gone.
-pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-/// Keeps an object for ever that is annotated to be stuck. Removing it by hand frees the object, as in real life.
-pub const STUCK: &str = "sim.tidegate.dev/stuck-deleting";
+/// Finalizer that keeps an owner until its dependents are gone.
+pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
+/// Finalizer that keeps an owner until its dependents are orphaned.
+pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
+/// Finalizer that keeps a custom resource definition until its objects are gone.
+pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// Finalizer that keeps an object with a stuck deletion forever. As in a real cluster, the object is freed by removing the
+/// finalizer manually.
+pub const STUCK_FINALIZER: &str = "sim.tidegate.dev/stuck-deleting";
 /// Namespaces that cannot be deleted.
-const PERMANENT: [&str; 2] = ["default", "kube-system"];
+const PERMANENT_NAMESPACES: [&str; 2] = ["default", "kube-system"];
 
 impl SimState {
-    /// A deletion asked for from outside.
-    pub(crate) fn delete_object(&mut self, request: &DeleteRequest) -> Result<Deleted, ClusterError> {
-        let key = self.key_of(&request.gvk, &request.namespace, &request.name)?;
-        let Some(stored) = self.find(&key) else { return Err(refuse::not_found(&key)) };
+    /// Deletes an object at the request of a client.
+    pub(crate) fn delete_object(&mut self, request: &DeleteRequest) -> Result<DeleteResult, ClusterError> {
+        let key = self.object_key(&request.gvk, &request.namespace, &request.name)?;
+        let Some(stored) = self.find(&key) else { return Err(api_error::not_found(&key)) };
         let found = stored.object.uid();
         if !request.uid.is_empty() && request.uid != found {
             let wanted = &request.uid;
-            return Err(refuse::another_uid(&key, wanted, found));
+            return Err(api_error::uid_mismatch(&key, wanted, found));
         }
         let found = stored.object.resource_version();
         if !request.resource_version.is_empty() && request.resource_version != found {
-            return Err(refuse::another_version(&key, &request.resource_version, found));
+            return Err(api_error::version_mismatch(&key, &request.resource_version, found));
         }
-        if is_namespace(&key) && PERMANENT.contains(&key.name.as_str()) {
-            return Err(refuse::forbidden(&key, "this namespace may not be deleted"));
+        if is_namespace(&key) && PERMANENT_NAMESPACES.contains(&key.name.as_str()) {
+            return Err(api_error::forbidden(&key, "this namespace may not be deleted"));
         }
         if request.dry_run {
-            return Ok(if self.is_kept(&key, request.propagation) {
-                Deleted::Deleting
+            return Ok(if self.is_deletion_delayed(&key, request.propagation) {
+                DeleteResult::Deleting
             } else {
-                Deleted::Gone
+                DeleteResult::Gone
             });
         }
-        Ok(self.begin_delete(&key, request.propagation))
+        Ok(self.start_deletion(&key, request.propagation))
     }
 
-    /// The finalizers a deletion adds.
-    fn finalizers_of_delete(&self, key: &ObjectKey, propagation: Propagation) -> Vec<&'static str> {
+    /// Returns the finalizers that a deletion adds.
+    fn deletion_finalizers(&self, key: &ObjectKey, propagation: Propagation) -> Vec<&'static str> {
         let Some(stored) = self.find(key) else { return Vec::new() };
-        let stuck = Behaviour::of(&stored.object).outcome == Some(Outcome::StuckDeleting);
+        let stuck = Behavior::from_object(&stored.object).outcome == Some(Outcome::StuckDeleting);
         let wanted = [
-            (propagation == Propagation::Foreground, FOREGROUND),
-            (propagation == Propagation::Orphan, ORPHAN),
-            (kinds::is_definition(key), CLEANUP),
-            (stuck, STUCK),
+            (propagation == Propagation::Foreground, FOREGROUND_FINALIZER),
+            (propagation == Propagation::Orphan, ORPHAN_FINALIZER),
+            (kinds::is_definition(key), CLEANUP_FINALIZER),
+            (stuck, STUCK_FINALIZER),
         ];
         wanted.into_iter().filter(|(add, _)| *add).map(|(_, name)| name).collect()
     }
 
-    /// Whether a deleted object would stay for a while.
-    fn is_kept(&self, key: &ObjectKey, propagation: Propagation) -> bool {
+    /// Returns true if a deleted object would remain for some time.
+    fn is_deletion_delayed(&self, key: &ObjectKey, propagation: Propagation) -> bool {
         let has_finalizers = self.find(key).is_some_and(|stored| stored.object.finalizers().next().is_some());
         has_finalizers
             || is_namespace(key)
             || is_pod(key)
-            || !self.finalizers_of_delete(key, propagation).is_empty()
+            || !self.deletion_finalizers(key, propagation).is_empty()
     }
 
-    /// Begins to delete an object; it goes at once when nothing keeps it.
-    pub(crate) fn begin_delete(&mut self, key: &ObjectKey, propagation: Propagation) -> Deleted {
-        let Some(stored) = self.find(key) else { return Deleted::Gone };
+    /// Starts to delete an object. Removes it immediately if nothing keeps it.
+    pub(crate) fn start_deletion(&mut self, key: &ObjectKey, propagation: Propagation) -> DeleteResult {
+        let Some(stored) = self.find(key) else { return DeleteResult::Gone };
         if stored.object.is_deleting() {
-            return Deleted::Deleting;
+            return DeleteResult::Deleting;
         }
-        if !self.is_kept(key, propagation) {
-            self.erase(key);
-            return Deleted::Gone;
+        if !self.is_deletion_delayed(key, propagation) {
+            self.remove_object(key);
+            return DeleteResult::Gone;
         }
         self.mark_deleting(key, propagation);
-        self.finish_if_done(key);
-        if self.find(key).is_some() { Deleted::Deleting } else { Deleted::Gone }
+        self.remove_if_unblocked(key);
+        if self.find(key).is_some() { DeleteResult::Deleting } else { DeleteResult::Gone }
     }
 
     fn mark_deleting(&mut self, key: &ObjectKey, propagation: Propagation) {
-        let added = self.finalizers_of_delete(key, propagation);
+        let added = self.deletion_finalizers(key, propagation);
         let (now, timestamp, grace) = (self.now, self.timestamp(), self.config.grace);
         let Some(stored) = self.objects.get_mut(key) else { return };
         let mut object = (*stored.object).clone();
@@ -101,8 +102,8 @@ impl SimState {
         self.update(key, object, true);
     }
 
-    /// Removes an object whose deletion has begun, once nothing keeps it any more.
-    pub(crate) fn finish_if_done(&mut self, key: &ObjectKey) {
+    /// Removes an object that is being deleted, once nothing keeps it any more.
+    pub(crate) fn remove_if_unblocked(&mut self, key: &ObjectKey) {
         let now = self.now;
         let Some(stored) = self.find(key) else { return };
         let object = &stored.object;
@@ -112,12 +113,12 @@ impl SimState {
         let held = stored.held_until.is_some_and(|until| until > now)
             || (is_namespace(key) && has_finalizing_spec(object));
         if object.finalizers().next().is_none() && !held {
-            self.erase(key);
+            self.remove_object(key);
         }
     }
 
-    /// Takes an owner's UID out of everything it owns.
-    pub(crate) fn orphan(&mut self, uid: &str) {
+    /// Removes an owner's UID from all its dependents.
+    pub(crate) fn orphan_dependents(&mut self, uid: &str) {
         let children: Vec<ObjectKey> = self.children(uid).map(|(key, _)| key.clone()).collect();
         for key in children {
             let Some(stored) = self.find(&key) else { continue };
@@ -133,13 +134,13 @@ impl SimState {
         }
     }
 
-    /// Whether removing a finalizer would change anything: the object is there, is the one meant, and has it.
+    /// Returns true if removing a finalizer changes something: the object exists, has the expected UID, and has the finalizer.
     pub(crate) fn has_finalizer(&self, key: &ObjectKey, uid: &str, finalizer: &str) -> bool {
         let found = self.find(key).filter(|stored| uid.is_empty() || stored.object.uid() == uid);
         found.is_some_and(|stored| stored.object.has_finalizer(finalizer))
     }
 
-    /// Removes a finalizer; the object goes when it was the last thing that kept it.
+    /// Removes a finalizer. Also removes the object if that finalizer was all that kept it.
     pub(crate) fn drop_finalizer(&mut self, key: &ObjectKey, finalizer: &str) {
         let Some(stored) = self.find(key) else { return };
         if !stored.object.has_finalizer(finalizer) {
@@ -148,7 +149,7 @@ impl SimState {
         let mut object = (*stored.object).clone();
         object.remove_finalizer(finalizer);
         self.update(key, object, true);
-        self.finish_if_done(key);
+        self.remove_if_unblocked(key);
     }
 }
 

@@ -1,26 +1,26 @@
-//! What goes wrong, and when: drawn from the seed, so that a failing run can be repeated exactly.
+//! Faults, drawn from the seed so that a failing run can be repeated exactly.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::rng::{Rng, mix};
+use super::rng::{Rng, mix_bits};
 use crate::{ClusterError, ErrorKind};
 
-/// How probable each fault is, from 0 (never) to 1 (always).
+/// Probability of each fault, from 0 (never) to 1 (always).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Faults {
     /// A write is refused with 409.
     pub conflict: f64,
     /// A call is refused with 429.
     pub too_many_requests: f64,
-    /// What a 429 asks the client to wait.
+    /// Delay that a 429 asks the client for.
     pub retry_after: Duration,
-    /// A call is refused with 500; nothing was done.
+    /// A call fails with 500 and nothing is written.
     pub server_error: f64,
-    /// A call is never received, and the client waits in vain.
+    /// A call is never received, and times out.
     pub timeout_before: f64,
-    /// A write is done, and the answer is lost.
+    /// A write succeeds but its response is lost.
     pub timeout_after: f64,
     /// A watch event is lost.
     pub watch_dropped: f64,
@@ -33,13 +33,13 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// A cluster in which nothing goes wrong.
+    /// Returns faults that never happen.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Everything goes wrong now and then: each fault with this probability.
-    pub fn everything(probability: f64) -> Self {
+    /// Returns faults that all have the same probability.
+    pub fn uniform(probability: f64) -> Self {
         Self {
             conflict: probability,
             too_many_requests: probability,
@@ -55,7 +55,7 @@ impl Faults {
     }
 }
 
-/// What goes wrong with one call, as it was drawn.
+/// Fault of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum CallFault {
     Conflict,
@@ -66,7 +66,7 @@ pub(crate) enum CallFault {
 }
 
 impl CallFault {
-    /// What the client is told.
+    /// Returns the error that the client receives.
     pub(crate) fn error(self) -> ClusterError {
         match self {
             Self::Conflict => ClusterError::new(
@@ -87,29 +87,29 @@ impl CallFault {
     }
 }
 
-/// What happens to one watch event.
+/// Fault of one watch event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventFault {
-    pub(crate) dropped: bool,
-    pub(crate) repeated: bool,
-    pub(crate) late: bool,
-    pub(crate) gone: bool,
+    pub(crate) is_dropped: bool,
+    pub(crate) is_repeated: bool,
+    pub(crate) is_late: bool,
+    pub(crate) is_gone: bool,
 }
 
-/// Draws faults. Not kept on disk: which call fails is no part of the state of the world.
+/// Generator of faults. It is not stored on disk because faults are not part of the simulated state.
 #[derive(Clone, Debug)]
-pub(crate) struct Injector {
+pub(crate) struct FaultInjector {
     faults: Faults,
     rng: Rng,
 }
 
-impl Injector {
-    /// `position` keeps a reopened cluster from drawing the same faults again for ever.
+impl FaultInjector {
+    /// Creates the generator. `position` ensures that a reopened cluster does not draw the same faults again.
     pub(crate) fn new(faults: Faults, seed: u64, position: u64) -> Self {
-        Self { faults, rng: Rng::new(mix(seed ^ 0xfa17) ^ position) }
+        Self { faults, rng: Rng::new(mix_bits(seed ^ 0xfa17) ^ position) }
     }
 
-    pub(crate) fn write(&mut self) -> Option<CallFault> {
+    pub(crate) fn draw_write_fault(&mut self) -> Option<CallFault> {
         let faults = &self.faults;
         let all = [
             (faults.conflict, CallFault::Conflict),
@@ -121,7 +121,7 @@ impl Injector {
         all.into_iter().find(|(probability, _)| self.rng.chance(*probability)).map(|(_, fault)| fault)
     }
 
-    pub(crate) fn read(&mut self) -> Option<CallFault> {
+    pub(crate) fn draw_read_fault(&mut self) -> Option<CallFault> {
         let faults = &self.faults;
         let all = [
             (faults.too_many_requests, CallFault::TooManyRequests { retry_after: faults.retry_after }),
@@ -131,17 +131,17 @@ impl Injector {
         all.into_iter().find(|(probability, _)| self.rng.chance(*probability)).map(|(_, fault)| fault)
     }
 
-    /// How many of the newest changes a list does not see yet.
-    pub(crate) fn staleness(&mut self) -> u64 {
+    /// Returns the number of newest changes that a list omits.
+    pub(crate) fn draw_staleness(&mut self) -> u64 {
         if self.rng.chance(self.faults.stale_read) { 1 + self.rng.below(5) } else { 0 }
     }
 
-    pub(crate) fn event(&mut self) -> EventFault {
+    pub(crate) fn draw_event_fault(&mut self) -> EventFault {
         EventFault {
-            dropped: self.rng.chance(self.faults.watch_dropped),
-            repeated: self.rng.chance(self.faults.watch_repeated),
-            late: self.rng.chance(self.faults.stale_read),
-            gone: self.rng.chance(self.faults.gone),
+            is_dropped: self.rng.chance(self.faults.watch_dropped),
+            is_repeated: self.rng.chance(self.faults.watch_repeated),
+            is_late: self.rng.chance(self.faults.stale_read),
+            is_gone: self.rng.chance(self.faults.gone),
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Sets of fields, as `managedFields` writes them (FieldsV1): who owns what in server-side apply.
+//! Sets of fields as in `managedFields` (FieldsV1), with which server-side apply records ownership.
 //!
-//! A set is a tree: `f:name` is a field of a map, `k:{…}` an item of a keyed list, `v:"…"` an item of a set, `.` the
-//! item or map itself. A node without children stands for everything below it.
+//! A set is a tree. `f:name` is a field of a map, `k:{…}` is an item of a keyed list, `v:"…"` is an item of a set, and `.` is the
+//! item or the map itself. A node without children covers everything below it. If such a node is a `k:{…}`, it represents several
+//! items with the same key.
 
 use serde_json::{Map, Value};
 
@@ -10,30 +11,30 @@ use super::schema::{ListKind, Schema, item_key};
 /// A set of fields.
 pub(crate) type Fields = Map<String, Value>;
 
-/// A list whose items cannot be told apart.
+/// A list that contains an item without its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BadList(pub(crate) String);
+pub(crate) struct AmbiguousList(pub(crate) String);
 
-/// All fields of a manifest.
-pub(crate) fn fields_of(schema: Schema, map: &Map<String, Value>) -> Result<Fields, BadList> {
+/// Returns all fields of a manifest.
+pub(crate) fn fields_of(schema: Schema, map: &Map<String, Value>) -> Result<Fields, AmbiguousList> {
     let mut fields = Fields::new();
     for (name, value) in map {
-        fields.insert(format!("f:{name}"), Value::Object(of_value(schema, name, value)?));
+        fields.insert(format!("f:{name}"), Value::Object(fields_of_value(schema, name, value)?));
     }
     Ok(fields)
 }
 
-fn of_value(schema: Schema, name: &str, value: &Value) -> Result<Fields, BadList> {
+fn fields_of_value(schema: Schema, name: &str, value: &Value) -> Result<Fields, AmbiguousList> {
     match value {
         Value::Object(map) if !schema.is_atomic_map(name) => fields_of(schema, map),
-        Value::Array(items) => of_list(schema, name, items),
+        Value::Array(items) => fields_of_list(schema, name, items),
         _ => Ok(Fields::new()),
     }
 }
 
-fn of_list(schema: Schema, name: &str, items: &[Value]) -> Result<Fields, BadList> {
+fn fields_of_list(schema: Schema, name: &str, items: &[Value]) -> Result<Fields, AmbiguousList> {
     let mut fields = Fields::new();
-    match schema.list(name, items) {
+    match schema.list_kind(name, items) {
         ListKind::Atomic => {}
         ListKind::Set => {
             fields.extend(items.iter().map(|item| (format!("v:{item}"), Value::Object(Fields::new()))))
@@ -42,7 +43,7 @@ fn of_list(schema: Schema, name: &str, items: &[Value]) -> Result<Fields, BadLis
             for (position, item) in items.iter().enumerate() {
                 let key = item_key(item, keys).ok_or_else(|| {
                     let wanted: Vec<_> = keys.iter().map(|(field, _)| *field).collect();
-                    BadList(format!(
+                    AmbiguousList(format!(
                         "{name}[{position}]: associative list item lacks its key {}",
                         wanted.join(", ")
                     ))
@@ -50,42 +51,53 @@ fn of_list(schema: Schema, name: &str, items: &[Value]) -> Result<Fields, BadLis
                 let mut below =
                     item.as_object().map(|map| fields_of(schema, map)).transpose()?.unwrap_or_default();
                 below.insert(".".to_owned(), Value::Object(Fields::new()));
-                if fields.insert(key, Value::Object(below)).is_some() {
-                    return Err(BadList(format!(
-                        "{name}[{position}]: duplicate entries for its key in an associative list"
-                    )));
-                }
+                // Like a server, records items that share a key as a whole.
+                let is_repeated = fields.contains_key(&key);
+                fields.insert(key, Value::Object(if is_repeated { Fields::new() } else { below }));
             }
         }
     }
     Ok(fields)
 }
 
-/// The fields below a node.
-fn below<'a>(fields: &'a Fields, name: &str) -> Option<&'a Fields> {
+/// Returns the path of the first list item that shares its key with another item.
+pub(crate) fn repeated(fields: &Fields) -> Option<Vec<String>> {
+    fields.iter().find_map(|(name, inner)| {
+        let inner = inner.as_object()?;
+        if inner.is_empty() {
+            return name.starts_with("k:").then(|| vec![name.clone()]);
+        }
+        let mut path = repeated(inner)?;
+        path.insert(0, name.clone());
+        Some(path)
+    })
+}
+
+/// Returns the fields below a node.
+fn child_fields<'a>(fields: &'a Fields, name: &str) -> Option<&'a Fields> {
     fields.get(name).and_then(Value::as_object)
 }
 
-/// A step from a value to one below it.
-fn descend<'a>(schema: Schema, value: &'a Value, name: &str, parent: &str) -> Option<&'a Value> {
+/// Returns a child of a value.
+fn child_value<'a>(schema: Schema, value: &'a Value, name: &str, parent: &str) -> Option<&'a Value> {
     if let Some(field) = name.strip_prefix("f:") {
         return value.get(field);
     }
     let items = value.as_array()?;
-    match schema.list(parent, items) {
+    match schema.list_kind(parent, items) {
         ListKind::Keyed(keys) => items.iter().find(|item| item_key(item, keys).as_deref() == Some(name)),
         ListKind::Set => items.iter().find(|item| format!("v:{item}") == name),
         ListKind::Atomic => None,
     }
 }
 
-/// The field name a node stands for, for looking up how it merges.
+/// Returns the field name of a node. The name determines the merge rule.
 fn field_name<'a>(name: &'a str, parent: &'a str) -> &'a str {
     name.strip_prefix("f:").unwrap_or(parent)
 }
 
-/// Paths that two sets share and on whose values `applied` and `live` differ.
-pub(crate) fn disputed(
+/// Returns the paths that are in both sets and whose values differ between `applied` and `live`.
+pub(crate) fn conflicting_paths(
     schema: Schema,
     mine: &Fields,
     theirs: &Fields,
@@ -93,11 +105,18 @@ pub(crate) fn disputed(
     live: &Value,
 ) -> Vec<Vec<String>> {
     let mut found = Vec::new();
-    dispute(schema, (mine, theirs), (Some(applied), Some(live)), "", &mut Vec::new(), &mut found);
+    collect_conflicting_paths(
+        schema,
+        (mine, theirs),
+        (Some(applied), Some(live)),
+        "",
+        &mut Vec::new(),
+        &mut found,
+    );
     found
 }
 
-fn dispute(
+fn collect_conflicting_paths(
     schema: Schema,
     (mine, theirs): (&Fields, &Fields),
     (applied, live): (Option<&Value>, Option<&Value>),
@@ -106,9 +125,11 @@ fn dispute(
     found: &mut Vec<Vec<String>>,
 ) {
     for name in mine.keys().filter(|name| *name != ".") {
-        let (Some(my), Some(their)) = (below(mine, name), below(theirs, name)) else { continue };
-        let applied = applied.and_then(|value| descend(schema, value, name, parent));
-        let live = live.and_then(|value| descend(schema, value, name, parent));
+        let (Some(my), Some(their)) = (child_fields(mine, name), child_fields(theirs, name)) else {
+            continue;
+        };
+        let applied = applied.and_then(|value| child_value(schema, value, name, parent));
+        let live = live.and_then(|value| child_value(schema, value, name, parent));
         path.push(name.clone());
         if my.is_empty() || their.is_empty() {
             let both_maps = matches!((applied, live), (Some(Value::Object(_)), Some(Value::Object(_))));
@@ -118,32 +139,32 @@ fn dispute(
             }
         } else {
             let next = field_name(name, parent);
-            dispute(schema, (my, their), (applied, live), next, path, found);
+            collect_conflicting_paths(schema, (my, their), (applied, live), next, path, found);
         }
         path.pop();
     }
 }
 
-/// Takes one path out of a set, with maps left empty by it.
-pub(crate) fn drop_path(fields: &mut Fields, path: &[String]) {
+/// Removes one path from a set, along with any maps that become empty.
+pub(crate) fn remove_path(fields: &mut Fields, path: &[String]) {
     let Some((name, rest)) = path.split_first() else { return };
     if rest.is_empty() {
         fields.remove(name);
     } else if let Some(Value::Object(inner)) = fields.get_mut(name) {
-        drop_path(inner, rest);
+        remove_path(inner, rest);
         if inner.is_empty() {
             fields.remove(name);
         }
     }
 }
 
-/// Adds to a set everything that is in another.
-pub(crate) fn unite(fields: &mut Fields, other: Fields) {
+/// Adds all fields from another set.
+pub(crate) fn add_fields(fields: &mut Fields, other: Fields) {
     for (name, theirs) in other {
         match (fields.get_mut(&name), theirs) {
-            // A node without children stands for everything below it.
+            // A node without children covers everything below it.
             (Some(Value::Object(mine)), Value::Object(theirs)) if !mine.is_empty() && !theirs.is_empty() => {
-                unite(mine, theirs);
+                add_fields(mine, theirs);
             }
             (Some(Value::Object(mine)), _) => mine.clear(),
             (_, theirs) => drop(fields.insert(name, theirs)),
@@ -151,36 +172,42 @@ pub(crate) fn unite(fields: &mut Fields, other: Fields) {
     }
 }
 
-/// Takes everything out of `fields` that the value no longer has.
-pub(crate) fn keep_present(schema: Schema, fields: &mut Fields, value: &Value, parent: &str) {
+/// Removes the fields that the value no longer has.
+pub(crate) fn retain_present(schema: Schema, fields: &mut Fields, value: &Value, parent: &str) {
     fields.retain(|name, inner| {
         if name == "." {
             return true;
         }
-        let Some(value) = descend(schema, value, name, parent) else { return false };
+        let Some(value) = child_value(schema, value, name, parent) else { return false };
         let Some(inner) = inner.as_object_mut() else { return false };
         let leaf = inner.is_empty();
-        keep_present(schema, inner, value, field_name(name, parent));
+        retain_present(schema, inner, value, field_name(name, parent));
         leaf || !inner.is_empty()
     });
 }
 
-/// Takes everything out of `fields` in which the value is what it was before.
-pub(crate) fn keep_changed(schema: Schema, fields: &mut Fields, value: &Value, before: &Value, parent: &str) {
+/// Removes the fields whose values have not changed.
+pub(crate) fn retain_changed(
+    schema: Schema,
+    fields: &mut Fields,
+    value: &Value,
+    before: &Value,
+    parent: &str,
+) {
     fields.retain(|name, inner| {
-        let Some(before) = descend(schema, before, name, parent) else { return name != "." };
-        let Some(value) = descend(schema, value, name, parent).filter(|value| *value != before) else {
+        let Some(before) = child_value(schema, before, name, parent) else { return name != "." };
+        let Some(value) = child_value(schema, value, name, parent).filter(|value| *value != before) else {
             return false;
         };
         let Some(inner) = inner.as_object_mut() else { return false };
         let leaf = inner.is_empty();
-        keep_changed(schema, inner, value, before, field_name(name, parent));
+        retain_changed(schema, inner, value, before, field_name(name, parent));
         leaf || !inner.is_empty()
     });
 }
 
-/// A path as error messages write it: `.spec.containers[name="api"].image`.
-pub(crate) fn describe(path: &[String]) -> String {
+/// Formats a path for error messages: `.spec.containers[name="api"].image`.
+pub(crate) fn format_path(path: &[String]) -> String {
     let mut text = String::new();
     for step in path {
         match step.split_at_checked(2) {

@@ -1,68 +1,72 @@
-//! The recent changes of each kind, which watches are fed from.
+//! Recent changes of each kind, from which watches are served.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tidegate_model::{GroupKind, Object, ObjectKey};
 
-/// One change of one object.
+/// One change to one object.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// Resource version of the cluster right after it.
+    /// Resource version of the cluster directly after the change.
     pub(crate) revision: u64,
-    pub(crate) deleted: bool,
-    /// The object after the change; its last state when it was deleted.
+    pub(crate) is_deleted: bool,
+    /// The object after the change. If the object was deleted, its last state.
     pub(crate) object: Arc<Object>,
-    /// The object before the change, so that an older list can be put together.
-    pub(crate) before: Option<Arc<Object>>,
+    /// The object before the change, for reconstructing an older list.
+    pub(crate) previous: Option<Arc<Object>>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Track {
-    /// Changes up to this revision are forgotten.
-    floor: u64,
+struct KindHistory {
+    /// Newest revision whose changes have been dropped.
+    dropped_up_to: u64,
     changes: VecDeque<Change>,
 }
 
-/// Not kept on disk: a reopened cluster has forgotten its past, as a restarted API server has, and says Gone.
+/// Recent changes. They are not stored on disk: a reopened cluster starts without any, like a restarted API server, and returns
+/// Gone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     limit: usize,
-    /// The revision at which this history began.
-    born: u64,
-    kinds: BTreeMap<GroupKind, Track>,
+    /// Revision at which this history starts.
+    start_revision: u64,
+    kinds: BTreeMap<GroupKind, KindHistory>,
 }
 
-/// The resource version is older than what the history remembers.
+/// The resource version is older than the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooOld;
+pub(crate) struct ExpiredRevision;
 
 impl History {
-    pub(crate) fn new(limit: usize, born: u64) -> Self {
-        Self { limit: limit.max(1), born, kinds: BTreeMap::new() }
+    pub(crate) fn new(limit: usize, start_revision: u64) -> Self {
+        Self { limit: limit.max(1), start_revision, kinds: BTreeMap::new() }
     }
 
     pub(crate) fn push(&mut self, key: &ObjectKey, change: Change) {
         let kind = key.group_kind();
-        let (limit, born) = (self.limit, self.born);
-        let track = self.kinds.entry(kind).or_insert_with(|| Track { floor: born, ..Track::default() });
+        let (limit, born) = (self.limit, self.start_revision);
+        let track = self
+            .kinds
+            .entry(kind)
+            .or_insert_with(|| KindHistory { dropped_up_to: born, ..KindHistory::default() });
         if track.changes.len() >= limit
             && let Some(oldest) = track.changes.pop_front()
         {
-            track.floor = oldest.revision;
+            track.dropped_up_to = oldest.revision;
         }
         track.changes.push_back(change);
     }
 
-    /// The changes of a kind after a revision, oldest first.
-    pub(crate) fn since(
+    /// Returns the changes of a kind after a revision, oldest first.
+    pub(crate) fn changes_since(
         &self,
         kind: &GroupKind,
         revision: u64,
-    ) -> Result<impl Iterator<Item = &Change>, TooOld> {
+    ) -> Result<impl Iterator<Item = &Change>, ExpiredRevision> {
         let track = self.kinds.get(kind);
-        if revision < track.map_or(self.born, |track| track.floor) {
-            return Err(TooOld);
+        if revision < track.map_or(self.start_revision, |track| track.dropped_up_to) {
+            return Err(ExpiredRevision);
         }
         let changes = track.map(|track| {
             let start = track.changes.partition_point(|change| change.revision <= revision);
@@ -71,13 +75,13 @@ impl History {
         Ok(changes.into_iter().flatten())
     }
 
-    /// Revision of the newest change of a kind, 0 when none is remembered.
-    pub(crate) fn newest(&self, kind: &GroupKind) -> u64 {
+    /// Returns the revision of the newest known change to a kind, or 0 if there is none.
+    pub(crate) fn newest_revision(&self, kind: &GroupKind) -> u64 {
         self.kinds.get(kind).and_then(|track| track.changes.back()).map_or(0, |change| change.revision)
     }
 
-    /// The newest `count` changes of a kind, newest first.
-    pub(crate) fn last(&self, kind: &GroupKind, count: u64) -> impl Iterator<Item = &Change> {
+    /// Returns the newest `count` changes of a kind, newest first.
+    pub(crate) fn newest_changes(&self, kind: &GroupKind, count: u64) -> impl Iterator<Item = &Change> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         self.kinds.get(kind).into_iter().flat_map(|track| track.changes.iter().rev()).take(count)
     }

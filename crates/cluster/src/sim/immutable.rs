@@ -1,13 +1,13 @@
-//! Fields that cannot be changed once an object is there.
+//! Immutable fields of existing objects.
 
 use serde_json::Value;
 use tidegate_model::{Object, ObjectKey};
 
-use super::refuse;
-use crate::ClusterError;
+use super::api_error;
+use crate::{ClusterError, ImmutableField, Refusal};
 
-/// Fields that must stay as they are, by group and kind.
-const FIXED: &[(&str, &str, &[&str])] = &[
+/// Immutable fields, by group and kind.
+const IMMUTABLE_FIELDS: &[(&str, &str, &[&str])] = &[
     ("apps", "Deployment", &["/spec/selector"]),
     ("apps", "DaemonSet", &["/spec/selector"]),
     ("apps", "ReplicaSet", &["/spec/selector"]),
@@ -20,8 +20,8 @@ const FIXED: &[(&str, &str, &[&str])] = &[
     ("apiextensions.k8s.io", "CustomResourceDefinition", &["/spec/group", "/spec/scope", "/spec/names/kind"]),
 ];
 
-/// Kinds whose `spec` is fixed but for these fields.
-const FIXED_BUT: &[(&str, &str, &[&str])] = &[
+/// Kinds whose `spec` is immutable, except for these fields.
+const MUTABLE_SPEC_FIELDS: &[(&str, &str, &[&str])] = &[
     (
         "apps",
         "StatefulSet",
@@ -49,25 +49,24 @@ const FIXED_BUT: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// Refuses a change of a fixed field, as a real server does.
-pub(crate) fn check(key: &ObjectKey, before: &Object, after: &Object) -> Result<(), ClusterError> {
+/// Refuses a change to an immutable field, like a real server.
+pub(crate) fn check_immutable_fields(
+    key: &ObjectKey,
+    before: &Object,
+    after: &Object,
+) -> Result<(), ClusterError> {
     let of_kind = |(group, kind, _): &&(&str, &str, &[&str])| *group == key.group && *kind == key.kind;
-    for path in FIXED.iter().find(of_kind).map_or(&[] as &[&str], |(_, _, paths)| paths) {
+    for path in IMMUTABLE_FIELDS.iter().find(of_kind).map_or(&[] as &[&str], |(_, _, paths)| paths) {
         if before.pointer(path) != after.pointer(path) {
             let field = path.trim_start_matches('/').replace('/', ".");
-            let value = after.pointer(path).unwrap_or(&Value::Null);
-            return Err(refuse::invalid(
-                key,
-                &format!("{field}: Invalid value: {value}: field is immutable"),
-            ));
+            return Err(immutable_field_error(key, &field, "field is immutable", &[]));
         }
     }
-    if let Some((_, _, free)) = FIXED_BUT.iter().find(of_kind)
-        && !same_but(before.pointer("/spec"), after.pointer("/spec"), free)
+    if let Some((_, _, free)) = MUTABLE_SPEC_FIELDS.iter().find(of_kind)
+        && !is_equal_except(before.pointer("/spec"), after.pointer("/spec"), free)
     {
-        let why =
-            format!("spec: Forbidden: updates to spec for fields other than {} are forbidden", quoted(free));
-        return Err(refuse::invalid(key, &why));
+        let reason = format!("updates to spec for fields other than {} are forbidden", quote_names(free));
+        return Err(immutable_field_error(key, "spec", &reason, free));
     }
     if matches!(key.kind.as_str(), "ConfigMap" | "Secret")
         && key.group.is_empty()
@@ -76,9 +75,11 @@ pub(crate) fn check(key: &ObjectKey, before: &Object, after: &Object) -> Result<
         for field in ["/data", "/binaryData", "/immutable"] {
             if before.pointer(field) != after.pointer(field) {
                 let name = field.trim_start_matches('/');
-                return Err(refuse::invalid(
+                return Err(immutable_field_error(
                     key,
-                    &format!("{name}: Forbidden: field is immutable when `immutable` is set"),
+                    name,
+                    "field is immutable when `immutable` is set",
+                    &[],
                 ));
             }
         }
@@ -86,7 +87,15 @@ pub(crate) fn check(key: &ObjectKey, before: &Object, after: &Object) -> Result<
     Ok(())
 }
 
-fn same_but(before: Option<&Value>, after: Option<&Value>, free: &[&str]) -> bool {
+/// Returns the same error that a real server's refusal would be parsed to.
+fn immutable_field_error(key: &ObjectKey, field: &str, reason: &str, except: &[&str]) -> ClusterError {
+    let mutable_subfields = except.iter().map(|name| format!("{field}.{name}")).collect();
+    let immutable = ImmutableField { field: field.to_owned(), mutable_subfields };
+    api_error::invalid(key, &format!("{field}: {reason}"))
+        .with_refusal(Refusal::ImmutableFields(vec![immutable]))
+}
+
+fn is_equal_except(before: Option<&Value>, after: Option<&Value>, free: &[&str]) -> bool {
     let fixed = |spec: Option<&Value>| {
         let mut fields = spec.and_then(Value::as_object).cloned().unwrap_or_default();
         fields.retain(|name, _| !free.contains(&name.as_str()));
@@ -95,7 +104,7 @@ fn same_but(before: Option<&Value>, after: Option<&Value>, free: &[&str]) -> boo
     fixed(before) == fixed(after)
 }
 
-fn quoted(names: &[&str]) -> String {
+fn quote_names(names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
     names.join(", ")
 }

@@ -1,13 +1,14 @@
-//! How a simulated cluster outlives its process: a journal of the writes it received, and now and then a snapshot.
+//! Persistence of a simulated cluster: a journal of received writes, with periodic snapshots.
 //!
-//! The folder holds `snapshot`, which names its journal by number, that journal, `journal-<number>`, and the audit of
-//! what came before it (`filed.rs`); `reached` tells how long the journal was (`reached.rs`). Every line of each is a CRC-32 in hexadecimal, a space, and JSON. A write is in the
-//! journal (by `write(2)`) before anybody is told of it, so a killed process loses nothing it told; it is not synced to the
-//! disk, as a rehearsal need not survive a power cut.
+//! The folder contains `snapshot`, which gives the number of its journal; the journal itself, `journal-<number>`; the audit of
+//! the writes before the journal (`audit_file.rs`); and `reached`, which stores the length of the journal (`journal_length.rs`).
+//! Every line of these files consists of a CRC-32 in hexadecimal, a space, and JSON. A write is added to the journal (by
+//! `write(2)`) before it is acknowledged, so acknowledged writes survive if the process is killed. The journal is not synced to
+//! disk, because a rehearsal doesn't have to survive a power failure.
 //!
-//! The files hold what a cluster holds, Secrets included, so only their owner may read them.
+//! The files contain the cluster's objects, including Secrets, so only their owner may read them.
 //!
-//! The beginning of a line, without its end, is a torn tail and is cut, unless the journal is then shorter than it was. Any
+//! An incomplete last line is a torn tail and is cut off, unless the journal then becomes shorter than its stored length. Any
 //! other damage is an error that names the line.
 
 use std::fs::{self, File, OpenOptions};
@@ -20,34 +21,35 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
 use super::audit::AuditEntry;
+use super::audit_file::{self, AUDIT_FILE_BYTES_MAX, AuditFile};
 use super::faults::CallFault;
-use super::filed::{self, FILED_BYTES, Filed};
-use super::lines::{
-    FORMAT, SimError, each_line, frame, io_error, is_begun, length, read_file, unframe, write_line,
+use super::journal_length::{JournalLength, JournalLengthFile};
+use super::line_format::{
+    FORMAT_VERSION, SimError, byte_length, for_each_line, format_line, has_first_line, io_error, parse_line,
+    read_file, write_line,
 };
-use super::reached::{Reached, ReachedFile};
 use super::snapshot::{Snapshot, SnapshotRef};
 use super::write::Write;
 use super::{SimConfig, SimState};
 
-/// A journal is replaced by a snapshot when it is longer than this, and than the snapshot: so opening stays a matter
-/// of milliseconds, and a snapshot is written only after as many bytes of journal.
-const JOURNAL_BYTES: u64 = 256 * 1024;
-const SNAPSHOT: &str = "snapshot";
+/// Minimum length of a journal before a snapshot replaces it; the journal must also be longer than the snapshot. Opening a
+/// cluster thus takes milliseconds, and a snapshot is written only after at least as many bytes of journal.
+const JOURNAL_BYTES_MIN: u64 = 256 * 1024;
+const SNAPSHOT_NAME: &str = "snapshot";
 
-/// One line of a journal.
+/// A line of a journal.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Entry {
-    /// The first line of the first journal.
+    /// First line of the first journal.
     Begin { format: u32, now: Timestamp, config: SimConfig },
     /// The cluster was opened with another configuration.
     Configure { now: Timestamp, config: SimConfig },
-    /// A write was received. The audit is kept as well, so that it can be read without replaying anything.
+    /// A write was received. Includes its audit entry, so that the audit can be read without a replay.
     Write { now: Timestamp, write: Box<Write>, fault: Option<CallFault>, audit: Vec<AuditEntry> },
 }
 
-/// The same, borrowed for writing.
+/// Borrowed form, for writing.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 enum EntryRef<'a> {
@@ -56,10 +58,10 @@ enum EntryRef<'a> {
     Write { now: Timestamp, write: &'a Write, fault: Option<CallFault>, audit: &'a [AuditEntry] },
 }
 
-/// What a line of a journal adds to the audit.
+/// Effect of a journal line on the audit.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Told {
+enum AuditLine {
     Begin(IgnoredAny),
     Configure(IgnoredAny),
     Write { audit: Vec<AuditEntry> },
@@ -70,7 +72,7 @@ struct SnapshotFile<State> {
     format: u32,
     journal: u64,
     #[serde(flatten)]
-    filed: Filed,
+    filed: AuditFile,
     state: State,
 }
 
@@ -79,80 +81,80 @@ struct SnapshotFileRef<'a> {
     format: u32,
     journal: u64,
     #[serde(flatten)]
-    filed: Filed,
+    filed: AuditFile,
     state: SnapshotRef<'a>,
 }
 
-/// The file that changes are appended to, and how far it has come.
+/// The open journal and its position.
 #[derive(Debug)]
 pub(crate) struct Journal {
     dir: PathBuf,
     number: u64,
     file: File,
     bytes: u64,
-    reached: ReachedFile,
+    length_file: JournalLengthFile,
     snapshot_bytes: u64,
-    filed: Filed,
-    /// Sequence of the newest entry that is filed.
-    audited: u64,
+    audit_file: AuditFile,
+    /// Sequence number of the newest entry in the audit file.
+    filed_sequence: u64,
 }
 
 fn journal_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("journal-{number}"))
 }
 
-/// Opens a file to write behind what is in it; made for its owner only.
-fn to_append(path: &Path) -> io::Result<File> {
+/// Opens a file for appending. If the file does not exist, creates it with access for its owner only.
+fn open_for_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
 fn read_snapshot<State: DeserializeOwned>(
     dir: &Path,
 ) -> Result<Option<(SnapshotFile<State>, u64)>, SimError> {
-    let path = dir.join(SNAPSHOT);
+    let path = dir.join(SNAPSHOT_NAME);
     let Some(bytes) = read_file(&path)? else { return Ok(None) };
-    let file: SnapshotFile<State> = unframe(&path, 1, bytes.strip_suffix(b"\n").unwrap_or(&bytes))?;
+    let file: SnapshotFile<State> = parse_line(&path, 1, bytes.strip_suffix(b"\n").unwrap_or(&bytes))?;
     check_format(&path, file.format)?;
-    Ok(Some((file, length(&bytes))))
+    Ok(Some((file, byte_length(&bytes))))
 }
 
-/// Goes through what the journal of a snapshot says. Returns how many bytes of it are whole. `reached`: what was remembered
-/// before the snapshot was read.
+/// Reads the journal of a snapshot. Returns its valid length in bytes. `reached` is the length that was stored before the
+/// snapshot was read.
 fn read_journal<T: DeserializeOwned>(
     dir: &Path,
-    reached: Reached,
+    reached: JournalLength,
     snapshot: Option<u64>,
     mut take: impl FnMut(usize, T) -> Result<(), SimError>,
 ) -> Result<u64, SimError> {
     let path = journal_path(dir, snapshot.unwrap_or(0));
     if !path.try_exists().map_err(io_error(&path))? {
         match snapshot {
-            // The journal is made before the snapshot that names it.
+            // The journal is created before the snapshot that names it.
             Some(_) => return Err(SimError::Missing { path }),
-            None if !is_fresh(dir)? => return Err(SimError::Missing { path: dir.join(SNAPSHOT) }),
+            None if !is_new_folder(dir)? => return Err(SimError::Missing { path: dir.join(SNAPSHOT_NAME) }),
             None => {}
         }
     }
     let mut lines = 0;
-    let bytes = each_line(&path, u64::MAX, |line, entry| {
+    let bytes = for_each_line(&path, u64::MAX, |line, entry| {
         lines = line;
         take(line, entry)
     })?;
-    // A first journal without its beginning is none: the cluster that it told of is missing.
+    // A first journal without its first line does not count, because it doesn't say which cluster to create.
     if snapshot.is_some() || lines > 0 {
-        reached.check(&path, snapshot.unwrap_or(0), bytes, lines)?;
+        reached.check_journal(&path, snapshot.unwrap_or(0), bytes, lines)?;
     }
     Ok(bytes)
 }
 
-/// Whether a cluster was begun in a folder, and not all of it is gone.
-pub fn is_kept(dir: &Path) -> Result<bool, SimError> {
-    let snapshot = dir.join(SNAPSHOT);
-    Ok(snapshot.try_exists().map_err(io_error(&snapshot))? || !is_fresh(dir)?)
+/// Returns true if a cluster was started in a folder, and at least a part of it is still there.
+pub fn has_stored_cluster(dir: &Path) -> Result<bool, SimError> {
+    let snapshot = dir.join(SNAPSHOT_NAME);
+    Ok(snapshot.try_exists().map_err(io_error(&snapshot))? || !is_new_folder(dir)?)
 }
 
-/// Whether nothing was ever kept in a folder, or no more than the very first record is lost.
-fn is_fresh(dir: &Path) -> Result<bool, SimError> {
+/// Returns true if a folder never contained a cluster, or if only the cluster's very first record was lost.
+fn is_new_folder(dir: &Path) -> Result<bool, SimError> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         entries => entries.map_err(io_error(dir))?,
@@ -162,7 +164,7 @@ fn is_fresh(dir: &Path) -> Result<bool, SimError> {
         let name = name.to_string_lossy();
         let first = journal_path(dir, 0);
         let is_first = first.file_name().is_some_and(|first| *first == *name);
-        if filed::is_one(&name) || (is_journal(&name) && (!is_first || is_begun(&first)?)) {
+        if audit_file::is_audit_file(&name) || (is_journal(&name) && (!is_first || has_first_line(&first)?)) {
             return Ok(false);
         }
     }
@@ -174,18 +176,19 @@ fn is_journal(name: &str) -> bool {
 }
 
 fn check_format(path: &Path, found: u32) -> Result<(), SimError> {
-    if found == FORMAT { Ok(()) } else { Err(SimError::Format { path: path.to_owned(), found }) }
+    if found == FORMAT_VERSION { Ok(()) } else { Err(SimError::Format { path: path.to_owned(), found }) }
 }
 
-/// A cluster that does again what a journal says. A journal without a snapshot begins with its own beginning.
+/// A cluster that is restored by replaying a journal. If there is no snapshot, the journal starts with its own first line.
 struct Replay<'a> {
     path: &'a Path,
     state: Option<SimState>,
 }
 
 impl Replay<'_> {
-    fn take(&mut self, line: usize, entry: Entry) -> Result<(), SimError> {
-        let damaged = |why: &str| SimError::Damaged { path: self.path.to_owned(), line, why: why.to_owned() };
+    fn apply_entry(&mut self, line: usize, entry: Entry) -> Result<(), SimError> {
+        let damaged =
+            |reason: &str| SimError::Damaged { path: self.path.to_owned(), line, why: reason.to_owned() };
         match (entry, &mut self.state) {
             (Entry::Begin { format, now, config }, None) => {
                 check_format(self.path, format)?;
@@ -197,45 +200,46 @@ impl Replay<'_> {
             }
             (Entry::Write { now, write, fault, audit }, Some(state)) => {
                 state.advance(now);
-                let before = state.audit.last();
-                // A refusal was an answer then, and is one now.
+                let before = state.audit.last_sequence();
+                // The replay reproduces refusals as well.
                 let _ = state.execute(&write, fault);
-                if state.audit.since(before) != audit.as_slice() {
-                    return Err(damaged("the write does not have the outcome it had"));
+                if state.audit.entries_since(before) != audit.as_slice() {
+                    return Err(damaged("the write has a different outcome than recorded"));
                 }
             }
-            (Entry::Begin { .. }, Some(_)) => return Err(damaged("a second beginning")),
-            (_, None) => return Err(damaged("there is no beginning")),
+            (Entry::Begin { .. }, Some(_)) => return Err(damaged("it has a second Begin entry")),
+            (_, None) => return Err(damaged("it has no Begin entry")),
         }
         Ok(())
     }
 }
 
 impl Journal {
-    /// Opens the cluster kept in a folder, or begins one.
+    /// Opens the cluster in a folder, or creates a new one.
     pub(crate) fn open(dir: &Path, config: SimConfig, now: Timestamp) -> Result<(Self, SimState), SimError> {
         fs::create_dir_all(dir).map_err(io_error(dir))?;
-        let reached = Reached::of(dir)?;
-        let (number, snapshot, snapshot_bytes, filed) = match read_snapshot::<Snapshot>(dir)? {
+        let reached = JournalLength::load(dir)?;
+        let (number, snapshot, snapshot_bytes, audit_file) = match read_snapshot::<Snapshot>(dir)? {
             Some((file, bytes)) => (file.journal, Some(SimState::restore(file.state)), bytes, file.filed),
-            None => (0, None, 0, Filed::default()),
+            None => (0, None, 0, AuditFile::default()),
         };
-        let audited = snapshot.as_ref().map_or(0, |state| state.audit.last());
+        let filed_sequence = snapshot.as_ref().map_or(0, |state| state.audit.last_sequence());
         let path = journal_path(dir, number);
         let of_snapshot = snapshot.is_some().then_some(number);
         let mut replay = Replay { path: &path, state: snapshot };
-        let bytes = read_journal(dir, reached, of_snapshot, |line, entry| replay.take(line, entry))?;
-        let kept = replay.state;
-        let file = to_append(&path).map_err(io_error(&path))?;
+        let bytes = read_journal(dir, reached, of_snapshot, |line, entry| replay.apply_entry(line, entry))?;
+        let stored_state = replay.state;
+        let file = open_for_append(&path).map_err(io_error(&path))?;
         file.set_len(bytes).map_err(io_error(&path))?;
-        remove_others(dir, number, filed);
-        let reached = ReachedFile::open(dir).map_err(io_error(dir))?;
+        remove_stale_files(dir, number, audit_file);
+        let length_file = JournalLengthFile::open(dir).map_err(io_error(dir))?;
         let dir = dir.to_owned();
-        let mut journal = Self { dir, number, file, bytes, reached, snapshot_bytes, filed, audited };
-        let state = match kept {
+        let mut journal =
+            Self { dir, number, file, bytes, length_file, snapshot_bytes, audit_file, filed_sequence };
+        let state = match stored_state {
             None => {
                 journal
-                    .append(&EntryRef::Begin { format: FORMAT, now, config: &config })
+                    .append(&EntryRef::Begin { format: FORMAT_VERSION, now, config: &config })
                     .map_err(io_error(&path))?;
                 SimState::new(config, now)
             }
@@ -259,82 +263,84 @@ impl Journal {
         Ok(state)
     }
 
-    /// Keeps a write that was just done. It may be told to others only after this.
-    pub(crate) fn keep(
+    /// Persists a write that was just executed. The write must not be acknowledged before.
+    pub(crate) fn persist_write(
         &mut self,
         state: &mut SimState,
         write: &Write,
         fault: Option<CallFault>,
         audited: u64,
     ) -> io::Result<()> {
-        let audit = state.audit.since(audited);
+        let audit = state.audit.entries_since(audited);
         self.append(&EntryRef::Write { now: state.now, write, fault, audit })?;
-        if self.bytes > JOURNAL_BYTES.max(self.snapshot_bytes) {
+        if self.bytes > JOURNAL_BYTES_MIN.max(self.snapshot_bytes) {
             self.rotate(state)?;
-            // It is filed now.
-            state.audit.forget();
+            // The audit is now on disk.
+            state.audit.drop_entries();
         }
         Ok(())
     }
 
     fn append(&mut self, entry: &EntryRef<'_>) -> io::Result<()> {
-        let line = frame(entry)?;
+        let line = format_line(entry)?;
         self.file.write_all(&line)?;
-        self.bytes += length(&line);
-        self.reached.write(self.number, self.bytes)
+        self.bytes += byte_length(&line);
+        self.length_file.write(self.number, self.bytes)
     }
 
-    /// Begins a new journal after a snapshot. The rename is the moment at which the new pair counts.
+    /// Starts a new journal after a snapshot. The rename makes the new snapshot and journal valid.
     fn rotate(&mut self, state: &SimState) -> io::Result<()> {
-        self.rotate_within(FILED_BYTES, state)
+        self.rotate_with_limit(AUDIT_FILE_BYTES_MAX, state)
     }
 
-    /// The same, with a limit of its own for the audit.
-    pub(crate) fn rotate_within(&mut self, filed_bytes: u64, state: &SimState) -> io::Result<()> {
+    /// Does the same as `rotate`, with a custom size limit for the audit file.
+    pub(crate) fn rotate_with_limit(&mut self, filed_bytes: u64, state: &SimState) -> io::Result<()> {
         let number = self.number + 1;
-        let file = to_append(&journal_path(&self.dir, number))?;
+        let file = open_for_append(&journal_path(&self.dir, number))?;
         file.set_len(0)?;
-        let audit = state.audit.since(self.audited);
-        let filed = self.filed.with(&self.dir, number, audit, filed_bytes)?;
+        let audit = state.audit.entries_since(self.filed_sequence);
+        let filed = self.audit_file.append_entries(&self.dir, number, audit, filed_bytes)?;
         let temporary = self.dir.join("snapshot.new");
         let snapshot =
             OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&temporary)?;
-        let state_of = SnapshotFileRef { format: FORMAT, journal: number, filed, state: state.snapshot() };
+        let state_of =
+            SnapshotFileRef { format: FORMAT_VERSION, journal: number, filed, state: state.snapshot() };
         let snapshot_bytes = write_line(&snapshot, &state_of)?;
-        fs::rename(&temporary, self.dir.join(SNAPSHOT))?;
+        fs::rename(&temporary, self.dir.join(SNAPSHOT_NAME))?;
         (self.number, self.file, self.bytes) = (number, file, 0);
-        (self.filed, self.audited, self.snapshot_bytes) = (filed, state.audit.last(), snapshot_bytes);
-        remove_others(&self.dir, number, filed);
-        self.reached.write(number, 0)
+        (self.audit_file, self.filed_sequence, self.snapshot_bytes) =
+            (filed, state.audit.last_sequence(), snapshot_bytes);
+        remove_stale_files(&self.dir, number, filed);
+        self.length_file.write(number, 0)
     }
 }
 
-/// Removes what no snapshot names any more.
-fn remove_others(dir: &Path, number: u64, filed: Filed) {
+/// Removes files that the snapshot does not name any more.
+fn remove_stale_files(dir: &Path, number: u64, filed: AuditFile) {
     let named = [journal_path(dir, number), filed.path(dir)];
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if (is_journal(&name) || filed::is_one(&name)) && !named.contains(&entry.path()) {
-            // It only takes up room, and is removed at the next opening.
+        if (is_journal(&name) || audit_file::is_audit_file(&name)) && !named.contains(&entry.path()) {
+            // A leftover file only takes up space, and is removed the next time the cluster is opened.
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// How often a reader starts again because a snapshot replaced the journal under it.
-const READS_MAX: usize = 100;
+/// Maximum number of times that a reader retries because a snapshot replaced the journal during the read.
+const READ_RETRIES_MAX: usize = 100;
 
-/// The audit of the cluster kept in a folder, in order. Needs no lock: it may be read while another process writes.
-/// A folder without a cluster has an empty audit.
+/// Reads the audit of the cluster in a folder, in order. Doesn't need a lock, so another process may be writing meanwhile. The
+/// audit is empty if the folder does not contain a cluster.
 ///
-/// The oldest entries of a long audit are gone; the sequence of the first one tells how many.
+/// The oldest entries of a long audit are dropped. The sequence number of the first entry shows how many.
 pub fn read_audit(dir: &Path) -> Result<Vec<AuditEntry>, SimError> {
     let mut read = Ok(Vec::new());
-    for _ in 0..READS_MAX {
-        let reached = Reached::of(dir)?;
+    for _ in 0..READ_RETRIES_MAX {
+        let reached = JournalLength::load(dir)?;
         let snapshot = read_snapshot::<IgnoredAny>(dir)?.map(|(file, _)| (file.journal, file.filed));
-        read = read_audit_of(dir, reached, snapshot);
+        read = read_audit_at(dir, reached, snapshot);
         if read_snapshot::<IgnoredAny>(dir)?.map(|(file, _)| file.journal)
             == snapshot.map(|(number, _)| number)
         {
@@ -344,16 +350,16 @@ pub fn read_audit(dir: &Path) -> Result<Vec<AuditEntry>, SimError> {
     read
 }
 
-fn read_audit_of(
+fn read_audit_at(
     dir: &Path,
-    reached: Reached,
-    snapshot: Option<(u64, Filed)>,
+    reached: JournalLength,
+    snapshot: Option<(u64, AuditFile)>,
 ) -> Result<Vec<AuditEntry>, SimError> {
-    let mut entries = snapshot.map_or(Ok(Vec::new()), |(_, filed)| filed.read(dir))?;
+    let mut entries = snapshot.map_or(Ok(Vec::new()), |(_, filed)| filed.read_entries(dir))?;
     read_journal(dir, reached, snapshot.map(|(number, _)| number), |_, told| {
         match told {
-            Told::Begin(IgnoredAny) | Told::Configure(IgnoredAny) => {}
-            Told::Write { audit } => entries.extend(audit),
+            AuditLine::Begin(IgnoredAny) | AuditLine::Configure(IgnoredAny) => {}
+            AuditLine::Write { audit } => entries.extend(audit),
         }
         Ok(())
     })?;

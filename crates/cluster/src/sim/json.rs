@@ -1,65 +1,66 @@
-//! Small helpers on JSON values.
+//! Helper functions for JSON values.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Gvk, Object, ObjectKey, Timestamp};
 
-use super::rng::mix;
+use super::rng::mix_bits;
 
-/// A moment in whole seconds, as Kubernetes writes it.
+/// Formats a time in whole seconds, as Kubernetes does.
 pub(crate) fn rfc3339(time: Timestamp) -> String {
     let whole = Timestamp::from_millis(time.as_seconds().saturating_mul(1000)).to_string();
     whole.replace(".000Z", "Z")
 }
 
-/// The value below a path of fields. What every write asks for is asked for this way: a JSON pointer is a text that
-/// has to be taken apart each time.
+/// Returns the value at a path of fields. Every write uses this function rather than a JSON pointer, which would have to be
+/// parsed each time.
 pub(crate) fn field<'a>(object: &'a Object, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(object.as_value(), |value, name| value.get(*name))
 }
 
-/// The text below a path of fields; empty when there is none.
-pub(crate) fn text<'a>(object: &'a Object, path: &[&str]) -> &'a str {
+/// Returns the text at a path of fields; empty if there is none.
+pub(crate) fn text_field<'a>(object: &'a Object, path: &[&str]) -> &'a str {
     field(object, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether the deletion of an object has begun.
+/// Returns true if the deletion of an object has started.
 pub(crate) fn is_deleting(object: &Object) -> bool {
-    !text(object, &["metadata", "deletionTimestamp"]).is_empty()
+    !text_field(object, &["metadata", "deletionTimestamp"]).is_empty()
 }
 
-/// Whether an object names an owner.
+/// Returns true if an object has an owner.
 pub(crate) fn has_owner(object: &Object) -> bool {
     field(object, &["metadata", "ownerReferences"]).is_some()
 }
 
-/// Identity of an object within the cluster.
+/// Returns the key that identifies an object within the cluster.
 pub(crate) fn key_of(object: &Object) -> ObjectKey {
-    let group = text(object, &["apiVersion"]).split_once('/').map_or("", |(group, _)| group);
-    let (namespace, name) = (text(object, &["metadata", "namespace"]), text(object, &["metadata", "name"]));
-    ObjectKey::new(group, text(object, &["kind"]), namespace, name)
+    let group = text_field(object, &["apiVersion"]).split_once('/').map_or("", |(group, _)| group);
+    let (namespace, name) =
+        (text_field(object, &["metadata", "namespace"]), text_field(object, &["metadata", "name"]));
+    ObjectKey::new(group, text_field(object, &["kind"]), namespace, name)
 }
 
-/// Group, version and kind of an object.
+/// Returns the group, version and kind of an object.
 pub(crate) fn gvk_of(object: &Object) -> Gvk {
-    Gvk::from_api_version(text(object, &["apiVersion"]), text(object, &["kind"]))
+    Gvk::from_api_version(text_field(object, &["apiVersion"]), text_field(object, &["kind"]))
 }
 
-/// The whole number at a pointer, or a default.
-pub(crate) fn int(object: &Object, pointer: &str, default: i64) -> i64 {
+/// Returns the integer at a pointer, or a default.
+pub(crate) fn int_at(object: &Object, pointer: &str, default: i64) -> i64 {
     object.integer(pointer).unwrap_or(default)
 }
 
-/// The map at a pointer; empty when it is absent or something else.
+/// Returns the map at a pointer; empty if it is absent or has another type.
 pub(crate) fn map_at(object: &Object, pointer: &str) -> Map<String, Value> {
     object.pointer(pointer).and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
-/// The list at a pointer; empty when it is absent or something else.
+/// Returns the list at a pointer; empty if it is absent or has another type.
 pub(crate) fn list_at<'a>(object: &'a Object, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Removes fields that are null, at any depth: an explicit null means "not set".
+/// Removes null fields at any depth, because an explicit null means that the field is not set.
 pub(crate) fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -71,8 +72,8 @@ pub(crate) fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// A condition of a status. It keeps the time of its last change of status.
-pub(crate) fn condition(
+/// Returns a condition for a status. Keeps the last transition time if the condition's status is unchanged.
+pub(crate) fn build_condition(
     object: &Object,
     kind: &str,
     status: &str,
@@ -95,35 +96,35 @@ pub(crate) fn condition(
     condition
 }
 
-/// Whether an object has a condition with this status.
+/// Returns true if an object has a condition with this status.
 pub(crate) fn has_condition(object: &Object, kind: &str, status: &str) -> bool {
     list_at(object, "/status/conditions")
         .iter()
         .any(|known| known["type"] == kind && known["status"] == status)
 }
 
-/// A number that is the same for equal values, whatever the order of their fields.
+/// Returns a digest that is the same for equal values, regardless of the order of fields.
 pub(crate) fn digest(value: &Value) -> u64 {
     match value {
         Value::Null => 1,
         Value::Bool(flag) => 2 + u64::from(*flag),
-        Value::Number(number) => of_text(&number.to_string(), 5),
-        Value::String(text) => of_text(text, 6),
+        Value::Number(number) => hash_text(&number.to_string(), 5),
+        Value::String(text) => hash_text(text, 6),
         Value::Array(items) => {
-            items.iter().fold(7, |sum, item| mix(sum.wrapping_mul(31).wrapping_add(digest(item))))
+            items.iter().fold(7, |sum, item| mix_bits(sum.wrapping_mul(31).wrapping_add(digest(item))))
         }
         Value::Object(map) => map.iter().fold(8, |sum: u64, (name, value)| {
-            sum.wrapping_add(mix(of_text(name, 9).wrapping_add(mix(digest(value)))))
+            sum.wrapping_add(mix_bits(hash_text(name, 9).wrapping_add(mix_bits(digest(value)))))
         }),
     }
 }
 
-fn of_text(text: &str, start: u64) -> u64 {
-    text.bytes().fold(start, |sum, byte| mix(sum.wrapping_mul(257).wrapping_add(u64::from(byte))))
+fn hash_text(text: &str, start: u64) -> u64 {
+    text.bytes().fold(start, |sum, byte| mix_bits(sum.wrapping_mul(257).wrapping_add(u64::from(byte))))
 }
 
-/// Standard base64, as `Secret.data` is written.
-pub(crate) fn base64(bytes: &[u8]) -> String {
+/// Encodes bytes as standard base64, as in `Secret.data`.
+pub(crate) fn encode_base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -141,11 +142,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_the_standard_one() {
+    fn base64_uses_the_standard_alphabet() {
         for (text, expected) in
             [("", ""), ("a", "YQ=="), ("ab", "YWI="), ("abc", "YWJj"), ("tide?~gate", "dGlkZT9+Z2F0ZQ==")]
         {
-            assert_eq!(base64(text.as_bytes()), expected);
+            assert_eq!(encode_base64(text.as_bytes()), expected);
         }
     }
 
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written_in_whole_seconds() {
+    fn times_are_formatted_in_whole_seconds() {
         assert_eq!(rfc3339(Timestamp::from_millis(1_795_253_400_250)), "2026-11-21T09:30:00Z");
     }
 }

@@ -1,75 +1,79 @@
-//! Which kinds the cluster serves: the built-in ones, and those whose definition is established.
+//! Kinds that the cluster serves: built-in kinds, and custom kinds whose definition has been established.
 
 use std::collections::BTreeMap;
 
 use tidegate_model::{Discovery, GroupKind, Gvk, KindInfo, Object, ObjectKey};
 
 use super::json::{has_condition, list_at};
-use super::{SimState, refuse};
-use crate::ClusterError;
 
-/// A served custom kind.
+/// A custom kind that the cluster serves.
 #[derive(Clone, Debug, PartialEq)]
-struct Custom {
+struct CustomKind {
     definition: ObjectKey,
-    /// Its status can only be written by a controller.
-    status_apart: bool,
+    /// True if only a controller can write the status.
+    has_status_subresource: bool,
 }
 
-/// Derived from the definitions in the cluster, and never kept on disk.
+/// Custom kinds by their definitions. They are derived from the definitions in the cluster, and never stored on disk.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kinds {
-    served: Discovery,
-    custom: BTreeMap<GroupKind, Custom>,
+    discovery: Discovery,
+    custom: BTreeMap<GroupKind, CustomKind>,
 }
 
 impl Default for Kinds {
     fn default() -> Self {
-        Self { served: Discovery::built_in(), custom: BTreeMap::new() }
+        Self { discovery: Discovery::built_in(), custom: BTreeMap::new() }
     }
 }
 
-/// The group and kind a definition defines.
-fn defined(definition: &Object) -> GroupKind {
+/// Returns the group and kind of a definition.
+fn defined_kind(definition: &Object) -> GroupKind {
     GroupKind::new(definition.text("/spec/group"), definition.text("/spec/names/kind"))
 }
 
-/// Whether an object defines a kind.
+/// Returns true if an object defines a kind.
 pub(crate) fn is_definition(key: &ObjectKey) -> bool {
     key.kind == "CustomResourceDefinition" && key.group == "apiextensions.k8s.io"
 }
 
 impl Kinds {
     pub(crate) fn discovery(&self) -> &Discovery {
-        &self.served
+        &self.discovery
     }
 
-    /// Whether objects of the kind live in a namespace; `None` when this version of it is not served.
-    pub(crate) fn namespaced(&self, gvk: &Gvk) -> Option<bool> {
-        let info = self.served.get(&gvk.group_kind())?;
+    /// Returns true if objects of the kind are namespaced; `None` if this version is not served.
+    pub(crate) fn is_namespaced(&self, gvk: &Gvk) -> Option<bool> {
+        let info = self.discovery.get(&gvk.group_kind())?;
         info.versions.contains(&gvk.version).then_some(info.namespaced)
     }
 
-    /// Whether the kind is not built in.
+    /// Returns true if the kind is not built in.
     pub(crate) fn is_custom(&self, kind: &GroupKind) -> bool {
         self.custom.contains_key(kind)
     }
 
-    /// Whether `status` in a manifest is ignored, because only controllers write it.
-    pub(crate) fn status_is_apart(&self, kind: &GroupKind) -> bool {
-        self.custom.get(kind).is_none_or(|custom| custom.status_apart)
+    /// Returns true if the `status` in a manifest is ignored because only controllers write it.
+    pub(crate) fn has_status_subresource(&self, kind: &GroupKind) -> bool {
+        self.custom.get(kind).is_none_or(|custom| custom.has_status_subresource)
     }
 
-    /// The definition of a custom kind.
+    /// Returns the definition of a custom kind.
     pub(crate) fn definition(&self, kind: &GroupKind) -> Option<ObjectKey> {
         self.custom.get(kind).map(|custom| custom.definition.clone())
     }
 
-    /// Serves what an established definition defines. A built-in kind cannot be redefined.
-    pub(crate) fn learn(&mut self, definition: &Object) {
-        let kind = defined(definition);
+    /// Returns the kind that a definition makes available.
+    pub(crate) fn kind_served_by(&self, definition: &ObjectKey) -> Option<GroupKind> {
+        let found = self.custom.iter().find(|(_, custom)| custom.definition == *definition);
+        found.map(|(kind, _)| kind.clone())
+    }
+
+    /// Starts to serve the kind of an established definition. A built-in kind cannot be redefined.
+    pub(crate) fn register(&mut self, definition: &Object) {
+        let kind = defined_kind(definition);
         if !has_condition(definition, "Established", "True")
-            || (self.served.get(&kind).is_some() && !self.custom.contains_key(&kind))
+            || (self.discovery.get(&kind).is_some() && !self.custom.contains_key(&kind))
         {
             return;
         }
@@ -79,40 +83,22 @@ impl Kinds {
         let versions =
             served.iter().filter_map(|version| version["name"].as_str()).map(str::to_owned).collect();
         let namespaced = definition.text("/spec/scope") == "Namespaced";
-        let status_apart = served.iter().any(|version| version.pointer("/subresources/status").is_some());
-        self.served.kinds.insert(kind.clone(), KindInfo { versions, namespaced });
-        self.custom.insert(kind, Custom { definition: definition.key(), status_apart });
+        let has_status_subresource =
+            served.iter().any(|version| version.pointer("/subresources/status").is_some());
+        self.discovery.kinds.insert(kind.clone(), KindInfo { versions, namespaced });
+        self.custom.insert(kind, CustomKind { definition: definition.key(), has_status_subresource });
     }
 
-    /// Stops serving what a definition defined, once the definition is gone.
-    pub(crate) fn forget(&mut self, key: &ObjectKey) {
+    /// Stops serving the kind of a deleted definition.
+    pub(crate) fn unregister(&mut self, key: &ObjectKey) {
         if is_definition(key) {
-            let gone = |custom: &Custom| custom.definition == *key;
+            let gone = |custom: &CustomKind| custom.definition == *key;
             let kinds: Vec<_> =
                 self.custom.iter().filter(|(_, custom)| gone(custom)).map(|(kind, _)| kind.clone()).collect();
             for kind in kinds {
                 self.custom.remove(&kind);
-                self.served.kinds.remove(&kind);
+                self.discovery.kinds.remove(&kind);
             }
         }
-    }
-}
-
-impl SimState {
-    /// Whether objects of the kind live in a namespace.
-    pub(crate) fn namespaced(&self, gvk: &Gvk) -> Result<bool, ClusterError> {
-        self.kinds.namespaced(gvk).ok_or_else(|| refuse::unknown_kind(gvk))
-    }
-
-    /// The key under which an object of this kind, namespace and name is kept.
-    pub(crate) fn key_of(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<ObjectKey, ClusterError> {
-        let namespace = if self.namespaced(gvk)? { namespace } else { "" };
-        Ok(ObjectKey::new(&gvk.group, &gvk.kind, namespace, name))
-    }
-
-    /// The kinds that a definition defines and this cluster serves because of it.
-    pub(crate) fn served_by(&self, definition: &ObjectKey) -> Option<GroupKind> {
-        let found = self.kinds.custom.iter().find(|(_, custom)| custom.definition == *definition);
-        found.map(|(kind, _)| kind.clone())
     }
 }

@@ -1,7 +1,7 @@
-//! What pods write: the lines of an annotation, one after the other while the pod runs.
+//! Pod logs: lines from an annotation, written one by one while the pod is running.
 //!
-//! A pod that takes ten seconds and has nine lines writes one each second. All are written when its time is over, whatever
-//! becomes of it then.
+//! A pod that runs for ten seconds and has nine lines writes one line per second. All lines have been written when the pod's time
+//! is over, regardless of its outcome.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use futures_util::stream;
 use tidegate_model::{GroupKind, Object, ObjectKey, Timestamp};
 use tokio::sync::watch;
 
-use super::behaviour::LOGS;
-use super::objects::Stored;
-use super::shared::Shared;
-use super::{SimState, refuse};
-use crate::{ClusterError, Container, ErrorKind, LogLine, LogStream, LogTime, LogsFrom};
+use super::behavior::LOGS;
+use super::objects::StoredObject;
+use super::shared_state::SharedState;
+use super::{SimState, api_error};
+use crate::{ClusterError, Container, ErrorKind, LogLine, LogStart, LogStream, LogTime};
 
-/// A line with its end, and when it is written.
-type Line = (Timestamp, String);
+/// Time and text of a line, including its line ending.
+type TimedLine = (Timestamp, String);
 
 impl SimState {
-    /// The end of what a container has written so far, as the annotation of its pod, or of what the pod belongs to, has it.
-    pub fn logs(
+    /// Returns the last bytes that a container has written so far, according to the annotation of its pod or the pod's owner.
+    pub fn read_logs(
         &mut self,
         now: Timestamp,
         namespace: &str,
@@ -30,7 +30,7 @@ impl SimState {
         limit_bytes: usize,
     ) -> Result<String, ClusterError> {
         self.begin_read(now)?;
-        let (_, lines) = self.lines_of(namespace, pod)?;
+        let (_, lines) = self.pod_lines(namespace, pod)?;
         let written = lines.into_iter().filter(|(at, _)| *at <= now);
         let text: String = written.map(|(_, line)| line).collect();
         let mut start = text.len().saturating_sub(limit_bytes);
@@ -40,98 +40,100 @@ impl SimState {
         Ok(text.get(start..).unwrap_or_default().to_owned())
     }
 
-    /// The pod, and all that it will write.
-    fn lines_of(&self, namespace: &str, pod: &str) -> Result<(&Stored, Vec<Line>), ClusterError> {
+    /// Returns the pod and all its lines, including lines it has yet to write.
+    fn pod_lines(&self, namespace: &str, pod: &str) -> Result<(&StoredObject, Vec<TimedLine>), ClusterError> {
         let key = ObjectKey::new("", "Pod", namespace, pod);
-        let stored = self.find(&key).ok_or_else(|| refuse::not_found(&key))?;
-        let text = self.logs_of(&stored.object).ok_or_else(|| {
-            let why = format!("simulated pods write no logs; let them write some with the annotation {LOGS}");
-            ClusterError::new(ErrorKind::Unsupported, why)
+        let stored = self.find(&key).ok_or_else(|| api_error::not_found(&key))?;
+        let text = self.logs_annotation(&stored.object).ok_or_else(|| {
+            let reason =
+                format!("simulated pods write no logs; set the annotation {LOGS} to make them write some");
+            ClusterError::new(ErrorKind::Unsupported, reason)
         })?;
-        let lasts = self.behaviour(stored).ready_after.unwrap_or(self.config.ready_after);
+        let lasts = self.behavior_of(stored).ready_after.unwrap_or(self.config.ready_after);
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         let parts = u32::try_from(lines.len()).unwrap_or(u32::MAX).saturating_add(1);
         let at = |number: u32| stored.created_at + lasts.saturating_mul(number) / parts;
         Ok((stored, (1..).zip(lines).map(|(number, line)| (at(number), line.to_owned())).collect()))
     }
 
-    fn logs_of(&self, object: &Object) -> Option<String> {
+    fn logs_annotation(&self, object: &Object) -> Option<String> {
         object.annotation(LOGS).map(str::to_owned).or_else(|| {
             let owners = self.owners(object);
-            owners.iter().find_map(|owner| self.logs_of(&self.find(&owner.key)?.object))
+            owners.iter().find_map(|owner| self.logs_annotation(&self.find(&owner.key)?.object))
         })
     }
 }
 
-/// What a pod writes from now on, and what it wrote before.
-pub(super) struct Follower {
-    shared: Arc<Shared>,
+/// A log stream for a pod.
+pub(super) struct PodLogFollower {
+    shared: Arc<SharedState>,
     container: Container,
     uid: String,
-    /// So many lines were told, or passed over.
-    next: usize,
-    ready: VecDeque<LogLine>,
-    changed: watch::Receiver<u64>,
+    /// Number of lines that were delivered or skipped.
+    next_index: usize,
+    pending: VecDeque<LogLine>,
+    changes: watch::Receiver<u64>,
     schedule: watch::Receiver<u64>,
-    is_over: bool,
+    has_ended: bool,
 }
 
-/// Begins to follow a pod.
-pub(super) fn begin(
-    shared: &Arc<Shared>,
+/// Starts to follow a pod.
+pub(super) fn follow_pod(
+    shared: &Arc<SharedState>,
     container: &Container,
-    from: LogsFrom,
+    from: LogStart,
 ) -> Result<LogStream, ClusterError> {
-    let (uid, next, changed) = shared.act(|inner, now| {
-        inner.refuse_if_broken()?;
+    let (uid, next_index, changes) = shared.with_state(|inner, now| {
+        inner.check_journal()?;
         inner.state.begin_read(now)?;
-        let (pod, lines) = inner.state.lines_of(&container.namespace, &container.pod)?;
+        let (pod, lines) = inner.state.pod_lines(&container.namespace, &container.pod)?;
         let written = lines.iter().take_while(|(at, _)| *at <= now).count();
         let next = match from {
-            LogsFrom::Last(most) => written.saturating_sub(most),
-            LogsFrom::Since(time) => lines.iter().take_while(|(at, _)| *at < time.second()).count(),
+            LogStart::Last(most) => written.saturating_sub(most),
+            LogStart::Since(time) => lines.iter().take_while(|(at, _)| *at < time.start_of_second()).count(),
         };
         let uid = pod.object.uid().to_owned();
         Ok::<_, ClusterError>((uid, next, inner.subscribe(GroupKind::new("", "Pod"))))
     })?;
     let (shared, container) = (Arc::clone(shared), container.clone());
-    let (schedule, ready) = (shared.schedule.subscribe(), VecDeque::new());
-    let follower = Follower { shared, container, uid, next, ready, changed, schedule, is_over: false };
+    let (schedule, pending) = (shared.schedule.subscribe(), VecDeque::new());
+    let follower =
+        PodLogFollower { shared, container, uid, next_index, pending, changes, schedule, has_ended: false };
     Ok(Box::pin(stream::unfold(follower, |mut follower| async move {
-        follower.next().await.map(|line| (line, follower))
+        follower.next_line().await.map(|line| (line, follower))
     })))
 }
 
-impl Follower {
-    async fn next(&mut self) -> Option<Result<LogLine, ClusterError>> {
+impl PodLogFollower {
+    async fn next_line(&mut self) -> Option<Result<LogLine, ClusterError>> {
         loop {
-            if let Some(line) = self.ready.pop_front() {
+            if let Some(line) = self.pending.pop_front() {
                 return Some(Ok(line));
             }
-            if self.is_over {
+            if self.has_ended {
                 return None;
             }
-            match self.look() {
-                Ok(pause) if self.ready.is_empty() && !self.is_over => self.sleep(pause).await,
+            match self.read_new_lines() {
+                Ok(pause) if self.pending.is_empty() && !self.has_ended => self.sleep(pause).await,
                 Ok(_) => {}
                 Err(error) => {
-                    self.is_over = true;
+                    self.has_ended = true;
                     return Some(Err(error));
                 }
             }
         }
     }
 
-    /// Takes what was written. Returns how long nothing more can happen by itself.
-    fn look(&mut self) -> Result<Option<Duration>, ClusterError> {
-        // Notices are taken before the look, so that a change in between is not missed.
-        self.changed.borrow_and_update();
+    /// Reads the new lines. Returns the time until the next possible change, if there is no write before.
+    fn read_new_lines(&mut self) -> Result<Option<Duration>, ClusterError> {
+        // Mark notifications as seen first, so that a change between this call and the next is not missed.
+        self.changes.borrow_and_update();
         self.schedule.borrow_and_update();
         let Container { namespace, pod, .. } = &self.container;
-        let seen = self.shared.act(|inner, now| {
-            inner.refuse_if_broken()?;
+        let seen = self.shared.with_state(|inner, now| {
+            inner.check_journal()?;
             inner.state.advance(now);
-            let (stored, lines) = match inner.state.lines_of(namespace, pod) {
+            let (stored, lines) = match inner.state.pod_lines(namespace, pod) {
                 Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
                 found => found?,
             };
@@ -140,18 +142,18 @@ impl Follower {
             Ok::<_, ClusterError>(is_same.then_some((now, has_ended, lines, inner.state.next_due())))
         })?;
         let Some((now, has_ended, lines, step)) = seen else {
-            self.is_over = true;
+            self.has_ended = true;
             return Ok(None);
         };
-        let written = lines.iter().skip(self.next).take_while(|(at, _)| *at <= now);
-        self.ready.extend(written.map(|(at, line)| LogLine {
+        let written = lines.iter().skip(self.next_index).take_while(|(at, _)| *at <= now);
+        self.pending.extend(written.map(|(at, line)| LogLine {
             at: LogTime::from(*at),
             text: line.trim_end_matches(['\n', '\r']).to_owned(),
-            is_whole: true,
+            is_complete: true,
         }));
-        self.next += self.ready.len();
-        let line = lines.get(self.next).map(|(at, _)| *at);
-        self.is_over = has_ended && line.is_none();
+        self.next_index += self.pending.len();
+        let line = lines.get(self.next_index).map(|(at, _)| *at);
+        self.has_ended = has_ended && line.is_none();
         let wake = [line, step].into_iter().flatten().min();
         Ok(wake.map(|at| at.since(now).max(Duration::from_millis(1))))
     }
@@ -163,9 +165,9 @@ impl Follower {
                 None => std::future::pending().await,
             }
         };
-        // The senders live as long as this follower, so neither notice can fail.
+        // The senders live as long as this follower, so waiting for either notification cannot fail.
         tokio::select! {
-            _ = self.changed.changed() => {}
+            _ = self.changes.changed() => {}
             _ = self.schedule.changed() => {}
             () = timer => {}
         }

@@ -1,11 +1,11 @@
-//! How an applied manifest and the live object become one.
+//! Merging of an applied manifest into the live object.
 
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
 use super::schema::{ListKind, Schema, item_key};
 
-/// Puts the applied fields over the live ones.
+/// Merges the applied fields into the live ones.
 pub(crate) fn merge(schema: Schema, live: &mut Map<String, Value>, applied: &Map<String, Value>) {
     for (name, value) in applied {
         match (live.get_mut(name), value) {
@@ -26,7 +26,7 @@ pub(crate) fn merge(schema: Schema, live: &mut Map<String, Value>, applied: &Map
 }
 
 fn merge_list(schema: Schema, name: &str, live: &mut Vec<Value>, applied: &[Value]) {
-    match schema.list(name, applied) {
+    match schema.list_kind(name, applied) {
         ListKind::Atomic => {
             if live.as_slice() != applied {
                 *live = applied.to_vec();
@@ -43,23 +43,30 @@ fn merge_list(schema: Schema, name: &str, live: &mut Vec<Value>, applied: &[Valu
     }
 }
 
-/// Items in the order they were applied in, then those that others added.
+/// Merges keyed lists: the applied items in their order, followed by the items of other managers.
 fn merge_keyed(schema: Schema, keys: &[(&str, Option<&str>)], live: &mut Vec<Value>, applied: &[Value]) {
-    let mut rest = std::mem::take(live);
-    for item in applied {
-        let key = item_key(item, keys);
-        let known = rest.iter().position(|known| key.is_some() && item_key(known, keys) == key);
-        let mut merged = known.map(|position| rest.remove(position)).unwrap_or(Value::Null);
-        match (&mut merged, item) {
-            (Value::Object(merged), Value::Object(item)) => merge(schema, merged, item),
-            (merged, item) => *merged = item.clone(),
-        }
-        live.push(merged);
+    let before = std::mem::take(live).into_iter().map(|item| (item_key(&item, keys), item));
+    let before: Vec<(Option<String>, Value)> = before.collect();
+    let wanted: Vec<Option<String>> = applied.iter().map(|item| item_key(item, keys)).collect();
+    for (item, key) in applied.iter().zip(&wanted) {
+        let mut known =
+            before.iter().filter(|(known, _)| key.is_some() && known == key).map(|(_, item)| item);
+        let is_unique = wanted.iter().filter(|wanted| *wanted == key).nth(1).is_none();
+        // Items that share a key cannot be told apart, so all of them are replaced.
+        live.push(match (known.next(), known.next(), item) {
+            (Some(Value::Object(known)), None, Value::Object(item)) if is_unique => {
+                let mut merged = known.clone();
+                merge(schema, &mut merged, item);
+                Value::Object(merged)
+            }
+            _ => item.clone(),
+        });
     }
-    live.append(&mut rest);
+    let others = before.into_iter().filter(|(key, _)| key.is_none() || !wanted.contains(key));
+    live.extend(others.map(|(_, item)| item));
 }
 
-/// Removes the fields that were in `old` and are no longer in `new`, unless somebody else owns them too.
+/// Removes the fields that are in `old` but not in `new`, unless another manager also owns them.
 pub(crate) fn remove_dropped(
     schema: Schema,
     live: &mut Map<String, Value>,
@@ -69,8 +76,8 @@ pub(crate) fn remove_dropped(
 ) {
     for (node, inner) in old {
         let (Some(name), Some(inner)) = (node.strip_prefix("f:"), inner.as_object()) else { continue };
-        let kept = inside(new, node);
-        let others: Vec<&Fields> = others.iter().filter_map(|other| inside(other, node)).collect();
+        let kept = fields_inside(new, node);
+        let others: Vec<&Fields> = others.iter().filter_map(|other| fields_inside(other, node)).collect();
         if inner.is_empty() {
             if kept.is_none() && others.is_empty() {
                 live.remove(name);
@@ -90,13 +97,13 @@ pub(crate) fn remove_dropped(
             }
             _ => false,
         };
-        if emptied && inside(new, node).is_none() {
+        if emptied && fields_inside(new, node).is_none() {
             live.remove(name);
         }
     }
 }
 
-fn inside<'a>(fields: &'a Fields, node: &str) -> Option<&'a Fields> {
+fn fields_inside<'a>(fields: &'a Fields, node: &str) -> Option<&'a Fields> {
     fields.get(node).and_then(Value::as_object)
 }
 
@@ -108,7 +115,7 @@ fn remove_items(
     new: &Fields,
     others: &[&Fields],
 ) {
-    let kind = schema.list(name, items);
+    let kind = schema.list_kind(name, items);
     items.retain_mut(|item| {
         let node = match kind {
             ListKind::Keyed(keys) => item_key(item, keys),
@@ -116,11 +123,15 @@ fn remove_items(
             ListKind::Atomic => None,
         };
         let Some(node) = node else { return true };
-        let Some(mine) = inside(old, &node) else { return true };
-        let kept = inside(new, &node);
-        let others: Vec<&Fields> = others.iter().filter_map(|other| inside(other, &node)).collect();
+        let Some(mine) = fields_inside(old, &node) else { return true };
+        let kept = fields_inside(new, &node);
+        let others: Vec<&Fields> = others.iter().filter_map(|other| fields_inside(other, &node)).collect();
         if kept.is_none() && others.is_empty() {
             return false;
+        }
+        // The new items have already replaced the old items with this key.
+        if kept.is_some_and(Fields::is_empty) {
+            return true;
         }
         if let Value::Object(map) = item {
             remove_dropped(schema, map, mine, kept.unwrap_or(&Fields::new()), &others);

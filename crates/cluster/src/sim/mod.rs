@@ -1,4 +1,4 @@
-//! A simulated Kubernetes, good enough to rehearse a rollout on it.
+//! A simulated Kubernetes that is realistic enough to rehearse a rollout.
 //!
 //! ```text
 //!   SimCluster      async, latency, wakes watchers, keeps a journal     (cluster.rs, journal.rs)
@@ -10,24 +10,27 @@
 //!       └─ controllers/  one step of one object at a time, by timers.rs
 //! ```
 //!
-//! # How the pure core is driven
+//! # Driving the pure core
 //!
-//! 1. Every entry point of [`SimState`] takes the present time, and first runs all controller steps that are due.
-//! 2. [`SimState::next_due`] says when something will happen by itself; call [`SimState::advance`] then.
-//! 3. Watchers keep a [`Cursor`] and ask for [`SimState::changes`] whenever something may have changed.
+//! 1. Every entry point of [`SimState`] takes the current time and first runs all controller steps that are due.
+//! 2. [`SimState::next_due`] returns the time of the next step, at which [`SimState::advance`] should be called.
+//! 3. Watchers hold a [`WatchCursor`] and call [`SimState::next_changes`] whenever something may have changed.
 //!
-//! The state is a function of the configuration and of the writes with their times. So a journal of the writes is
-//! enough to bring a cluster back, controllers and all.
+//! The state depends only on the configuration, the writes and their times. A journal of the writes is therefore enough to
+//! restore a cluster, including its controllers.
 //!
-//! # What a user can steer
+//! # Controlling the behavior
 //!
-//! Annotations on an object, or on its pod template, say what it will do: [`READY_AFTER`], [`OUTCOME`],
-//! [`FAIL_TIMES`], [`LOGS`]. A wrong value is refused. What a pod writes, it writes line by line over the time it takes. Changing them on a live workload counts as a change of its template.
+//! Annotations on an object or its pod template control how it behaves: [`READY_AFTER`], [`OUTCOME`], [`FAIL_TIMES`], [`LOGS`].
+//! An invalid value is refused. A pod writes its log lines one by one while it is running. A change to the annotations of a live
+//! workload counts as a change to its template.
 
 mod admission;
+mod api_error;
 mod apply;
 mod audit;
-mod behaviour;
+mod audit_file;
+mod behavior;
 mod clock;
 mod cluster;
 mod compose;
@@ -37,41 +40,39 @@ mod defaults;
 mod delete;
 mod faults;
 mod fields;
-mod filed;
 mod history;
 mod immutable;
 mod index;
 mod journal;
+mod journal_length;
 mod json;
 mod kinds;
-mod lines;
+mod line_format;
 mod logs;
 mod merge;
 mod objects;
 mod ownership;
-mod reached;
 mod read;
-mod refuse;
 mod rng;
 mod schema;
-mod shared;
+mod shared_state;
 mod snapshot;
 mod state;
-mod stream;
 mod timers;
 mod validate;
 mod watch;
+mod watch_stream;
 mod write;
 
 pub use audit::{AuditEntry, Verb};
-pub use behaviour::{Behaviour, FAIL_TIMES, LOGS, OUTCOME, Outcome, READY_AFTER};
+pub use behavior::{Behavior, FAIL_TIMES, LOGS, OUTCOME, Outcome, READY_AFTER};
 pub use clock::Clock;
 pub use cluster::SimCluster;
 pub use config::SimConfig;
-pub use controllers::{PodStage, Turn, pod_status, settled_status};
-pub use delete::STUCK;
+pub use controllers::{PodStage, Readiness, pod_status, standalone_status};
+pub use delete::STUCK_FINALIZER;
 pub use faults::Faults;
-pub use journal::{is_kept, read_audit};
-pub use lines::SimError;
+pub use journal::{has_stored_cluster, read_audit};
+pub use line_format::SimError;
 pub use state::SimState;
-pub use watch::Cursor;
+pub use watch::WatchCursor;

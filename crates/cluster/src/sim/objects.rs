@@ -1,4 +1,4 @@
-//! All objects, by group, kind, namespace and name. Found without copying a key, and in order of their keys.
+//! All objects, by group, kind, namespace and name. Lookups don't copy keys, and iteration is in key order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,32 +6,22 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 use tidegate_model::{GroupKind, Object, ObjectKey, Timestamp};
 
-use super::ownership;
-
-/// An object and what the simulation knows of it beyond its fields.
+/// An object, with additional state that the simulation needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Stored {
+pub(crate) struct StoredObject {
     pub(crate) key: ObjectKey,
     pub(crate) object: Arc<Object>,
-    /// `creationTimestamp` to the millisecond.
+    /// `creationTimestamp` in milliseconds.
     pub(crate) created_at: Timestamp,
-    /// When the generation last changed.
+    /// Time of the last change to the generation.
     pub(crate) changed_at: Timestamp,
-    /// This object was created among the first `fail-times`, so it fails.
+    /// True if this is one of the object's first `fail-times` creations, which fail.
     pub(crate) fails: bool,
-    /// A pod that is ending is kept until then.
+    /// Time until which a terminating pod is kept.
     pub(crate) held_until: Option<Timestamp>,
 }
 
-impl Stored {
-    /// The same, with its object as the cluster holds it.
-    pub(crate) fn shortened(mut self) -> Self {
-        self.object = Arc::new(ownership::shortened(Arc::unwrap_or_clone(self.object)));
-        self
-    }
-}
-
-type ByName = BTreeMap<String, Stored>;
+type ByName = BTreeMap<String, StoredObject>;
 type ByNamespace = BTreeMap<String, ByName>;
 type ByKind = BTreeMap<String, ByNamespace>;
 
@@ -39,16 +29,16 @@ type ByKind = BTreeMap<String, ByNamespace>;
 pub(crate) struct Objects(BTreeMap<String, ByKind>);
 
 impl Objects {
-    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Stored> {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&StoredObject> {
         self.0.get(&key.group)?.get(&key.kind)?.get(&key.namespace)?.get(&key.name)
     }
 
-    pub(crate) fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut Stored> {
+    pub(crate) fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut StoredObject> {
         self.0.get_mut(&key.group)?.get_mut(&key.kind)?.get_mut(&key.namespace)?.get_mut(&key.name)
     }
 
-    /// Puts an object where its key says; returns what was there.
-    pub(crate) fn insert(&mut self, stored: Stored) -> Option<Stored> {
+    /// Inserts an object under its key. Returns the previous object with this key.
+    pub(crate) fn insert(&mut self, stored: StoredObject) -> Option<StoredObject> {
         let ObjectKey { group, kind, namespace, name } = stored.key.clone();
         self.0
             .entry(group)
@@ -60,30 +50,30 @@ impl Objects {
             .insert(name, stored)
     }
 
-    /// Takes an object out. Maps left empty stay: there are as many as kinds and namespaces that were ever used.
-    pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Stored> {
+    /// Removes an object. Empty maps remain, but there are never more of them than kinds and namespaces that were ever used.
+    pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<StoredObject> {
         self.0.get_mut(&key.group)?.get_mut(&key.kind)?.get_mut(&key.namespace)?.remove(&key.name)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Stored> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &StoredObject> {
         self.0.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values).flat_map(BTreeMap::values)
     }
 
-    pub(crate) fn of_kind(&self, kind: &GroupKind) -> impl Iterator<Item = &Stored> + use<'_> {
+    pub(crate) fn of_kind(&self, kind: &GroupKind) -> impl Iterator<Item = &StoredObject> + use<'_> {
         let found = self.0.get(&kind.group).and_then(|kinds| kinds.get(&kind.kind));
         found.into_iter().flat_map(BTreeMap::values).flat_map(BTreeMap::values)
     }
 }
 
-/// A list of all objects: JSON has no keys of several parts.
+/// Serializes the objects as a list, because JSON does not support composite keys.
 impl Serialize for Objects {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
     }
 }
 
-impl FromIterator<Stored> for Objects {
-    fn from_iter<I: IntoIterator<Item = Stored>>(all: I) -> Self {
+impl FromIterator<StoredObject> for Objects {
+    fn from_iter<I: IntoIterator<Item = StoredObject>>(all: I) -> Self {
         let mut objects = Self::default();
         for stored in all {
             objects.insert(stored);

@@ -1,18 +1,18 @@
-//! Who owns which fields of an object: `metadata.managedFields`.
+//! Field ownership of objects: `metadata.managedFields`.
 //!
-//! In the objects of the cluster each share is JSON text: as a map it would be most of what a small object takes in memory,
-//! and only a write asks for it.
+//! In stored objects, each manager's entry is JSON text. As a map, it would take up most of the memory of a small object, and
+//! only writes need it.
 
 use serde_json::{Value, json};
-use tidegate_model::{HandOver, Object};
+use tidegate_model::{FieldHandover, Object, can_be_taken_over};
 
-use super::fields::{Fields, describe, disputed, drop_path, keep_present, unite};
+use super::fields::{Fields, add_fields, conflicting_paths, format_path, remove_path, retain_present};
 use super::schema::Schema;
 
-const MANAGED: &str = "managedFields";
-const FIELDS: &str = "fieldsV1";
+const MANAGED_FIELDS: &str = "managedFields";
+const FIELDS_V1: &str = "fieldsV1";
 
-/// How a manager writes: `Apply` is server-side apply, `Update` everything else.
+/// Type of a write: `Apply` is server-side apply, `Update` is any other write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Apply,
@@ -20,7 +20,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
             Self::Update => "Update",
@@ -28,11 +28,11 @@ impl Operation {
     }
 }
 
-/// All shares of an object, spelled out: one entry for each manager and way of writing.
+/// All ownership entries of an object, decoded to maps: one entry for each manager and type of write.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Owners(Vec<Value>);
+pub(crate) struct FieldOwners(Vec<Value>);
 
-/// Who writes, and when.
+/// The manager that writes, and the time of the write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer<'a> {
     pub(crate) manager: &'a str,
@@ -41,61 +41,52 @@ pub(crate) struct Writer<'a> {
     pub(crate) now: &'a str,
 }
 
-fn text<'a>(share: &'a Value, field: &str) -> &'a str {
+fn entry_text<'a>(share: &'a Value, field: &str) -> &'a str {
     share.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn fields(share: &Value) -> Option<&Fields> {
-    share.get(FIELDS).and_then(Value::as_object)
+fn entry_fields(share: &Value) -> Option<&Fields> {
+    share.get(FIELDS_V1).and_then(Value::as_object)
 }
 
-fn fields_mut(share: &mut Value) -> Option<&mut Fields> {
-    share.get_mut(FIELDS).and_then(Value::as_object_mut)
+fn entry_fields_mut(share: &mut Value) -> Option<&mut Fields> {
+    share.get_mut(FIELDS_V1).and_then(Value::as_object_mut)
 }
 
-/// The fields of a share as JSON text.
-fn shorten(share: &mut Value) {
-    if let Some(fields) = share.get_mut(FIELDS).filter(|fields| fields.is_object()) {
+/// Converts the fields of an entry to JSON text.
+fn encode_fields(share: &mut Value) {
+    if let Some(fields) = share.get_mut(FIELDS_V1).filter(|fields| fields.is_object()) {
         *fields = fields.to_string().into();
     }
 }
 
-/// The fields of a share as a map.
-fn spell_out(share: &mut Value) {
-    let Some(fields) = share.get_mut(FIELDS) else { return };
+/// Converts the fields of an entry to a map.
+fn decode_fields(share: &mut Value) {
+    let Some(fields) = share.get_mut(FIELDS_V1) else { return };
     if let Some(map) = fields.as_str().and_then(|text| serde_json::from_str(text).ok()) {
         *fields = map;
     }
 }
 
-fn each_share(object: &mut Object, change: fn(&mut Value)) {
-    if let Some(Value::Array(shares)) = object.metadata_mut().get_mut(MANAGED) {
-        shares.iter_mut().for_each(change);
+/// Returns the object as users receive it.
+pub(crate) fn with_decoded_fields(mut object: Object) -> Object {
+    if let Some(Value::Array(shares)) = object.metadata_mut().get_mut(MANAGED_FIELDS) {
+        shares.iter_mut().for_each(decode_fields);
     }
-}
-
-/// The object as a user sees it.
-pub(crate) fn spelled_out(mut object: Object) -> Object {
-    each_share(&mut object, spell_out);
-    object
-}
-
-/// The object as the cluster holds it.
-pub(crate) fn shortened(mut object: Object) -> Object {
-    each_share(&mut object, shorten);
     object
 }
 
 impl Writer<'_> {
-    fn owns(&self, share: &Value) -> bool {
-        text(share, "manager") == self.manager && text(share, "operation") == self.operation.word()
+    fn is_owner(&self, share: &Value) -> bool {
+        entry_text(share, "manager") == self.manager
+            && entry_text(share, "operation") == self.operation.as_str()
     }
 
-    /// The share of this writer with these fields.
-    fn share(&self, fields: Fields) -> Value {
+    /// Returns this writer's entry with the given fields.
+    fn new_entry(&self, fields: Fields) -> Value {
         json!({
             "manager": self.manager,
-            "operation": self.operation.word(),
+            "operation": self.operation.as_str(),
             "apiVersion": self.api_version,
             "time": self.now,
             "fieldsType": "FieldsV1",
@@ -103,109 +94,120 @@ impl Writer<'_> {
         })
     }
 
-    /// Whether a share is somebody else's; the same manager by another way of writing is somebody else.
-    fn differs(&self, share: &Value) -> bool {
-        !self.owns(share)
+    /// Returns true if an entry belongs to another writer. The same manager with another type of write counts as another writer.
+    fn is_other_writer(&self, share: &Value) -> bool {
+        !self.is_owner(share)
     }
 }
 
-impl Owners {
-    /// Takes the shares out of an object.
-    pub(crate) fn take(object: &mut Object) -> Self {
-        match object.metadata_mut().remove(MANAGED) {
+impl FieldOwners {
+    /// Removes the entries from an object and returns them.
+    pub(crate) fn take_from(object: &mut Object) -> Self {
+        match object.metadata_mut().remove(MANAGED_FIELDS) {
             Some(Value::Array(mut shares)) => {
-                shares.iter_mut().for_each(spell_out);
+                shares.iter_mut().for_each(decode_fields);
                 Self(shares)
             }
             _ => Self::default(),
         }
     }
 
-    /// Records the shares in an object.
-    pub(crate) fn put(mut self, object: &mut Object) {
+    /// Stores the entries in an object.
+    pub(crate) fn store_in(mut self, object: &mut Object) {
         if !self.0.is_empty() {
-            self.0.iter_mut().for_each(shorten);
-            object.metadata_mut().insert(MANAGED.to_owned(), self.0.into());
+            self.0.iter_mut().for_each(encode_fields);
+            object.metadata_mut().insert(MANAGED_FIELDS.to_owned(), self.0.into());
         }
     }
 
-    /// What this writer owned before.
-    pub(crate) fn own(&self, writer: Writer<'_>) -> Option<&Fields> {
-        self.0.iter().find(|share| writer.owns(share)).and_then(fields)
+    /// Returns the fields that this writer already owns.
+    pub(crate) fn own_fields(&self, writer: Writer<'_>) -> Option<&Fields> {
+        self.0.iter().find(|share| writer.is_owner(share)).and_then(entry_fields)
     }
 
-    /// What everybody else owns.
-    pub(crate) fn others(&self, writer: Writer<'_>) -> Vec<&Fields> {
-        self.0.iter().filter(|share| writer.differs(share)).filter_map(fields).collect()
+    /// Returns the fields that all other writers own.
+    pub(crate) fn other_fields(&self, writer: Writer<'_>) -> Vec<&Fields> {
+        self.0.iter().filter(|share| writer.is_other_writer(share)).filter_map(entry_fields).collect()
     }
 
-    /// Fields that others own with another value.
-    pub(crate) fn conflicts(
+    /// Returns the fields that other managers own with a different value.
+    pub(crate) fn find_conflicts(
         &self,
         schema: Schema,
         writer: Writer<'_>,
         mine: &Fields,
         applied: &Value,
         live: &Value,
-    ) -> Vec<Dispute> {
-        let disputes = self.0.iter().filter(|share| writer.differs(share)).filter_map(|share| {
-            let paths = disputed(schema, mine, fields(share)?, applied, live);
-            let manager = text(share, "manager").to_owned();
-            let updates = text(share, "operation") == Operation::Update.word();
-            let api_version = updates.then(|| text(share, "apiVersion").to_owned());
-            (!paths.is_empty()).then_some(Dispute { manager, api_version, paths })
+    ) -> Vec<FieldConflict> {
+        let disputes = self.0.iter().filter(|share| writer.is_other_writer(share)).filter_map(|share| {
+            let paths = conflicting_paths(schema, mine, entry_fields(share)?, applied, live);
+            let manager = entry_text(share, "manager").to_owned();
+            let updates = entry_text(share, "operation") == Operation::Update.as_str();
+            let api_version = updates.then(|| entry_text(share, "apiVersion").to_owned());
+            (!paths.is_empty()).then_some(FieldConflict { manager, api_version, paths })
         });
         disputes.collect()
     }
 
-    /// Takes disputed fields away from their owners.
-    pub(crate) fn take_over(&mut self, disputes: &[Dispute]) {
+    /// Removes disputed fields from their owners.
+    pub(crate) fn take_over(&mut self, disputes: &[FieldConflict]) {
         for dispute in disputes {
-            let shares = self.0.iter_mut().filter(|share| dispute.is_with(share));
-            for fields in shares.filter_map(fields_mut) {
-                dispute.paths.iter().for_each(|path| drop_path(fields, path));
+            let shares = self.0.iter_mut().filter(|share| dispute.is_with_owner(share));
+            for fields in shares.filter_map(entry_fields_mut) {
+                dispute.paths.iter().for_each(|path| remove_path(fields, path));
             }
         }
     }
 
-    /// What a manager wrote by other ways than server-side apply becomes the writer's, but for what stays its own. Whether
-    /// there was anything.
-    pub(crate) fn adopt(&mut self, object: &Object, writer: Writer<'_>, manager: &str) -> bool {
-        let theirs = Writer { manager, operation: Operation::Update, ..writer };
-        let Some(position) = self.0.iter().position(|share| theirs.owns(share)) else { return false };
-        let Some(theirs) = self.0.get_mut(position).and_then(fields_mut) else { return false };
-        let HandOver { taken, left } = HandOver::of(object, manager, theirs);
+    /// Moves fields from these managers to the writer, except those that cannot be taken over. Returns true if any field was
+    /// moved.
+    pub(crate) fn adopt(&mut self, object: &Object, writer: Writer<'_>, managers: &[String]) -> bool {
+        let mut taken = Vec::new();
+        for share in &mut self.0 {
+            let Some(manager) = managers.iter().find(|manager| can_be_taken_over(share, manager)) else {
+                continue;
+            };
+            let Some(theirs) = entry_fields_mut(share) else { continue };
+            let parts = FieldHandover::split(object, manager, theirs);
+            if !parts.transferred.is_empty() {
+                *theirs = parts.retained;
+                taken.push(parts.transferred);
+            }
+        }
         if taken.is_empty() {
             return false;
         }
-        *theirs = left;
-        if theirs.is_empty() {
-            self.0.remove(position);
-        }
-        match self.0.iter_mut().find(|share| writer.owns(share)).and_then(fields_mut) {
-            Some(mine) => unite(mine, taken),
-            None => self.0.push(writer.share(taken)),
+        self.0.retain(|share| {
+            writer.is_owner(share) || entry_fields(share).is_some_and(|fields| !fields.is_empty())
+        });
+        for taken in taken {
+            match self.0.iter_mut().find(|share| writer.is_owner(share)).and_then(entry_fields_mut) {
+                Some(mine) => add_fields(mine, taken),
+                None => self.0.push(writer.new_entry(taken)),
+            }
         }
         true
     }
 
-    /// Records what the writer owns from now on. What is gone from the object belongs to nobody.
+    /// Records the new fields of the writer. Fields that the object no longer has lose their owner.
     pub(crate) fn record(&mut self, schema: Schema, writer: Writer<'_>, mine: Fields, object: &Value) {
-        for share in self.0.iter_mut().filter(|share| writer.differs(share)) {
-            let Some(fields) = fields_mut(share) else { continue };
-            keep_present(schema, fields, object, "");
+        for share in self.0.iter_mut().filter(|share| writer.is_other_writer(share)) {
+            let Some(fields) = entry_fields_mut(share) else { continue };
+            retain_present(schema, fields, object, "");
         }
-        self.0.retain(|share| writer.owns(share) || fields(share).is_some_and(|fields| !fields.is_empty()));
+        self.0.retain(|share| {
+            writer.is_owner(share) || entry_fields(share).is_some_and(|fields| !fields.is_empty())
+        });
         if mine.is_empty() && writer.operation == Operation::Update {
-            return self.0.retain(|share| writer.differs(share));
+            return self.0.retain(|share| writer.is_other_writer(share));
         }
-        let known = self.0.iter_mut().find(|share| writer.owns(share));
+        let known = self.0.iter_mut().find(|share| writer.is_owner(share));
         if known.as_ref().is_some_and(|share| {
-            fields(share) == Some(&mine) && text(share, "apiVersion") == writer.api_version
+            entry_fields(share) == Some(&mine) && entry_text(share, "apiVersion") == writer.api_version
         }) {
             return;
         }
-        let share = writer.share(mine);
+        let share = writer.new_entry(mine);
         match known {
             Some(known) => *known = share,
             None => self.0.push(share),
@@ -213,29 +215,29 @@ impl Owners {
     }
 }
 
-/// Fields that somebody else owns with another value.
+/// Fields that another manager owns with a different value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Dispute {
+pub(crate) struct FieldConflict {
     manager: String,
-    /// Named for those who do not apply: what they wrote may have been another version.
+    /// API version that the other manager used, as it may have written another version; `None` if it used server-side apply.
     api_version: Option<String>,
     paths: Vec<Vec<String>>,
 }
 
-impl Dispute {
-    fn is_with(&self, share: &Value) -> bool {
-        let updates = text(share, "operation") == Operation::Update.word();
-        text(share, "manager") == self.manager && updates == self.api_version.is_some()
+impl FieldConflict {
+    fn is_with_owner(&self, share: &Value) -> bool {
+        let updates = entry_text(share, "operation") == Operation::Update.as_str();
+        entry_text(share, "manager") == self.manager && updates == self.api_version.is_some()
     }
 }
 
-/// The conflict in the words of kubectl.
-pub(crate) fn explain(disputes: &[Dispute]) -> String {
+/// Formats the conflict like kubectl.
+pub(crate) fn format_conflicts(disputes: &[FieldConflict]) -> String {
     let count: usize = disputes.iter().map(|dispute| dispute.paths.len()).sum();
     let parts: Vec<String> = disputes
         .iter()
         .map(|dispute| {
-            let paths: Vec<String> = dispute.paths.iter().map(|path| describe(path)).collect();
+            let paths: Vec<String> = dispute.paths.iter().map(|path| format_path(path)).collect();
             let word = if paths.len() == 1 { "conflict" } else { "conflicts" };
             let using = dispute.api_version.as_ref().map(|version| format!(" using {version}"));
             format!("{word} with {:?}{}: {}", dispute.manager, using.unwrap_or_default(), paths.join(", "))

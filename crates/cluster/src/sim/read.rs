@@ -1,32 +1,32 @@
-//! What can be asked of the cluster.
+//! Read calls of the simulated cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_model::{Discovery, Gvk, LiveObject, Object, ObjectKey, Timestamp, annotations};
+use tidegate_model::{Discovery, GroupKind, Gvk, LiveObject, Object, ObjectKey, Timestamp, annotations};
 
 use super::SimState;
-use super::json::{field, text};
-use super::objects::Stored;
-use super::ownership::spelled_out;
+use super::json::{field, text_field};
+use super::objects::StoredObject;
+use super::ownership::with_decoded_fields;
 use crate::{ClusterError, ErrorKind, Listing, LiveQuery};
 
-/// An object that another names as its owner.
+/// An owner reference of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct OwnerReference {
     pub(crate) key: ObjectKey,
     pub(crate) uid: String,
 }
 
 impl SimState {
-    /// The kinds served now.
+    /// Returns the kinds that are currently served.
     pub fn discover(&mut self, now: Timestamp) -> Result<Discovery, ClusterError> {
         self.begin_read(now)?;
         Ok(self.kinds.discovery().clone())
     }
 
-    /// Reads one object; nothing where none is.
+    /// Returns an object, or `None` if it does not exist.
     pub fn get(
         &mut self,
         now: Timestamp,
@@ -35,38 +35,38 @@ impl SimState {
         name: &str,
     ) -> Result<Option<Object>, ClusterError> {
         self.begin_read(now)?;
-        let key = self.key_of(gvk, namespace, name)?;
-        Ok(self.find(&key).map(|stored| spelled_out(in_version(&stored.object, gvk))))
+        let key = self.object_key(gvk, namespace, name)?;
+        Ok(self.find(&key).map(|stored| with_decoded_fields(convert_to_version(&stored.object, gvk))))
     }
 
-    /// All objects of a kind, in all namespaces. With faults it may be a little older than the newest write.
+    /// Returns all objects of a kind, in all namespaces. If faults are configured, the list may be older than the newest write.
     pub fn list(&mut self, now: Timestamp, gvk: &Gvk) -> Result<Listing, ClusterError> {
         self.begin_read(now)?;
-        self.namespaced(gvk)?;
+        self.is_namespaced(gvk)?;
         let kind = gvk.group_kind();
-        let behind = self.injector.staleness();
+        let behind = self.injector.draw_staleness();
         let mut objects: BTreeMap<ObjectKey, Arc<Object>> =
-            self.of_kind(&kind).map(|(key, stored)| (key.clone(), stored.object.clone())).collect();
+            self.objects_of_kind(&kind).map(|(key, stored)| (key.clone(), stored.object.clone())).collect();
         let mut revision = self.revision;
-        for change in self.history.last(&kind, behind) {
+        for change in self.history.newest_changes(&kind, behind) {
             revision = change.revision.saturating_sub(1);
             let key = change.object.key();
-            match &change.before {
+            match &change.previous {
                 Some(before) => objects.insert(key, before.clone()),
                 None => objects.remove(&key),
             };
         }
-        let objects = objects.values().map(|object| in_version(object, gvk)).collect();
+        let objects = objects.values().map(|object| convert_to_version(object, gvk)).collect();
         Ok(Listing { objects, resource_version: revision.to_string() })
     }
 
-    /// The objects an application owns, and those it names. Names of kinds that are not served are passed over.
-    pub fn live(&mut self, now: Timestamp, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
+    /// Returns the objects that an application owns and the objects that the query names. Skips names whose kind is not served.
+    pub fn list_live(&mut self, now: Timestamp, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
         self.begin_read(now)?;
         let mut keys = BTreeSet::new();
         let mut versions = BTreeMap::new();
         for (gvk, namespace, name) in &query.named {
-            if let Ok(key) = self.key_of(gvk, namespace, name)
+            if let Ok(key) = self.object_key(gvk, namespace, name)
                 && self.find(&key).is_some()
             {
                 versions.insert(key.clone(), gvk);
@@ -74,13 +74,13 @@ impl SimState {
             }
         }
         let named = keys.iter().filter_map(|key| Some(self.find(key)?.object.as_ref()));
-        // A real cluster would look at no other places, so this one does not either.
-        let places = self.keys_of(&query.inventory);
+        // A real cluster doesn't search other places, so the simulation doesn't either.
+        let places = self.inventory_keys(&query.inventory);
         let kinds = query.searched_kinds();
-        let search = query.search(named);
+        let search = query.tracking_selector(named);
         let is_looked_at = |key: &ObjectKey, object: &Object| {
             let is_searched = kinds.as_ref().is_none_or(|kinds| kinds.contains(&key.group_kind()));
-            places.contains(key) || (is_searched && search.meets(object))
+            places.contains(key) || (is_searched && search.matches(object))
         };
         let is_root = |key: &&ObjectKey| {
             self.find(key).is_some_and(|stored| {
@@ -88,43 +88,50 @@ impl SimState {
                 is_looked_at(key, object) && query.is_root(object)
             })
         };
-        let roots: BTreeSet<ObjectKey> = self.marked(query).filter(is_root).cloned().collect();
+        let roots: BTreeSet<ObjectKey> = self.tracking_candidates(query).filter(is_root).cloned().collect();
         keys.extend(roots);
         let found = keys.iter().filter_map(|key| {
             let object = &self.find(key)?.object;
-            let as_it_is = versions.get(key).is_none_or(|gvk| is_in_version(object, gvk));
-            let asked_for = |gvk: &&Gvk| Arc::new(in_version(object, gvk));
+            let as_it_is = versions.get(key).is_none_or(|gvk| has_version(object, gvk));
+            let asked_for = |gvk: &&Gvk| Arc::new(convert_to_version(object, gvk));
             let other = versions.get(key).filter(|_| !as_it_is).map(asked_for);
             Some(LiveObject::share(other.unwrap_or_else(|| Arc::clone(object))))
         });
         Ok(found.collect())
     }
 
-    /// What may belong to an application, and something besides. Only the usual label is indexed.
-    fn marked<'s>(&'s self, query: &'s LiveQuery) -> Box<dyn Iterator<Item = &'s ObjectKey> + 's> {
+    /// Returns candidates for the objects of an application, which may include objects of others. Only the default label is
+    /// indexed.
+    fn tracking_candidates<'s>(
+        &'s self,
+        query: &'s LiveQuery,
+    ) -> Box<dyn Iterator<Item = &'s ObjectKey> + 's> {
         if query.tracking.label == annotations::INSTANCE_LABEL {
-            Box::new(self.index.tracked(&query.application).chain(self.index.labelled(&query.application)))
+            Box::new(self.index.tracked(&query.application).chain(self.index.labeled(&query.application)))
         } else {
             Box::new(self.objects.iter().map(|stored| &stored.key))
         }
     }
 
-    /// The places of an inventory, as far as their kinds are served.
-    fn keys_of(&self, places: &BTreeSet<(Gvk, String, String)>) -> BTreeSet<ObjectKey> {
-        places.iter().filter_map(|(gvk, namespace, name)| self.key_of(gvk, namespace, name).ok()).collect()
+    /// Returns the keys from an inventory whose kinds are served.
+    fn inventory_keys(&self, places: &BTreeSet<(Gvk, String, String)>) -> BTreeSet<ObjectKey> {
+        places
+            .iter()
+            .filter_map(|(gvk, namespace, name)| self.object_key(gvk, namespace, name).ok())
+            .collect()
     }
 
-    /// The pods of a workload: those it owns, or that belong to what it owns.
+    /// Returns the pods that a workload owns, directly or through other objects.
     pub fn pods(&mut self, now: Timestamp, owner: &Object) -> Result<Vec<Object>, ClusterError> {
         self.begin_read(now)?;
-        let is_pod = |stored: &&Stored| stored.key.kind == "Pod" && stored.key.group.is_empty();
+        let is_pod = |stored: &&StoredObject| stored.key.kind == "Pod" && stored.key.group.is_empty();
         let itself = self.find(&owner.key()).filter(|stored| stored.object.uid() == owner.uid());
-        let mut found: BTreeMap<&ObjectKey, &Stored> =
+        let mut found: BTreeMap<&ObjectKey, &StoredObject> =
             itself.map(|stored| (&stored.key, stored)).into_iter().collect();
         let mut owners = vec![owner.uid()];
         while let Some(uid) = owners.pop() {
             for (key, stored) in self.children(uid) {
-                // Owners may name each other.
+                // Owner references may form a cycle.
                 if found.insert(key, stored).is_none() {
                     owners.push(stored.object.uid());
                 }
@@ -133,14 +140,24 @@ impl SimState {
         Ok(found.into_values().filter(is_pod).map(|stored| stored.object.as_ref().clone()).collect())
     }
 
-    /// Brings the world up to date, and draws whether the call fails.
-    pub(crate) fn begin_read(&mut self, now: Timestamp) -> Result<(), ClusterError> {
-        self.advance(now);
-        self.injector.read().map_or(Ok(()), |fault| Err(fault.error()))
+    /// Returns the events about an object. The simulation doesn't create events, so these are the events that clients wrote.
+    pub fn events(&mut self, now: Timestamp, object: &Object) -> Result<Vec<Object>, ClusterError> {
+        self.begin_read(now)?;
+        let events = self.objects_of_kind(&GroupKind::new("", "Event")).map(|(_, stored)| &stored.object);
+        let is_about = |event: &&Arc<Object>| {
+            !object.uid().is_empty() && event.text("/involvedObject/uid") == object.uid()
+        };
+        Ok(events.filter(is_about).map(|event| event.as_ref().clone()).collect())
     }
 
-    /// The owners an object names.
-    pub(crate) fn owners(&self, object: &Object) -> Vec<Owner> {
+    /// Runs due steps, and draws a fault for the call.
+    pub(crate) fn begin_read(&mut self, now: Timestamp) -> Result<(), ClusterError> {
+        self.advance(now);
+        self.injector.draw_read_fault().map_or(Ok(()), |fault| Err(fault.error()))
+    }
+
+    /// Returns the owner references of an object.
+    pub(crate) fn owners(&self, object: &Object) -> Vec<OwnerReference> {
         let references = field(object, &["metadata", "ownerReferences"]).and_then(Value::as_array);
         let owners = references.into_iter().flatten().filter_map(|reference| {
             let text = |name: &str| reference.get(name).and_then(Value::as_str);
@@ -148,27 +165,27 @@ impl SimState {
             let namespaced = self.kinds.discovery().namespaced(&gvk.group_kind()).unwrap_or(true);
             let namespace = if namespaced { object.namespace() } else { "" };
             let key = ObjectKey::new(gvk.group, gvk.kind, namespace, text("name")?);
-            Some(Owner { key, uid: text("uid")?.to_owned() })
+            Some(OwnerReference { key, uid: text("uid")?.to_owned() })
         });
         owners.collect()
     }
 }
 
-/// The object in the version that was asked for. Served versions of a kind have the same fields here.
-pub(crate) fn in_version(object: &Object, gvk: &Gvk) -> Object {
+/// Returns the object in the requested version. All served versions of a kind have the same fields here.
+pub(crate) fn convert_to_version(object: &Object, gvk: &Gvk) -> Object {
     let mut object = object.clone();
-    if !is_in_version(&object, gvk) {
+    if !has_version(&object, gvk) {
         object.fields_mut().insert("apiVersion".to_owned(), gvk.api_version().into());
     }
     object
 }
 
-fn is_in_version(object: &Object, gvk: &Gvk) -> bool {
-    text(object, &["apiVersion"]) == gvk.api_version()
+fn has_version(object: &Object, gvk: &Gvk) -> bool {
+    text_field(object, &["apiVersion"]) == gvk.api_version()
 }
 
-/// A resource version as a number; empty and `0` mean "any".
-pub(crate) fn revision_of(text: &str) -> Result<u64, ClusterError> {
+/// Parses a resource version; empty and `0` mean "any".
+pub(crate) fn parse_revision(text: &str) -> Result<u64, ClusterError> {
     if text.is_empty() {
         return Ok(0);
     }

@@ -1,11 +1,11 @@
-//! A small deterministic generator (SplitMix64). Not for secrets.
+//! A small deterministic random number generator (SplitMix64). Not suitable for secrets.
 
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rng(u64);
 
-/// The letters Kubernetes uses in generated names: no vowels, so no words; nothing that looks like another letter.
+/// Characters of names that Kubernetes generates: no vowels, which could form words, and no characters that look alike.
 const NAME_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 impl Rng {
@@ -15,25 +15,25 @@ impl Rng {
 
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
+        mix_bits(self.0)
     }
 
-    /// True with this probability.
+    /// Returns true with this probability.
     pub(crate) fn chance(&mut self, probability: f64) -> bool {
         if probability <= 0.0 {
             return false;
         }
-        // 32 bits are exact in an f64, and finer than any probability a test asks for.
+        // An f64 represents 32 bits exactly, which is finer than any probability in tests.
         let drawn = u32::try_from(self.next() >> 32).unwrap_or(u32::MAX);
         f64::from(drawn) < probability * (f64::from(u32::MAX) + 1.0)
     }
 
-    /// A number below `limit`; 0 when the limit is 0.
+    /// Returns a number below `limit`, or 0 if the limit is 0.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next().checked_rem(limit).unwrap_or(0)
     }
 
-    /// A version 4 UUID.
+    /// Returns a version 4 UUID.
     pub(crate) fn uuid(&mut self) -> String {
         let (high, low) = (self.next(), self.next());
         format!(
@@ -46,14 +46,14 @@ impl Rng {
         )
     }
 
-    /// The random end of a generated name.
-    pub(crate) fn suffix(&mut self, length: usize) -> String {
-        letters(self.next(), length)
+    /// Returns the random suffix of a generated name.
+    pub(crate) fn name_suffix(&mut self, length: usize) -> String {
+        format_name_letters(self.next(), length)
     }
 }
 
-/// Spells a number with the letters of generated names.
-pub(crate) fn letters(mut number: u64, length: usize) -> String {
+/// Formats a number with the characters of generated names.
+pub(crate) fn format_name_letters(mut number: u64, length: usize) -> String {
     let mut text = String::with_capacity(length);
     let count = u64::try_from(NAME_LETTERS.len()).unwrap_or(1);
     for _ in 0..length {
@@ -64,8 +64,8 @@ pub(crate) fn letters(mut number: u64, length: usize) -> String {
     text
 }
 
-/// The finisher of SplitMix64: every input bit changes about half of the output bits.
-pub(crate) fn mix(mut z: u64) -> u64 {
+/// Applies SplitMix64's finalizer: every input bit changes about half of the output bits.
+pub(crate) fn mix_bits(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn chances_are_about_right() {
+    fn chances_match_their_probability() {
         let mut rng = Rng::new(1);
         let hits = (0..10_000).filter(|_| rng.chance(0.3)).count();
         assert!((2800..3200).contains(&hits), "{hits}");

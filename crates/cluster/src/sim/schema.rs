@@ -1,20 +1,20 @@
-//! The shape of built-in kinds, as far as writing needs it: which lists are maps in disguise, which maps are one
-//! value. Custom kinds have no such knowledge here: their lists are one value each.
+//! Schemas of built-in kinds, limited to the information that writes need: keyed lists and atomic maps. The schemas of custom
+//! kinds are unknown, so their lists are atomic.
 
 use serde_json::{Map, Value};
 
-/// How the items of a list are told apart.
+/// Merge type of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind {
-    /// The list is one value.
+    /// The list is a single value.
     Atomic,
-    /// A set of texts.
+    /// The list is a set of strings.
     Set,
-    /// Maps with these fields as their key; a missing field has the given default.
+    /// Items are maps, with these fields as their key. A missing field has the given default.
     Keyed(&'static [(&'static str, Option<&'static str>)]),
 }
 
-/// What is known of the fields of a kind.
+/// Schema information about the fields of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Schema {
     /// A built-in kind.
@@ -31,11 +31,11 @@ const MOUNT_PATH: ListKind = ListKind::Keyed(&[("mountPath", None)]);
 const DEVICE_PATH: ListKind = ListKind::Keyed(&[("devicePath", None)]);
 const CONTAINER_PORT: ListKind = ListKind::Keyed(&[("containerPort", None), ("protocol", Some("TCP"))]);
 const SERVICE_PORT: ListKind = ListKind::Keyed(&[("port", None), ("protocol", Some("TCP"))]);
-const SPREAD: ListKind = ListKind::Keyed(&[("topologyKey", None), ("whenUnsatisfiable", None)]);
+const TOPOLOGY_SPREAD: ListKind = ListKind::Keyed(&[("topologyKey", None), ("whenUnsatisfiable", None)]);
 
 impl Schema {
-    /// How a list field merges. `items` tells container ports and Service ports apart.
-    pub(crate) fn list(self, field: &str, items: &[Value]) -> ListKind {
+    /// Returns the merge type of a list field. `items` distinguishes container ports from Service ports.
+    pub(crate) fn list_kind(self, field: &str, items: &[Value]) -> ListKind {
         match (self, field) {
             (_, "finalizers") => ListKind::Set,
             (_, "ownerReferences") => UID,
@@ -58,12 +58,12 @@ impl Schema {
             (_, "volumeDevices") => DEVICE_PATH,
             (_, "conditions") => TYPE,
             (_, "hostAliases") => IP,
-            (_, "topologySpreadConstraints") => SPREAD,
+            (_, "topologySpreadConstraints") => TOPOLOGY_SPREAD,
             _ => ListKind::Atomic,
         }
     }
 
-    /// Whether a map field is one value.
+    /// Returns true if a map field is atomic.
     pub(crate) fn is_atomic_map(self, field: &str) -> bool {
         self == Self::BuiltIn
             && matches!(
@@ -73,7 +73,7 @@ impl Schema {
     }
 }
 
-/// The key of an item in a keyed list; `None` when the item lacks a field of it.
+/// Returns the key of an item in a keyed list; `None` if the item lacks one of the fields.
 pub(crate) fn item_key(item: &Value, fields: &[(&str, Option<&str>)]) -> Option<String> {
     let mut key = Map::new();
     for (field, default) in fields {

@@ -1,4 +1,4 @@
-//! The state as it is kept on disk. What can be derived from it is left out.
+//! Stored form of the state, without derived data.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
 use super::audit::Audit;
-use super::faults::Injector;
+use super::faults::FaultInjector;
 use super::history::History;
 use super::index::Index;
 use super::kinds::{Kinds, is_definition};
-use super::objects::{Objects, Stored};
+use super::objects::{Objects, StoredObject};
 use super::rng::Rng;
 use super::timers::{StoredTimers, Timers};
 use super::{SimConfig, SimState};
 
-/// Everything that makes two clusters the same cluster.
+/// Complete state of a cluster.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Snapshot {
@@ -23,14 +23,14 @@ pub(crate) struct Snapshot {
     now: Timestamp,
     revision: u64,
     rng: Rng,
-    objects: Vec<Stored>,
+    objects: Vec<StoredObject>,
     timers: StoredTimers,
     creations: BTreeMap<String, u32>,
-    /// Sequence of the newest audit entry.
+    /// Sequence number of the newest audit entry.
     audited: u64,
 }
 
-/// The same, borrowed for writing.
+/// Borrowed form, for writing.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SnapshotRef<'a> {
@@ -45,7 +45,7 @@ pub(crate) struct SnapshotRef<'a> {
 }
 
 impl SimState {
-    /// The state as it is kept on disk.
+    /// Returns the stored form of the state.
     pub(crate) fn snapshot(&self) -> SnapshotRef<'_> {
         SnapshotRef {
             config: &self.config,
@@ -55,25 +55,23 @@ impl SimState {
             objects: &self.objects,
             timers: self.timers.store(),
             creations: &self.creations,
-            audited: self.audit.last(),
+            audited: self.audit.last_sequence(),
         }
     }
 
-    /// The state that a snapshot was taken of, but for the history of changes: that is forgotten.
+    /// Restores the state from a snapshot, without the history of changes.
     pub(crate) fn restore(snapshot: Snapshot) -> Self {
         let Snapshot { config, now, revision, rng, objects, timers, creations, audited } = snapshot;
         let mut index = Index::default();
         let mut kinds = Kinds::default();
-        // Earlier programs held who owns what as maps.
-        let objects: Vec<Stored> = objects.into_iter().map(Stored::shortened).collect();
         for stored in &objects {
             index.add(&stored.key, &stored.object);
             if is_definition(&stored.key) {
-                kinds.learn(&stored.object);
+                kinds.register(&stored.object);
             }
         }
         Self {
-            injector: Injector::new(config.faults.clone(), config.seed, audited),
+            injector: FaultInjector::new(config.faults.clone(), config.seed, audited),
             history: History::new(config.history, revision),
             timers: Timers::restore(timers),
             objects: Objects::from_iter(objects),
@@ -82,7 +80,7 @@ impl SimState {
             revision,
             rng,
             creations,
-            audit: Audit::after(audited),
+            audit: Audit::starting_after(audited),
             index,
             kinds,
         }

@@ -1,52 +1,53 @@
-//! The state of the simulated world, and the few ways in which it may change.
+//! State of the simulated cluster, and the few functions that change it.
 //!
-//! Everything that changes an object goes through [`SimState::insert`], [`SimState::update`] or [`SimState::erase`]:
-//! they alone give out resource versions, keep the indices true, feed the watches and wake the controllers.
+//! Every change to an object goes through [`SimState::insert`], [`SimState::update`] or [`SimState::remove_object`]. Only these
+//! functions assign resource versions, maintain the indexes, record changes for watches and wake the controllers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_model::{GroupKind, Object, ObjectKey, Timestamp};
+use tidegate_model::{GroupKind, Gvk, Object, ObjectKey, Timestamp};
 
-use super::SimConfig;
 use super::audit::{Audit, AuditEntry};
-use super::controllers;
-use super::faults::Injector;
+use super::controllers::controller::Controller;
+use super::faults::FaultInjector;
 use super::history::{Change, History};
 use super::index::Index;
 use super::json::{field, has_owner, is_deleting, rfc3339};
 use super::kinds::{Kinds, is_definition};
-use super::objects::{Objects, Stored};
+use super::objects::{Objects, StoredObject};
 use super::rng::Rng;
 use super::timers::Timers;
+use super::{SimConfig, api_error};
+use crate::ClusterError;
 
-/// A simulated Kubernetes: a deterministic state machine without clock, I/O or threads.
+/// A simulated Kubernetes: a deterministic state machine without a clock, I/O or threads.
 ///
-/// Every entry point takes the present time. Before it does anything else it runs all controller steps that are due,
-/// each at its own due time; so the state depends on the writes and their times only, not on who looked when.
+/// Every entry point takes the current time and first runs all controller steps that are due, each at its own time. The state
+/// thus depends only on the writes and their times, not on reads.
 #[derive(Clone, Debug)]
 pub struct SimState {
     pub(crate) config: SimConfig,
-    /// The newest moment this cluster has seen. It never goes back, whatever the clock does.
+    /// Latest time that this cluster has seen. It never decreases, even if the clock does.
     pub(crate) now: Timestamp,
     pub(crate) revision: u64,
     pub(crate) rng: Rng,
     pub(crate) objects: Objects,
     pub(crate) timers: Timers,
-    /// How often objects that ask for `fail-times` were created.
+    /// Number of times that each object with `fail-times` was created.
     pub(crate) creations: BTreeMap<String, u32>,
     pub(crate) audit: Audit,
     pub(crate) index: Index,
     pub(crate) kinds: Kinds,
     pub(crate) history: History,
-    pub(crate) injector: Injector,
+    pub(crate) injector: FaultInjector,
 }
 
 impl SimState {
-    /// A new cluster with the namespaces `default` and `kube-system`, and nothing else.
+    /// Creates a cluster with only the namespaces `default` and `kube-system`.
     pub fn new(config: SimConfig, now: Timestamp) -> Self {
-        let injector = Injector::new(config.faults.clone(), config.seed, 0);
+        let injector = FaultInjector::new(config.faults.clone(), config.seed, 0);
         let mut state = Self {
             now,
             revision: 0,
@@ -67,87 +68,99 @@ impl SimState {
         state
     }
 
-    /// The configuration in use, with the seed that the cluster was begun with.
+    /// Returns the current configuration. The seed is the cluster's original seed.
     pub fn config(&self) -> &SimConfig {
         &self.config
     }
 
-    /// Changes the configuration. The seed stays what it was.
+    /// Changes the configuration except for the seed.
     pub fn configure(&mut self, config: SimConfig) {
         let config = SimConfig { seed: self.config.seed, ..config };
-        self.injector = Injector::new(config.faults.clone(), config.seed, self.audit.last());
+        self.injector = FaultInjector::new(config.faults.clone(), config.seed, self.audit.last_sequence());
         self.config = config;
     }
 
-    /// Every write received since this state was made or opened, in order.
+    /// Returns every write since this state was created or opened, in order.
     pub fn audit(&self) -> &[AuditEntry] {
         self.audit.entries()
     }
 
-    /// The newest resource version.
+    /// Returns the newest resource version.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// All objects as they are now, in order of their keys. Nothing happens by looking.
+    /// Returns all current objects, sorted by key. Doesn't run controller steps.
     pub fn objects(&self) -> impl Iterator<Item = &Object> {
         self.objects.iter().map(|stored| &*stored.object)
     }
 
-    /// When the next controller step is due.
+    /// Returns the time of the next controller step.
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.timers.next()
+        self.timers.next_due()
     }
 
-    /// Runs all controller steps due up to `now`. Returns the time that counts as now.
-    pub fn advance(&mut self, now: Timestamp) -> Timestamp {
-        let now = now.max(self.now);
-        while let Some((at, key)) = self.timers.pop(now) {
-            self.now = self.now.max(at);
-            if let Some(again) = controllers::step(self, &key) {
-                self.timers.schedule(&key, again.max(self.now));
-            }
-        }
-        self.now = now;
-        now
+    /// Returns true if objects of the kind are namespaced.
+    pub(crate) fn is_namespaced(&self, gvk: &Gvk) -> Result<bool, ClusterError> {
+        self.kinds.is_namespaced(gvk).ok_or_else(|| api_error::unknown_kind(gvk))
     }
 
-    pub(crate) fn find(&self, key: &ObjectKey) -> Option<&Stored> {
+    /// Returns the storage key of the object with this kind, namespace and name.
+    pub(crate) fn object_key(
+        &self,
+        gvk: &Gvk,
+        namespace: &str,
+        name: &str,
+    ) -> Result<ObjectKey, ClusterError> {
+        let namespace = if self.is_namespaced(gvk)? { namespace } else { "" };
+        Ok(ObjectKey::new(&gvk.group, &gvk.kind, namespace, name))
+    }
+
+    pub(crate) fn find(&self, key: &ObjectKey) -> Option<&StoredObject> {
         self.objects.get(key)
     }
 
-    /// The objects that this UID owns, in order of their keys.
-    pub(crate) fn children(&self, uid: &str) -> impl Iterator<Item = (&ObjectKey, &Stored)> {
+    /// Returns the objects that the object with this UID owns, sorted by key.
+    pub(crate) fn children(&self, uid: &str) -> impl Iterator<Item = (&ObjectKey, &StoredObject)> {
         self.index.children(uid).filter_map(|key| self.objects.get(key)).map(|stored| (&stored.key, stored))
     }
 
-    /// The stored objects of a kind, in order of their namespaces and names.
-    pub(crate) fn of_kind(&self, kind: &GroupKind) -> impl Iterator<Item = (&ObjectKey, &Stored)> + use<'_> {
+    /// Returns the stored objects of a kind, sorted by namespace and name.
+    pub(crate) fn objects_of_kind(
+        &self,
+        kind: &GroupKind,
+    ) -> impl Iterator<Item = (&ObjectKey, &StoredObject)> + use<'_> {
         self.objects.of_kind(kind).map(|stored| (&stored.key, stored))
     }
 
-    /// Puts a new object into the world; it must carry everything but its resource version.
+    /// Adds a new object, which must be complete except for its resource version.
     pub(crate) fn insert(&mut self, key: ObjectKey, mut object: Object, fails: bool) -> Arc<Object> {
-        self.stamp(&mut object);
+        self.stamp_revision(&mut object);
         let object = Arc::new(object);
         self.index.add(&key, &object);
-        self.tell(&key, &object, None, false);
+        self.record_change(&key, &object, None, false);
         self.wake(&key, &object);
         let now = self.now;
-        let stored =
-            Stored { key, object: object.clone(), created_at: now, changed_at: now, fails, held_until: None };
+        let stored = StoredObject {
+            key,
+            object: object.clone(),
+            created_at: now,
+            changed_at: now,
+            fails,
+            held_until: None,
+        };
         let previous = self.objects.insert(stored);
-        assert!(previous.is_none(), "an object is inserted only where none is");
+        assert!(previous.is_none(), "an object is inserted only where none exists");
         object
     }
 
-    /// Replaces an object by its next version. `own` wakes its own controller as well as its owners'.
+    /// Replaces an object with its next version. Wakes the controllers of its owners and, if `own` is set, its own controller.
     pub(crate) fn update(&mut self, key: &ObjectKey, mut object: Object, own: bool) -> Option<Arc<Object>> {
         let before = self.objects.get(key)?.object.clone();
-        self.stamp(&mut object);
+        self.stamp_revision(&mut object);
         let object = Arc::new(object);
-        self.index.change(key, &before, &object);
-        self.tell(key, &object, Some(before.clone()), false);
+        self.index.update(key, &before, &object);
+        self.record_change(key, &object, Some(before.clone()), false);
         if own {
             self.wake(key, &object);
         } else {
@@ -160,35 +173,35 @@ impl SimState {
         }
         stored.object = object.clone();
         if is_definition(key) {
-            self.kinds.learn(&object);
+            self.kinds.register(&object);
         }
         Some(object)
     }
 
-    /// Takes an object out of the world at once.
-    pub(crate) fn erase(&mut self, key: &ObjectKey) {
+    /// Removes an object immediately.
+    pub(crate) fn remove_object(&mut self, key: &ObjectKey) {
         let Some(stored) = self.objects.remove(key) else { return };
         let mut last = (*stored.object).clone();
-        self.stamp(&mut last);
+        self.stamp_revision(&mut last);
         let last = Arc::new(last);
         self.index.remove(key, &stored.object);
-        self.tell(key, &last, Some(stored.object.clone()), true);
+        self.record_change(key, &last, Some(stored.object.clone()), true);
         self.wake_owners(&last);
-        self.wake_after_erase(key, &last);
-        self.kinds.forget(key);
+        self.wake_after_removal(key, &last);
+        self.kinds.unregister(key);
     }
 
-    /// Who waits for an object to be gone: what it owned, its namespace, its definition.
-    fn wake_after_erase(&mut self, key: &ObjectKey, last: &Object) {
+    /// Wakes the objects that are waiting for an object to be removed: its dependents, its namespace and its definition.
+    fn wake_after_removal(&mut self, key: &ObjectKey, last: &Object) {
         let at = self.now + self.config.reaction;
         let children: Vec<ObjectKey> = self.index.children(last.uid()).cloned().collect();
         children.iter().for_each(|child| self.timers.schedule(child, at));
-        // A Deployment that recreates its pods waits for those of its ReplicaSets.
+        // A Deployment that recreates its pods waits until the pods of its ReplicaSets are gone.
         for owner in self.owners(last) {
             let above = self.find(&owner.key).map(|stored| self.owners(&stored.object)).unwrap_or_default();
             above.iter().for_each(|above| self.timers.schedule(&above.key, at));
         }
-        if !key.namespace.is_empty() && self.index.population(&key.namespace) == 0 {
+        if !key.namespace.is_empty() && self.index.object_count(&key.namespace) == 0 {
             self.timers.schedule(&ObjectKey::new("", "Namespace", "", &key.namespace), at);
         }
         if let Some(definition) = self.kinds.definition(&key.group_kind()) {
@@ -196,9 +209,9 @@ impl SimState {
         }
     }
 
-    /// Has an object's controller, and its owners', look at it soon.
+    /// Schedules the controllers of an object and of its owners.
     fn wake(&mut self, key: &ObjectKey, object: &Object) {
-        if controllers::has_one(key) || has_owner(object) || is_deleting(object) {
+        if Controller::for_kind(key).is_some() || has_owner(object) || is_deleting(object) {
             self.timers.schedule(key, self.now + self.config.reaction);
         }
         self.wake_owners(object);
@@ -213,17 +226,23 @@ impl SimState {
         }
     }
 
-    fn stamp(&mut self, object: &mut Object) {
+    fn stamp_revision(&mut self, object: &mut Object) {
         self.revision += 1;
         object.metadata_mut().insert("resourceVersion".to_owned(), self.revision.to_string().into());
     }
 
-    fn tell(&mut self, key: &ObjectKey, object: &Arc<Object>, before: Option<Arc<Object>>, deleted: bool) {
-        let change = Change { revision: self.revision, deleted, object: object.clone(), before };
+    fn record_change(
+        &mut self,
+        key: &ObjectKey,
+        object: &Arc<Object>,
+        previous: Option<Arc<Object>>,
+        is_deleted: bool,
+    ) {
+        let change = Change { revision: self.revision, is_deleted, object: object.clone(), previous };
         self.history.push(key, change);
     }
 
-    /// The present as Kubernetes writes it: in whole seconds.
+    /// Returns the current time in whole seconds, as in Kubernetes.
     pub(crate) fn timestamp(&self) -> String {
         rfc3339(self.now)
     }

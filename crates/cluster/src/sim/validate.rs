@@ -1,21 +1,23 @@
-//! What a real server would refuse about an object's content. Not everything: the mistakes people make.
+//! Validation of object content, limited to common mistakes.
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 use tidegate_model::{Object, ObjectKey, wrong_types};
 
-use super::behaviour::Behaviour;
-use super::json::{field, int, list_at};
-use super::refuse;
+use super::api_error;
+use super::behavior::Behavior;
+use super::json::{field, int_at, list_at};
 use crate::ClusterError;
 
-/// More than any rehearsal needs; every replica is an object here.
+/// More than any rehearsal needs. In the simulation, every replica is an object.
 const REPLICAS_MAX: i64 = 5_000;
 
-/// What every object has at the top.
-const COMMON: [&str; 3] = ["apiVersion", "kind", "metadata"];
+/// Top-level fields of every object.
+const COMMON_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// The other top-level fields of built-in kinds; a kind that is not here has `spec` and `status`.
-const FIELDS: &[(&str, &str, &[&str])] = &[
+/// Other top-level fields of built-in kinds. Kinds that are not in this list have `spec` and `status`.
+const KIND_FIELDS: &[(&str, &str, &[&str])] = &[
     ("", "ConfigMap", &["data", "binaryData", "immutable"]),
     ("", "Secret", &["data", "stringData", "immutable", "type"]),
     ("", "ServiceAccount", &["secrets", "imagePullSecrets", "automountServiceAccountToken"]),
@@ -25,7 +27,7 @@ const FIELDS: &[(&str, &str, &[&str])] = &[
     ("rbac.authorization.k8s.io", "ClusterRoleBinding", &["subjects", "roleRef"]),
 ];
 
-/// Built-in kinds whose top level is `spec` and `status`, and nothing else.
+/// Built-in kinds that have only `spec` and `status` in addition to the common fields.
 const SPEC_KINDS: &[&str] = &[
     "Deployment",
     "StatefulSet",
@@ -44,9 +46,9 @@ const SPEC_KINDS: &[&str] = &[
     "CustomResourceDefinition",
 ];
 
-/// Refuses top-level fields a built-in kind does not have.
+/// Refuses top-level fields that a built-in kind does not have.
 pub(crate) fn check_fields(key: &ObjectKey, manifest: &Object, custom: bool) -> Result<(), ClusterError> {
-    let listed = FIELDS.iter().find(|(group, kind, _)| *group == key.group && *kind == key.kind);
+    let listed = KIND_FIELDS.iter().find(|(group, kind, _)| *group == key.group && *kind == key.kind);
     let known = match listed {
         Some((_, _, fields)) => *fields,
         None if !custom && SPEC_KINDS.contains(&key.kind.as_str()) => &["spec", "status"],
@@ -54,19 +56,19 @@ pub(crate) fn check_fields(key: &ObjectKey, manifest: &Object, custom: bool) -> 
     };
     let fields = manifest.as_value().as_object();
     let stray = fields.into_iter().flatten().map(|(name, _)| name.as_str());
-    match stray.into_iter().find(|name| !COMMON.contains(name) && !known.contains(name)) {
+    match stray.into_iter().find(|name| !COMMON_FIELDS.contains(name) && !known.contains(name)) {
         None => Ok(()),
         Some(field) => {
             let (kind, version) = (&key.kind, manifest.gvk().version);
-            Err(refuse::bad_request(format!(
+            Err(api_error::bad_request(format!(
                 "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: unknown field {field:?}"
             )))
         }
     }
 }
 
-/// Refuses fields of another type than their kind has there. Of custom resources their definitions say that, which are not
-/// played here.
+/// Refuses fields that have the wrong type. Custom resource definitions declare the types of custom resources, but the simulation
+/// ignores them.
 pub(crate) fn check_types(key: &ObjectKey, manifest: &Object) -> Result<(), ClusterError> {
     if key.group.contains('.') && !key.group.ends_with(".k8s.io") {
         return Ok(());
@@ -75,7 +77,7 @@ pub(crate) fn check_types(key: &ObjectKey, manifest: &Object) -> Result<(), Clus
         None => Ok(()),
         Some(wrong) => {
             let (kind, version) = (&key.kind, manifest.gvk().version);
-            Err(refuse::bad_request(format!(
+            Err(api_error::bad_request(format!(
                 "{kind} in version {version:?} cannot be handled as a {kind}: .{}: expected {}, got {}",
                 wrong.field, wrong.expected, wrong.found
             )))
@@ -83,49 +85,51 @@ pub(crate) fn check_types(key: &ObjectKey, manifest: &Object) -> Result<(), Clus
     }
 }
 
-/// Refuses an object whose content makes no sense.
-pub(crate) fn check(key: &ObjectKey, object: &Object) -> Result<(), ClusterError> {
-    Behaviour::read(object).map_err(|why| refuse::invalid(key, &why))?;
-    check_data(key, object).map_err(|why| unreadable(object, &why))?;
+/// Refuses an object with invalid content.
+pub(crate) fn check_object(key: &ObjectKey, object: &Object) -> Result<(), ClusterError> {
+    Behavior::parse(object).map_err(|reason| api_error::invalid(key, &reason))?;
+    check_data(key, object).map_err(|reason| decode_error(object, &reason))?;
     check_labels(key, object)?;
-    check_content(key, object).map_err(|why| refuse::invalid(key, &why))
+    check_content(key, object).map_err(|reason| api_error::invalid(key, &reason))
 }
 
-/// Values of another type than the kind has are not even read.
-fn unreadable(object: &Object, why: &str) -> ClusterError {
+/// Values that have the wrong type cannot be decoded.
+fn decode_error(object: &Object, reason: &str) -> ClusterError {
     let (kind, version) = (object.kind(), object.text("/apiVersion"));
-    refuse::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    api_error::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {reason}"))
 }
 
 fn check_data(key: &ObjectKey, object: &Object) -> Result<(), String> {
     match (key.group.as_str(), key.kind.as_str()) {
-        ("", "ConfigMap") => check_texts(object, "/data"),
+        ("", "ConfigMap") => check_string_map(object, "/data"),
         ("", "Secret") => check_base64(object),
         _ => Ok(()),
     }
 }
 
-/// What the kind demands; an error names the field.
+/// Checks the requirements of the kind. The error names the field.
 fn check_content(key: &ObjectKey, object: &Object) -> Result<(), String> {
     match (key.group.as_str(), key.kind.as_str()) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => check_workload(object),
         ("batch", "Job") => check_job(object, "/spec"),
         ("batch", "CronJob") => {
-            required(object, &["/spec/schedule", "/spec/jobTemplate/spec/template"])?;
+            check_required(object, &["/spec/schedule", "/spec/jobTemplate/spec/template"])?;
             check_job(object, "/spec/jobTemplate/spec")
         }
         ("", "Pod") => check_containers(object, "/spec"),
         ("", "Service")
             if object.text("/spec/type") != "ExternalName" && object.text("/spec/clusterIP") != "None" =>
         {
-            required(object, &["/spec/ports"])?;
+            check_required(object, &["/spec/ports"])?;
             check_ports(object)
         }
-        ("", "PersistentVolumeClaim") => required(object, &["/spec/accessModes", "/spec/resources"]),
-        ("networking.k8s.io", "Ingress") => one_of(object, &["/spec/rules", "/spec/defaultBackend"]),
+        ("", "PersistentVolumeClaim") => check_required(object, &["/spec/accessModes", "/spec/resources"]),
+        ("networking.k8s.io", "Ingress") => {
+            check_any_present(object, &["/spec/rules", "/spec/defaultBackend"])
+        }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => check_definition(key, object),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            required(object, &["/roleRef/kind", "/roleRef/name"])?;
+            check_required(object, &["/roleRef/kind", "/roleRef/name"])?;
             check_subjects(object)
         }
         _ => Ok(()),
@@ -141,32 +145,39 @@ fn check_subjects(object: &Object) -> Result<(), String> {
 }
 
 fn check_ports(object: &Object) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
     for (at, port) in list_at(object, "/spec/ports").iter().enumerate() {
         let number = port["port"].as_i64().unwrap_or_default();
+        let protocol = port["protocol"].as_str().unwrap_or("TCP");
         if !(1..=65535).contains(&number) {
             return Err(format!(
                 "spec.ports[{at}].port: Invalid value: {number}: must be between 1 and 65535, inclusive"
             ));
         }
+        if !seen.insert((number, protocol)) {
+            return Err(format!("spec.ports[{at}]: Duplicate value: \"{number}/{protocol}\""));
+        }
     }
     Ok(())
 }
 
-/// A map whose values are strings.
-fn check_texts(object: &Object, pointer: &str) -> Result<(), String> {
+/// Checks a map whose values must be strings.
+fn check_string_map(object: &Object, pointer: &str) -> Result<(), String> {
     let entries = object.pointer(pointer).and_then(Value::as_object);
     match entries.into_iter().flatten().find(|(_, value)| !value.is_string() && !value.is_null()) {
-        Some((name, value)) => Err(format!("{}.{name}: expected string, got {value}", dotted(pointer))),
+        Some((name, value)) => {
+            Err(format!("{}.{name}: expected string, got {value}", format_dotted_path(pointer)))
+        }
         None => Ok(()),
     }
 }
 
 fn check_base64(object: &Object) -> Result<(), String> {
-    check_texts(object, "/data")?;
+    check_string_map(object, "/data")?;
     let is_digit = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '+' | '/');
     let entries = object.pointer("/data").and_then(Value::as_object);
     for (name, value) in entries.into_iter().flatten() {
-        // Go reads over line breaks.
+        // Go's base64 decoder ignores line breaks.
         let text: String =
             value.as_str().unwrap_or_default().chars().filter(|sign| !matches!(sign, '\n' | '\r')).collect();
         let digits = text.trim_end_matches('=');
@@ -177,7 +188,7 @@ fn check_base64(object: &Object) -> Result<(), String> {
     Ok(())
 }
 
-fn dotted(pointer: &str) -> String {
+fn format_dotted_path(pointer: &str) -> String {
     pointer.trim_start_matches('/').replace('/', ".")
 }
 
@@ -190,25 +201,25 @@ fn is_absent(object: &Object, pointer: &str) -> bool {
     }
 }
 
-fn required(object: &Object, pointers: &[&str]) -> Result<(), String> {
+fn check_required(object: &Object, pointers: &[&str]) -> Result<(), String> {
     match pointers.iter().find(|pointer| is_absent(object, pointer)) {
         None => Ok(()),
-        Some(pointer) => Err(format!("{}: Required value", dotted(pointer))),
+        Some(pointer) => Err(format!("{}: Required value", format_dotted_path(pointer))),
     }
 }
 
-fn one_of(object: &Object, pointers: &[&str]) -> Result<(), String> {
+fn check_any_present(object: &Object, pointers: &[&str]) -> Result<(), String> {
     if pointers.iter().all(|pointer| is_absent(object, pointer)) {
-        let names: Vec<String> = pointers.iter().map(|pointer| dotted(pointer)).collect();
+        let names: Vec<String> = pointers.iter().map(|pointer| format_dotted_path(pointer)).collect();
         return Err(format!("spec: Invalid value: either {} must be specified", names.join(" or ")));
     }
     Ok(())
 }
 
 fn check_workload(object: &Object) -> Result<(), String> {
-    required(object, &["/spec/selector", "/spec/template"])?;
+    check_required(object, &["/spec/selector", "/spec/template"])?;
     check_containers(object, "/spec/template/spec")?;
-    let replicas = int(object, "/spec/replicas", 1);
+    let replicas = int_at(object, "/spec/replicas", 1);
     if !(0..=REPLICAS_MAX).contains(&replicas) {
         return Err(format!(
             "spec.replicas: Invalid value: {replicas}: the simulated cluster runs 0 to {REPLICAS_MAX} replicas"
@@ -235,16 +246,16 @@ fn check_workload(object: &Object) -> Result<(), String> {
 }
 
 fn check_job(object: &Object, spec: &str) -> Result<(), String> {
-    required(object, &[&format!("{spec}/template")])?;
+    check_required(object, &[&format!("{spec}/template")])?;
     check_containers(object, &format!("{spec}/template/spec"))?;
     for (field, most) in
         [("completions", REPLICAS_MAX), ("parallelism", REPLICAS_MAX), ("backoffLimit", REPLICAS_MAX)]
     {
-        let value = int(object, &format!("{spec}/{field}"), 1);
+        let value = int_at(object, &format!("{spec}/{field}"), 1);
         if !(0..=most).contains(&value) {
             return Err(format!(
-                "{}.{field}: Invalid value: {value}: the simulated cluster takes 0 to {most}",
-                dotted(spec)
+                "{}.{field}: Invalid value: {value}: the simulated cluster allows 0 to {most}",
+                format_dotted_path(spec)
             ));
         }
     }
@@ -252,30 +263,49 @@ fn check_job(object: &Object, spec: &str) -> Result<(), String> {
         "OnFailure" | "Never" => Ok(()),
         "" => Err(format!(
             "{}.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"",
-            dotted(spec)
+            format_dotted_path(spec)
         )),
         other => Err(format!(
             "{}.template.spec.restartPolicy: Unsupported value: {other:?}: supported values: \"OnFailure\", \"Never\"",
-            dotted(spec)
+            format_dotted_path(spec)
         )),
     }
 }
 
 fn check_containers(object: &Object, spec: &str) -> Result<(), String> {
     let pointer = format!("{spec}/containers");
-    required(object, &[&pointer])?;
+    check_required(object, &[&pointer])?;
     for (position, container) in list_at(object, &pointer).iter().enumerate() {
         for field in ["name", "image"] {
             if container.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
-                return Err(format!("{}[{position}].{field}: Required value", dotted(&pointer)));
+                return Err(format!("{}[{position}].{field}: Required value", format_dotted_path(&pointer)));
             }
+        }
+        let mounts = container.get("volumeMounts").and_then(Value::as_array);
+        let list = format!("{}[{position}].volumeMounts", format_dotted_path(&pointer));
+        check_unique(&list, mounts.map_or(&[][..], Vec::as_slice), "mountPath")?;
+    }
+    for list in ["containers", "initContainers", "volumes"] {
+        let pointer = format!("{spec}/{list}");
+        check_unique(&format_dotted_path(&pointer), list_at(object, &pointer), "name")?;
+    }
+    Ok(())
+}
+
+/// Refuses two items with the same value in a field. Most lists allow that; environment variables do, for example.
+fn check_unique(list: &str, items: &[Value], field: &str) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for (position, item) in items.iter().enumerate() {
+        let Some(value) = item.get(field).and_then(Value::as_str) else { continue };
+        if !seen.insert(value) {
+            return Err(format!("{list}[{position}].{field}: Duplicate value: {value:?}"));
         }
     }
     Ok(())
 }
 
 fn check_definition(key: &ObjectKey, object: &Object) -> Result<(), String> {
-    required(
+    check_required(
         object,
         &["/spec/group", "/spec/names/kind", "/spec/names/plural", "/spec/scope", "/spec/versions"],
     )?;
@@ -294,7 +324,7 @@ fn check_definition(key: &ObjectKey, object: &Object) -> Result<(), String> {
     }
 }
 
-/// The longest value of a label.
+/// Maximum length of a label value.
 const LABEL_BYTES_MAX: usize = 63;
 
 fn check_labels(key: &ObjectKey, object: &Object) -> Result<(), ClusterError> {
@@ -309,16 +339,16 @@ fn check_labels(key: &ObjectKey, object: &Object) -> Result<(), ClusterError> {
         let named =
             name_part.starts_with(outer) && name_part.ends_with(outer) && name_part.chars().all(inner);
         if !named || name_part.len() > LABEL_BYTES_MAX {
-            let why = format!(
+            let reason = format!(
                 "metadata.labels: Invalid value: {name:?}: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
             );
-            return Err(refuse::invalid(key, &why));
+            return Err(api_error::invalid(key, &reason));
         }
         if !shaped || value.len() > LABEL_BYTES_MAX {
-            let why = format!(
+            let reason = format!(
                 "metadata.labels[{name}]: Invalid value: {value:?}: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', at most {LABEL_BYTES_MAX} bytes"
             );
-            return Err(refuse::invalid(key, &why));
+            return Err(api_error::invalid(key, &reason));
         }
     }
     Ok(())

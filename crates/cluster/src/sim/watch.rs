@@ -1,123 +1,129 @@
-//! Watches: what changed since somebody last asked.
+//! Watches, which return the changes since the last call.
 
 use std::time::Duration;
 
 use tidegate_model::{Gvk, Timestamp};
 
-use super::history::{Change, TooOld};
-use super::read::{in_version, revision_of};
-use super::{SimState, refuse};
+use super::history::{Change, ExpiredRevision};
+use super::read::{convert_to_version, parse_revision};
+use super::{SimState, api_error};
 use crate::{ClusterError, WatchEvent};
 
-/// A place in the history of one kind. Whoever watches holds one and asks again and again.
+/// A watcher's position in the history of one kind.
 #[derive(Clone, Debug)]
-pub struct Cursor {
+pub struct WatchCursor {
     gvk: Gvk,
-    /// Everything up to this revision was delivered.
+    /// Revision up to which everything was delivered.
     after: u64,
-    /// The objects that were there already, still to be delivered.
+    /// Objects that existed at the start and have not been delivered yet.
     initial: Vec<WatchEvent>,
-    /// Revision of the last bookmark; `None` before the first.
+    /// Revision of the last bookmark; `None` before the first bookmark.
     bookmark: Option<u64>,
-    /// The change of this revision is held back until then.
-    late: Option<(u64, Timestamp)>,
+    /// Revision of a delayed change, and the time at which it is delivered.
+    delayed: Option<(u64, Timestamp)>,
 }
 
-/// A watcher that is far behind takes several turns, so that it does not hold up the cluster.
-const EVENTS_PER_TURN: usize = 256;
-/// How much the cluster changes before a watcher of a quiet kind is told.
+/// Maximum number of events per call. A watcher that is far behind needs several calls, so that it doesn't block the cluster.
+const EVENTS_PER_CALL_MAX: usize = 256;
+/// Number of revisions after which a watcher of a quiet kind receives a bookmark.
 const REVISIONS_PER_BOOKMARK: u64 = 1000;
-/// How long a late event is held back.
-const LATENESS: Duration = Duration::from_millis(100);
+/// Delay of a stale event.
+const LATE_EVENT_DELAY: Duration = Duration::from_millis(100);
 
-impl Cursor {
-    /// The kind it watches.
+impl WatchCursor {
+    /// Returns the watched kind.
     pub fn gvk(&self) -> &Gvk {
         &self.gvk
     }
 
-    /// When to ask again even if nothing changes.
+    /// Returns the time of the next call if nothing changes before.
     pub fn wake_at(&self) -> Option<Timestamp> {
-        self.late.map(|(_, until)| until)
+        self.delayed.map(|(_, until)| until)
     }
 }
 
 impl SimState {
-    /// Begins to watch a kind after a resource version; empty or `0` begins with all objects there are.
+    /// Starts to watch a kind after a resource version. An empty version or `0` starts with all existing objects.
     pub fn watch_since(
         &mut self,
         now: Timestamp,
         gvk: &Gvk,
         resource_version: &str,
-    ) -> Result<Cursor, ClusterError> {
+    ) -> Result<WatchCursor, ClusterError> {
         self.begin_read(now)?;
-        self.namespaced(gvk)?;
+        self.is_namespaced(gvk)?;
         let kind = gvk.group_kind();
-        let after = revision_of(resource_version)?;
-        let mut cursor = Cursor { gvk: gvk.clone(), after, initial: Vec::new(), bookmark: None, late: None };
+        let after = parse_revision(resource_version)?;
+        let mut cursor =
+            WatchCursor { gvk: gvk.clone(), after, initial: Vec::new(), bookmark: None, delayed: None };
         if after == 0 {
-            let objects = self.of_kind(&kind).map(|(_, stored)| in_version(&stored.object, gvk));
+            let objects =
+                self.objects_of_kind(&kind).map(|(_, stored)| convert_to_version(&stored.object, gvk));
             cursor.initial = objects.map(WatchEvent::Applied).collect();
             cursor.initial.push(WatchEvent::Bookmark(self.revision.to_string()));
             (cursor.after, cursor.bookmark) = (self.revision, Some(self.revision));
-        // A revision from the future belongs to another life of this cluster.
-        } else if after > self.revision || self.history.since(&kind, after).is_err() {
-            return Err(refuse::gone(after, self.revision));
+        // A revision that is still in the future comes from an earlier run of this cluster.
+        } else if after > self.revision || self.history.changes_since(&kind, after).is_err() {
+            return Err(api_error::gone(after, self.revision));
         }
         Ok(cursor)
     }
 
-    /// What changed since the cursor was last here. Empty when nothing did.
-    pub fn changes(&mut self, now: Timestamp, cursor: &mut Cursor) -> Result<Vec<WatchEvent>, ClusterError> {
+    /// Returns the changes since the last call, possibly none.
+    pub fn next_changes(
+        &mut self,
+        now: Timestamp,
+        cursor: &mut WatchCursor,
+    ) -> Result<Vec<WatchEvent>, ClusterError> {
         self.advance(now);
         if !cursor.initial.is_empty() {
             return Ok(std::mem::take(&mut cursor.initial));
         }
         let kind = cursor.gvk.group_kind();
-        let found = self.history.since(&kind, cursor.after);
-        let too_old = |TooOld| refuse::gone(cursor.after, self.revision);
-        let due: Vec<Change> = found.map_err(too_old)?.take(EVENTS_PER_TURN).cloned().collect();
+        let found = self.history.changes_since(&kind, cursor.after);
+        let too_old = |ExpiredRevision| api_error::gone(cursor.after, self.revision);
+        let due: Vec<Change> = found.map_err(too_old)?.take(EVENTS_PER_CALL_MAX).cloned().collect();
         let mut events = Vec::new();
         for change in due {
-            if !self.deliver(cursor, &change, &mut events)? {
+            if !self.deliver_change(cursor, &change, &mut events)? {
                 return Ok(events);
             }
         }
         if events.is_empty() {
-            events.extend(self.bookmark(cursor));
+            events.extend(self.next_bookmark(cursor));
         }
         Ok(events)
     }
 
-    /// Hands out one change. False when it is held back, and everything after it.
-    fn deliver(
+    /// Delivers one change. Returns false if the change is delayed, which delays all later changes too.
+    fn deliver_change(
         &mut self,
-        cursor: &mut Cursor,
+        cursor: &mut WatchCursor,
         change: &Change,
         events: &mut Vec<WatchEvent>,
     ) -> Result<bool, ClusterError> {
-        let held = cursor.late.filter(|(revision, _)| *revision == change.revision);
-        let mut fault = self.injector.event();
+        let held = cursor.delayed.filter(|(revision, _)| *revision == change.revision);
+        let mut fault = self.injector.draw_event_fault();
         if let Some((_, until)) = held {
             if self.now < until {
                 return Ok(false);
             }
-            fault.late = false;
-            cursor.late = None;
+            fault.is_late = false;
+            cursor.delayed = None;
         }
-        if fault.gone {
-            return Err(refuse::gone(cursor.after, self.revision));
+        if fault.is_gone {
+            return Err(api_error::gone(cursor.after, self.revision));
         }
-        if fault.late {
-            cursor.late = Some((change.revision, self.now + LATENESS));
+        if fault.is_late {
+            cursor.delayed = Some((change.revision, self.now + LATE_EVENT_DELAY));
             return Ok(false);
         }
         cursor.after = change.revision;
-        if !fault.dropped {
-            let object = in_version(&change.object, &cursor.gvk);
+        if !fault.is_dropped {
+            let object = convert_to_version(&change.object, &cursor.gvk);
             let event =
-                if change.deleted { WatchEvent::Deleted(object) } else { WatchEvent::Applied(object) };
-            if fault.repeated {
+                if change.is_deleted { WatchEvent::Deleted(object) } else { WatchEvent::Applied(object) };
+            if fault.is_repeated {
                 events.push(event.clone());
             }
             events.push(event);
@@ -125,10 +131,10 @@ impl SimState {
         Ok(true)
     }
 
-    fn bookmark(&self, cursor: &mut Cursor) -> Option<WatchEvent> {
-        let told =
+    fn next_bookmark(&self, cursor: &mut WatchCursor) -> Option<WatchEvent> {
+        let is_recent =
             cursor.bookmark.is_some_and(|last| self.revision < last.saturating_add(REVISIONS_PER_BOOKMARK));
-        if told {
+        if is_recent {
             return None;
         }
         cursor.bookmark = Some(self.revision);

@@ -1,5 +1,4 @@
-//! The way in for every write from outside: time passes, faults strike, the write is done or refused, and the audit
-//! says so.
+//! Entry point for external writes: runs due steps, draws a fault, executes or refuses the write, and records it in the audit.
 
 use std::borrow::Cow;
 
@@ -8,14 +7,17 @@ use tidegate_model::annotations::FIELD_MANAGER;
 use tidegate_model::{Object, ObjectKey, OperationId, Timestamp};
 
 use super::SimState;
-use super::audit::{Attempt, Verb, code_of};
-use super::compose::{Way, note};
+use super::api_error;
+use super::audit::{Verb, WriteAttempt, http_status};
+use super::compose::{WriteKind, store_last_applied};
 use super::faults::CallFault;
-use super::json::{gvk_of, key_of, text};
-use super::refuse;
-use crate::{Applied, ApplyRequest, ClusterError, DeleteRequest, Deleted, Propagation, WriteMode, writer};
+use super::json::{gvk_of, key_of, text_field};
+use crate::{
+    ApplyRequest, ApplyResult, ClusterError, DeleteRequest, DeleteResult, Propagation, WriteMode,
+    field_manager,
+};
 
-/// A write from outside, as it is kept in the journal.
+/// An external write, in the form stored in the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Write {
@@ -26,42 +28,42 @@ pub(crate) enum Write {
     PutStatus { object: Object, operation: Option<OperationId> },
 }
 
-/// The answer to a write.
+/// Result of a write.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Written {
-    Applied(Applied),
-    Deleted(Deleted),
+pub(crate) enum WriteResult {
+    Applied(ApplyResult),
+    Deleted(DeleteResult),
     Done,
 }
 
 impl SimState {
-    /// Writes a manifest as the engine does.
-    pub fn apply(&mut self, now: Timestamp, request: ApplyRequest) -> Result<Applied, ClusterError> {
+    /// Writes a manifest as the engine.
+    pub fn apply(&mut self, now: Timestamp, request: ApplyRequest) -> Result<ApplyResult, ClusterError> {
         self.apply_as(now, FIELD_MANAGER, request)
     }
 
-    /// Writes a manifest as somebody else: another field manager.
+    /// Writes a manifest with another field manager.
     pub fn apply_as(
         &mut self,
         now: Timestamp,
         manager: &str,
         request: ApplyRequest,
-    ) -> Result<Applied, ClusterError> {
+    ) -> Result<ApplyResult, ClusterError> {
         match self.write(now, &Write::Apply { manager: manager.to_owned(), request })? {
-            Written::Applied(applied) => Ok(applied),
-            other => unreachable!("a manifest was written, and the answer is {other:?}"),
+            WriteResult::Applied(applied) => Ok(applied),
+            other => unreachable!("unexpected answer to an apply: {other:?}"),
         }
     }
 
-    /// Deletes an object, or begins to where finalizers keep it.
-    pub fn delete(&mut self, now: Timestamp, request: DeleteRequest) -> Result<Deleted, ClusterError> {
+    /// Deletes an object, or starts its deletion if finalizers keep it.
+    pub fn delete(&mut self, now: Timestamp, request: DeleteRequest) -> Result<DeleteResult, ClusterError> {
         match self.write(now, &Write::Delete { request })? {
-            Written::Deleted(deleted) => Ok(deleted),
-            other => unreachable!("an object was deleted, and the answer is {other:?}"),
+            WriteResult::Deleted(deleted) => Ok(deleted),
+            other => unreachable!("unexpected answer to a delete: {other:?}"),
         }
     }
 
-    /// Removes one finalizer. An absent object or finalizer, or another UID, counts as done.
+    /// Removes one finalizer. Succeeds if the object or the finalizer is already gone, or if the object has another UID.
     pub fn remove_finalizer(
         &mut self,
         now: Timestamp,
@@ -74,7 +76,7 @@ impl SimState {
         self.write(now, &Write::RemoveFinalizer { key: key.clone(), uid, finalizer, operation }).map(drop)
     }
 
-    fn write(&mut self, now: Timestamp, write: &Write) -> Result<Written, ClusterError> {
+    fn write(&mut self, now: Timestamp, write: &Write) -> Result<WriteResult, ClusterError> {
         match self.draw_fault() {
             Some(CallFault::TimeoutBefore) => Err(CallFault::TimeoutBefore.error()),
             fault => {
@@ -84,32 +86,32 @@ impl SimState {
         }
     }
 
-    /// Draws what goes wrong with the next write.
+    /// Draws the fault of the next write.
     pub(crate) fn draw_fault(&mut self) -> Option<CallFault> {
-        self.injector.write()
+        self.injector.draw_write_fault()
     }
 
-    /// Does a write that was received, under the fault that was drawn for it. The world must be up to date.
+    /// Executes a write that was received, with its fault. All due steps must have run before.
     pub(crate) fn execute(
         &mut self,
         write: &Write,
         fault: Option<CallFault>,
-    ) -> Result<Written, ClusterError> {
+    ) -> Result<WriteResult, ClusterError> {
         let refusal = fault.filter(|fault| *fault != CallFault::TimeoutAfter);
         let result = match write {
             Write::Apply { manager, request } => {
-                self.execute_apply(manager, request, refusal).map(Written::Applied)
+                self.execute_apply(manager, request, refusal).map(WriteResult::Applied)
             }
             Write::Put { object, operation } => {
-                self.execute_put(object, *operation, refusal).map(Written::Applied)
+                self.execute_put(object, *operation, refusal).map(WriteResult::Applied)
             }
             Write::PutStatus { object, operation } => {
-                self.execute_put_status(object, *operation, refusal).map(Written::Applied)
+                self.execute_put_status(object, *operation, refusal).map(WriteResult::Applied)
             }
-            Write::Delete { request } => self.execute_delete(request, refusal).map(Written::Deleted),
-            Write::RemoveFinalizer { key, uid, finalizer, operation } => {
-                self.execute_patch((key, uid), finalizer, *operation, refusal).map(|()| Written::Done)
-            }
+            Write::Delete { request } => self.execute_delete(request, refusal).map(WriteResult::Deleted),
+            Write::RemoveFinalizer { key, uid, finalizer, operation } => self
+                .execute_remove_finalizer((key, uid), finalizer, *operation, refusal)
+                .map(|()| WriteResult::Done),
         };
         match fault {
             Some(fault @ CallFault::TimeoutAfter) => Err(fault.error()),
@@ -122,31 +124,32 @@ impl SimState {
         manager: &str,
         request: &ApplyRequest,
         refusal: Option<CallFault>,
-    ) -> Result<Applied, ClusterError> {
+    ) -> Result<ApplyResult, ClusterError> {
         let key = self.request_key(&request.object);
         let exists = self.find(&key).is_some();
-        let (verb, way) = match request.mode {
-            WriteMode::Apply { force } => (Verb::Apply, Way::Apply { force }),
-            WriteMode::ClientSideApply => (if exists { Verb::Patch } else { Verb::Create }, Way::Patch),
-            WriteMode::Create { .. } => (Verb::Create, Way::Create),
+        let (verb, write_kind) = match request.mode {
+            WriteMode::Apply { force } => (Verb::Apply, WriteKind::Apply { force }),
+            WriteMode::ClientSideApply => (if exists { Verb::Patch } else { Verb::Create }, WriteKind::Patch),
+            WriteMode::Create { .. } => (Verb::Create, WriteKind::Create),
             WriteMode::Replace { recreate: true } if exists => {
-                return self.recreate(manager, request, key, refusal, Way::Create);
+                return self.recreate(manager, request, key, refusal, WriteKind::Create);
             }
             WriteMode::Recreate { server_side } => {
-                let way = if server_side { Way::Apply { force: true } } else { Way::Patch };
+                let write_kind =
+                    if server_side { WriteKind::Apply { force: true } } else { WriteKind::Patch };
                 if exists {
-                    return self.recreate(manager, request, key, refusal, way);
+                    return self.recreate(manager, request, key, refusal, write_kind);
                 }
-                (if server_side { Verb::Apply } else { Verb::Create }, way)
+                (if server_side { Verb::Apply } else { Verb::Create }, write_kind)
             }
-            WriteMode::Replace { .. } => (if exists { Verb::Update } else { Verb::Create }, Way::Put),
+            WriteMode::Replace { .. } => (if exists { Verb::Update } else { Verb::Create }, WriteKind::Put),
         };
-        let attempt = Attempt { verb, dry_run: request.dry_run, key, operation: request.operation };
+        let attempt = WriteAttempt { verb, dry_run: request.dry_run, key, operation: request.operation };
         let (mut request, mut refusal) = (Cow::Borrowed(request), refusal);
         if request.mode == (WriteMode::Create { client_side: true }) {
-            note(&mut request.to_mut().object);
+            store_last_applied(&mut request.to_mut().object);
         }
-        if let Way::Apply { .. } = way
+        if let WriteKind::Apply { .. } = write_kind
             && let Some(newer) = self.take_over(manager, &request, &attempt, refusal)?
         {
             refusal = None;
@@ -154,88 +157,91 @@ impl SimState {
                 request.to_mut().resource_version = newer;
             }
         }
-        self.audited(attempt, refusal, |state| state.write_manifest(manager, &request, way))
+        self.run_audited(attempt, refusal, |state| state.write_manifest(manager, &request, write_kind))
     }
 
-    /// Before a server-side apply the client takes over what another manager wrote, by a write of its own. Its version of
-    /// the object, if there was anything.
+    /// Before a server-side apply, transfers the fields of other managers in a separate write. Returns the new version of the
+    /// object, or `None` if there were no fields to transfer.
     fn take_over(
         &mut self,
         manager: &str,
         request: &ApplyRequest,
-        attempt: &Attempt,
+        attempt: &WriteAttempt,
         refusal: Option<CallFault>,
     ) -> Result<Option<String>, ClusterError> {
         let key = &attempt.key;
-        let Some(from) = request.take_over.as_deref().filter(|_| !request.dry_run) else { return Ok(None) };
+        if request.take_over.is_empty() || request.dry_run {
+            return Ok(None);
+        }
         let wanted = request.resource_version.as_str();
         let found = self.find(key).map_or(wanted, |stored| stored.object.resource_version());
         if !wanted.is_empty() && wanted != found {
-            return Err(refuse::modified(key));
+            return Err(api_error::modified(key));
         }
-        let Some(object) = self.hand_over(from, manager, key) else { return Ok(None) };
-        let attempt = Attempt { verb: Verb::Patch, ..attempt.clone() };
-        self.audited(attempt, refusal, |state| {
+        let Some(object) = self.transfer_fields(&request.take_over, manager, key) else { return Ok(None) };
+        let attempt = WriteAttempt { verb: Verb::Patch, ..attempt.clone() };
+        self.run_audited(attempt, refusal, |state| {
             state.update(key, object, true);
             Ok(())
         })?;
         Ok(self.find(key).map(|stored| stored.object.resource_version().to_owned()))
     }
 
-    /// Without a resource version it is a creation, with one a replacement of that version.
+    /// Creates an object that doesn't have a resource version; otherwise replaces the version that it names.
     fn execute_put(
         &mut self,
         object: &Object,
         operation: Option<OperationId>,
         refusal: Option<CallFault>,
-    ) -> Result<Applied, ClusterError> {
+    ) -> Result<ApplyResult, ClusterError> {
         let key = self.request_key(object);
         let is_new = object.resource_version().is_empty();
-        let (verb, way) = if is_new { (Verb::Create, Way::Create) } else { (Verb::Update, Way::Put) };
+        let (verb, write_kind) =
+            if is_new { (Verb::Create, WriteKind::Create) } else { (Verb::Update, WriteKind::Put) };
         let request = ApplyRequest {
             validate: false,
             operation,
             ..ApplyRequest::new(object.clone(), WriteMode::Replace { recreate: false })
         };
         let is_there = is_new || self.find(&key).is_some();
-        let attempt = Attempt { verb, dry_run: false, key: key.clone(), operation };
-        self.audited(attempt, refusal, |state| {
+        let attempt = WriteAttempt { verb, dry_run: false, key: key.clone(), operation };
+        self.run_audited(attempt, refusal, |state| {
             if is_there {
-                state.write_manifest(writer(operation), &request, way)
+                state.write_manifest(field_manager(operation), &request, write_kind)
             } else {
-                Err(refuse::not_found(&key))
+                Err(api_error::not_found(&key))
             }
         })
     }
 
-    /// Where the status is not apart it is written with the object.
+    /// Kinds that don't have a status subresource are written as a whole.
     fn execute_put_status(
         &mut self,
         object: &Object,
         operation: Option<OperationId>,
         refusal: Option<CallFault>,
-    ) -> Result<Applied, ClusterError> {
+    ) -> Result<ApplyResult, ClusterError> {
         let kind = gvk_of(object).group_kind();
-        if self.kinds.is_custom(&kind) && !self.kinds.status_is_apart(&kind) {
+        if self.kinds.is_custom(&kind) && !self.kinds.has_status_subresource(&kind) {
             return self.execute_put(object, operation, refusal);
         }
         let key = self.request_key(object);
-        let attempt = Attempt { verb: Verb::Update, dry_run: false, key: key.clone(), operation };
-        self.audited(attempt, refusal, |state| {
+        let attempt = WriteAttempt { verb: Verb::Update, dry_run: false, key: key.clone(), operation };
+        self.run_audited(attempt, refusal, |state| {
             let object = state.write_status(&key, object)?;
-            Ok(Applied { object, created: false, message: String::new(), warnings: Vec::new() })
+            Ok(ApplyResult { object, is_created: false, message: String::new(), warnings: Vec::new() })
         })
     }
 
-    /// Two writes: the old object goes, a new one comes.
+    /// Deletes the old object and creates a new one, in two writes.
     fn recreate(
         &mut self,
         manager: &str,
         request: &ApplyRequest,
         key: ObjectKey,
         refusal: Option<CallFault>,
-        way: Way,
-    ) -> Result<Applied, ClusterError> {
+        write_kind: WriteKind,
+    ) -> Result<ApplyResult, ClusterError> {
         let delete = DeleteRequest {
             gvk: request.object.gvk(),
             namespace: key.namespace.clone(),
@@ -247,23 +253,28 @@ impl SimState {
             operation: request.operation,
         };
         self.execute_delete(&delete, refusal)?;
-        // The client waits for a pod to end before it creates the new one; here it ends at once.
-        self.end_now(&key, request.dry_run);
+        // A client would wait for the pod to terminate; here the pod ends immediately.
+        self.finish_deletion_now(&key, request.dry_run);
         if request.dry_run {
-            // A client can only ask for a trial of the deletion: the old object is in the way of another.
-            let prepared = self.prepare(&request.object)?;
-            let message = Way::Create.message(&prepared.key, true, true, true);
-            return Ok(Applied { object: prepared.manifest, created: true, message, warnings: Vec::new() });
+            // A client can only dry-run the deletion, because the old object would make a dry run of the creation fail.
+            let prepared = self.prepare_manifest(&request.object)?;
+            let message = WriteKind::Create.result_message(&prepared.key, true, true, true);
+            return Ok(ApplyResult {
+                object: prepared.manifest,
+                is_created: true,
+                message,
+                warnings: Vec::new(),
+            });
         }
-        let verb = if matches!(way, Way::Apply { .. }) { Verb::Apply } else { Verb::Create };
-        let attempt = Attempt { verb, dry_run: request.dry_run, key, operation: request.operation };
-        self.audited(attempt, None, |state| state.write_manifest(manager, request, way))
+        let verb = if matches!(write_kind, WriteKind::Apply { .. }) { Verb::Apply } else { Verb::Create };
+        let attempt = WriteAttempt { verb, dry_run: request.dry_run, key, operation: request.operation };
+        self.run_audited(attempt, None, |state| state.write_manifest(manager, request, write_kind))
     }
 
-    fn end_now(&mut self, key: &ObjectKey, dry_run: bool) {
+    fn finish_deletion_now(&mut self, key: &ObjectKey, dry_run: bool) {
         if let Some(stored) = self.objects.get_mut(key).filter(|_| !dry_run) {
             stored.held_until = None;
-            self.finish_if_done(key);
+            self.remove_if_unblocked(key);
         }
     }
 
@@ -271,15 +282,15 @@ impl SimState {
         &mut self,
         request: &DeleteRequest,
         refusal: Option<CallFault>,
-    ) -> Result<Deleted, ClusterError> {
+    ) -> Result<DeleteResult, ClusterError> {
         let DeleteRequest { gvk, namespace, name, dry_run, operation, .. } = request;
         let key = ObjectKey::new(&gvk.group, &gvk.kind, namespace, name);
-        let attempt = Attempt { verb: Verb::Delete, dry_run: *dry_run, key, operation: *operation };
-        self.audited(attempt, refusal, |state| state.delete_object(request))
+        let attempt = WriteAttempt { verb: Verb::Delete, dry_run: *dry_run, key, operation: *operation };
+        self.run_audited(attempt, refusal, |state| state.delete_object(request))
     }
 
-    /// The client reads first, and writes only when there is something to remove.
-    fn execute_patch(
+    /// Removes a finalizer in the same way as a client: reads the object first, and writes only if the finalizer is there.
+    fn execute_remove_finalizer(
         &mut self,
         (key, uid): (&ObjectKey, &str),
         finalizer: &str,
@@ -289,17 +300,17 @@ impl SimState {
         if !self.has_finalizer(key, uid, finalizer) {
             return Ok(());
         }
-        let attempt = Attempt { verb: Verb::Patch, dry_run: false, key: key.clone(), operation };
-        self.audited(attempt, refusal, |state| {
+        let attempt = WriteAttempt { verb: Verb::Patch, dry_run: false, key: key.clone(), operation };
+        self.run_audited(attempt, refusal, |state| {
             state.drop_finalizer(key, finalizer);
             Ok(())
         })
     }
 
-    /// Does something and records its outcome, or the refusal that came first.
-    fn audited<T: Audited>(
+    /// Runs an action and records its outcome. If the write was already refused, records the refusal instead.
+    fn run_audited<T: AuditDetails>(
         &mut self,
-        mut attempt: Attempt,
+        mut attempt: WriteAttempt,
         refusal: Option<CallFault>,
         act: impl FnOnce(&mut Self) -> Result<T, ClusterError>,
     ) -> Result<T, ClusterError> {
@@ -307,7 +318,7 @@ impl SimState {
             Some(fault) => Err(fault.error()),
             None => act(self),
         };
-        let code = result.as_ref().map_or_else(code_of, T::code);
+        let code = result.as_ref().map_or_else(http_status, T::code);
         if let Some(name) = result.as_ref().ok().and_then(T::generated_name) {
             name.clone_into(&mut attempt.key.name);
         }
@@ -315,10 +326,10 @@ impl SimState {
         result
     }
 
-    /// The object a manifest is about; a namespace it must not have is left out.
+    /// Returns the key of a manifest, without the namespace if the kind is cluster-scoped.
     fn request_key(&self, object: &Object) -> ObjectKey {
         let (gvk, mut key) = (gvk_of(object), key_of(object));
-        if self.kinds.namespaced(&gvk) == Some(false) {
+        if self.kinds.is_namespaced(&gvk) == Some(false) {
             key.namespace.clear();
         }
         key
@@ -332,33 +343,33 @@ impl SimState {
             validate: false,
             ..ApplyRequest::new(object, WriteMode::Replace { recreate: false })
         };
-        let made = self.write_manifest("kube-apiserver", &request, Way::Create);
-        assert!(made.is_ok(), "{}", made.err().unwrap_or_else(|| refuse::bad_request("")));
+        let made = self.write_manifest("kube-apiserver", &request, WriteKind::Create);
+        assert!(made.is_ok(), "{}", made.err().unwrap_or_else(|| api_error::bad_request("")));
     }
 }
 
-/// An answer of which the audit keeps something.
-trait Audited {
+/// A result that contains details for the audit.
+trait AuditDetails {
     fn code(&self) -> u16 {
         200
     }
 
-    /// The name the server gave the object, when the request had none.
+    /// Returns the name that the server generated, if the request didn't have a name.
     fn generated_name(&self) -> Option<&str> {
         None
     }
 }
 
-impl Audited for Applied {
+impl AuditDetails for ApplyResult {
     fn code(&self) -> u16 {
-        if self.created { 201 } else { 200 }
+        if self.is_created { 201 } else { 200 }
     }
 
     fn generated_name(&self) -> Option<&str> {
-        Some(text(&self.object, &["metadata", "name"]))
+        Some(text_field(&self.object, &["metadata", "name"]))
     }
 }
 
-impl Audited for Deleted {}
+impl AuditDetails for DeleteResult {}
 
-impl Audited for () {}
+impl AuditDetails for () {}

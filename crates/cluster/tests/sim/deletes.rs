@@ -1,48 +1,54 @@
-//! How objects go.
+//! Deletion of objects.
 
 use serde_json::{Value, json};
 use tidegate_cluster::Propagation::{Background, Foreground, Orphan};
-use tidegate_cluster::sim::{STUCK, Verb};
-use tidegate_cluster::{Deleted, ErrorKind, LiveQuery};
+use tidegate_cluster::sim::{STUCK_FINALIZER, Verb};
+use tidegate_cluster::{DeleteResult, ErrorKind, LiveQuery};
 use tidegate_model::annotations::TRACKING_ID;
 
-use super::{World, assert_refused, config_map, deletion, gvk, key, manifest, ms, object, with, workload};
+use super::{
+    World, assert_refused, config_map, delete_request, gvk, key, manifest, ms, object, with_value, workload,
+};
 
-fn running() -> World {
+fn world_with_running_deployment() -> World {
     let mut world = World::new();
     world.apply(&workload("Deployment", "api", "api:1", json!({})));
-    world.settle();
+    world.run_until_idle();
     world
 }
 
 #[test]
-fn foreground_takes_the_dependents_first() {
-    let mut world = running();
-    assert_eq!(world.delete("Deployment", "api", Foreground), Ok(Deleted::Deleting));
+fn foreground_deletion_removes_dependents_first() {
+    let mut world = world_with_running_deployment();
+    assert_eq!(world.delete("Deployment", "api", Foreground), Ok(DeleteResult::Deleting));
     let going = world.get("Deployment", "api").unwrap();
     assert!(going.is_deleting() && going.has_finalizer("foregroundDeletion"));
-    assert_eq!(world.delete("Deployment", "api", Foreground), Ok(Deleted::Deleting), "once more is no error");
+    assert_eq!(
+        world.delete("Deployment", "api", Foreground),
+        Ok(DeleteResult::Deleting),
+        "a second delete is not an error"
+    );
     while world.get("Deployment", "api").is_some() {
-        world.wait(ms(1));
+        world.advance(ms(1));
     }
     assert!(world.names("ReplicaSet").is_empty() && world.pods().is_empty());
 }
 
 #[test]
-fn background_takes_the_dependents_afterwards() {
-    let mut world = running();
-    assert_eq!(world.delete("Deployment", "api", Background), Ok(Deleted::Gone));
+fn background_deletion_removes_dependents_afterwards() {
+    let mut world = world_with_running_deployment();
+    assert_eq!(world.delete("Deployment", "api", Background), Ok(DeleteResult::Gone));
     assert!(world.get("Deployment", "api").is_none());
     assert_eq!(world.pods().len(), 3);
-    world.settle();
+    world.run_until_idle();
     assert!(world.names("ReplicaSet").is_empty() && world.pods().is_empty());
 }
 
 #[test]
-fn orphans_stay() {
-    let mut world = running();
-    assert_eq!(world.delete("Deployment", "api", Orphan), Ok(Deleted::Deleting));
-    world.settle();
+fn orphaned_dependents_remain() {
+    let mut world = world_with_running_deployment();
+    assert_eq!(world.delete("Deployment", "api", Orphan), Ok(DeleteResult::Deleting));
+    world.run_until_idle();
     assert!(world.get("Deployment", "api").is_none());
     assert_eq!((world.names("ReplicaSet").len(), world.pods().len()), (1, 3));
     let set = world.names("ReplicaSet").remove(0);
@@ -56,22 +62,22 @@ fn absent_objects_and_other_uids_are_refused() {
     assert_refused(&error, ErrorKind::NotFound, "jobs.batch \"m\" not found");
     assert_eq!((world.last_audit().verb, world.last_audit().code), (Verb::Delete, 404));
     world.apply(&config_map("web", json!({})));
-    let mut other = deletion("ConfigMap", "web", Background);
+    let mut other = delete_request("ConfigMap", "web", Background);
     other.uid = "another".to_owned();
     let error = world.state.delete(world.now, other).unwrap_err();
     assert_refused(&error, ErrorKind::Conflict, "the UID in the precondition (another) does not match");
-    let mut dry = deletion("ConfigMap", "web", Background);
+    let mut dry = delete_request("ConfigMap", "web", Background);
     dry.dry_run = true;
-    assert_eq!(world.state.delete(world.now, dry), Ok(Deleted::Gone));
+    assert_eq!(world.state.delete(world.now, dry), Ok(DeleteResult::Gone));
     assert!(world.get("ConfigMap", "web").is_some() && world.last_audit().dry_run);
 }
 
 #[test]
 fn finalizers_keep_an_object_until_the_last_is_removed() {
     let mut world = World::new();
-    let held = with(&config_map("web", json!({})), "/metadata/finalizers", json!(["a.io/x", "b.io/y"]));
+    let held = with_value(&config_map("web", json!({})), "/metadata/finalizers", json!(["a.io/x", "b.io/y"]));
     let uid = world.apply(&held).uid().to_owned();
-    assert_eq!(world.delete("ConfigMap", "web", Background), Ok(Deleted::Deleting));
+    assert_eq!(world.delete("ConfigMap", "web", Background), Ok(DeleteResult::Deleting));
     let remove = |world: &mut World, uid: &str, finalizer: &str| {
         let writes = world.state.audit().len();
         world.state.remove_finalizer(world.now, &key("ConfigMap", "web"), uid, finalizer, None).unwrap();
@@ -88,39 +94,43 @@ fn finalizers_keep_an_object_until_the_last_is_removed() {
 }
 
 #[test]
-fn a_stuck_object_stays_until_somebody_frees_it() {
+fn a_stuck_object_remains_until_its_finalizer_is_removed() {
     let mut world = World::new();
     for kind in ["Deployment", "Job", "Pod"] {
         let uid =
             world.apply(&workload(kind, "it", "i:1", json!({"outcome": "stuck-deleting"}))).uid().to_owned();
-        world.settle();
-        assert_eq!(world.delete(kind, "it", Foreground), Ok(Deleted::Deleting));
-        world.settle();
+        world.run_until_idle();
+        assert_eq!(world.delete(kind, "it", Foreground), Ok(DeleteResult::Deleting));
+        world.run_until_idle();
         assert!(world.get(kind, "it").unwrap().is_deleting());
         assert!(kind == "Pod" || world.pods().is_empty(), "only the object itself is stuck");
-        world.state.remove_finalizer(world.now, &key(kind, "it"), &uid, STUCK, None).unwrap();
+        world.state.remove_finalizer(world.now, &key(kind, "it"), &uid, STUCK_FINALIZER, None).unwrap();
         assert!(world.get(kind, "it").is_none());
     }
 }
 
 #[test]
-fn a_namespace_takes_its_contents_along() {
+fn a_deleted_namespace_deletes_its_contents() {
     let mut world = World::new();
     world.apply(&object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})));
     for kind in ["Deployment", "Job"] {
-        world.apply(&with(&workload(kind, "it", "i:1", json!({})), "/metadata/namespace", json!("shop")));
+        world.apply(&with_value(
+            &workload(kind, "it", "i:1", json!({})),
+            "/metadata/namespace",
+            json!("shop"),
+        ));
     }
-    world.settle();
-    assert_eq!(world.delete("Namespace", "shop", Foreground), Ok(Deleted::Deleting));
+    world.run_until_idle();
+    assert_eq!(world.delete("Namespace", "shop", Foreground), Ok(DeleteResult::Deleting));
     let namespace = world.state.get(world.now, &gvk("Namespace"), "", "shop").unwrap().unwrap();
     assert_eq!(namespace.text("/status/phase"), "Terminating");
-    world.settle();
+    world.run_until_idle();
     let left: Vec<_> = world.state.objects().map(|object| object.key().to_string()).collect();
     assert_eq!(left, ["Namespace default", "Namespace kube-system"]);
 }
 
 #[test]
-fn an_object_whose_owners_are_gone_goes_too() {
+fn an_object_without_remaining_owners_is_deleted() {
     let mut world = World::new();
     let (a, b) = (world.apply(&config_map("a", json!({}))), world.apply(&config_map("b", json!({}))));
     let owner = |object: &tidegate_model::Object| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": object.name(), "uid": object.uid()});
@@ -128,15 +138,15 @@ fn an_object_whose_owners_are_gone_goes_too() {
         |owners: Value| manifest("ConfigMap", "owned", json!({"metadata": {"ownerReferences": owners}}));
     world.apply(&owned(json!([owner(&a), owner(&b)])));
     world.delete("ConfigMap", "a", Background).unwrap();
-    world.settle();
+    world.run_until_idle();
     assert!(world.get("ConfigMap", "owned").is_some(), "one owner is left");
     world.delete("ConfigMap", "b", Background).unwrap();
-    world.settle();
+    world.run_until_idle();
     assert!(world.get("ConfigMap", "owned").is_none());
 }
 
 #[test]
-fn live_finds_what_is_tracked_and_what_is_named() {
+fn live_queries_find_tracked_and_named_objects() {
     let mut world = World::new();
     let tracked = |name: &str, application: &str| {
         let mut object = config_map(name, json!({}));
@@ -160,10 +170,10 @@ fn live_finds_what_is_tracked_and_what_is_named() {
             .into(),
         ..LiveQuery::default()
     };
-    let live = world.state.live(world.now, &query).unwrap();
+    let live = world.state.list_live(world.now, &query).unwrap();
     assert_eq!(live.iter().map(|live| live.key().name.as_str()).collect::<Vec<_>>(), ["mine", "named"]);
-    // An object that is given to another application is no longer found.
+    // An object that moves to another application is no longer found.
     world.apply(&tracked("mine", "other"));
     let query = LiveQuery { application: "shop".to_owned(), ..LiveQuery::default() };
-    assert_eq!(world.state.live(world.now, &query).unwrap(), []);
+    assert_eq!(world.state.list_live(world.now, &query).unwrap(), []);
 }

@@ -1,12 +1,12 @@
-//! Kinds come and go with their definitions.
+//! Kinds appear and disappear with their definitions.
 
 use serde_json::{Value, json};
 use tidegate_cluster::ErrorKind::{Forbidden, Invalid, UnknownKind};
-use tidegate_cluster::{Deleted, Propagation};
+use tidegate_cluster::{DeleteResult, Propagation};
 use tidegate_model::HealthStatus::{Degraded, Healthy, Progressing};
 use tidegate_model::{GroupKind, Object};
 
-use super::{SSA, World, assert_refused, gvk, manifest, ms, object, with};
+use super::{SSA, World, assert_refused, gvk, manifest, ms, object, with_value};
 
 fn definition(annotations: Value) -> Object {
     object(json!({
@@ -35,18 +35,18 @@ fn definition_health(world: &mut World) -> tidegate_model::HealthStatus {
 #[test]
 fn a_kind_is_served_once_its_definition_is_established() {
     let mut world = World::new();
-    assert_refused(&world.refused(&widget(), SSA), UnknownKind, "ensure CRDs are installed first");
+    assert_refused(&world.refused_write(&widget(), SSA), UnknownKind, "ensure CRDs are installed first");
     world.apply(&definition(json!({})));
     assert_eq!(definition_health(&mut world), Progressing);
-    assert_refused(&world.refused(&widget(), SSA), UnknownKind, "no matches for kind \"Widget\"");
-    world.wait(ms(20));
+    assert_refused(&world.refused_write(&widget(), SSA), UnknownKind, "no matches for kind \"Widget\"");
+    world.advance(ms(20));
     assert_eq!(definition_health(&mut world), Healthy);
     let discovery = world.state.discover(world.now).unwrap();
     let info = discovery.get(&GroupKind::new("example.com", "Widget")).unwrap();
     assert_eq!((info.versions.as_slice(), info.namespaced), (["v1".to_owned()].as_slice(), true));
     let made = world.apply(&widget());
     assert_eq!((made.generation(), made.pointer("/status")), (1, None), "only controllers write the status");
-    let changed = world.apply(&with(&widget(), "/spec/parts", json!([{"name": "b"}])));
+    let changed = world.apply(&with_value(&widget(), "/spec/parts", json!([{"name": "b"}])));
     assert_eq!(changed.generation(), 2);
     assert_eq!(
         changed.pointer("/spec/parts"),
@@ -56,31 +56,31 @@ fn a_kind_is_served_once_its_definition_is_established() {
 }
 
 #[test]
-fn a_definition_takes_its_objects_along() {
+fn a_deleted_definition_deletes_its_objects() {
     let mut world = World::new();
     world.apply(&definition(json!({})));
-    world.settle();
-    world.apply(&with(&widget(), "/metadata/finalizers", json!(["x.io/y"])));
+    world.run_until_idle();
+    world.apply(&with_value(&widget(), "/metadata/finalizers", json!(["x.io/y"])));
     let uid = world.get("Widget", "w").unwrap().uid().to_owned();
     assert_eq!(
         world.delete("CustomResourceDefinition", "widgets.example.com", Propagation::Background),
-        Ok(Deleted::Deleting)
+        Ok(DeleteResult::Deleting)
     );
-    world.settle();
+    world.run_until_idle();
     assert!(world.get("Widget", "w").unwrap().is_deleting());
-    let late = with(&widget(), "/metadata/name", json!("late"));
-    assert_refused(&world.refused(&late, SSA), Forbidden, "custom resource definition is terminating");
+    let late = with_value(&widget(), "/metadata/name", json!("late"));
+    assert_refused(&world.refused_write(&late, SSA), Forbidden, "custom resource definition is terminating");
     world.state.remove_finalizer(world.now, &super::key("Widget", "w"), &uid, "x.io/y", None).unwrap();
-    world.settle();
+    world.run_until_idle();
     assert!(world.names("CustomResourceDefinition").is_empty());
     assert!(world.state.list(world.now, &gvk("Widget")).is_err());
     let again = world.state.remove_finalizer(world.now, &super::key("Widget", "w"), &uid, "x.io/y", None);
     assert_eq!(again, Ok(()), "what is gone needs nothing removed");
-    assert_refused(&world.refused(&widget(), SSA), UnknownKind, "no matches for kind");
+    assert_refused(&world.refused_write(&widget(), SSA), UnknownKind, "no matches for kind");
 }
 
 #[test]
-fn a_definition_may_fail_or_take_its_time() {
+fn a_definition_may_fail_or_take_time() {
     for (annotations, after_a_while) in [
         (json!({"sim.tidegate.dev/outcome": "fail"}), Degraded),
         (json!({"sim.tidegate.dev/outcome": "never-ready"}), Progressing),
@@ -89,20 +89,20 @@ fn a_definition_may_fail_or_take_its_time() {
     ] {
         let mut world = World::new();
         world.apply(&definition(annotations));
-        world.wait(ms(5000));
+        world.advance(ms(5000));
         assert_eq!(definition_health(&mut world), after_a_while);
     }
 }
 
 #[test]
-fn a_definition_must_make_sense() {
+fn an_invalid_definition_is_refused() {
     let whole = definition(json!({}));
-    for (path, value, words) in [
+    for (path, value, text) in [
         ("/metadata/name", json!("widgets"), "must be spec.names.plural+\".\"+spec.group"),
         ("/spec/scope", json!("Everywhere"), "spec.scope: Unsupported value: \"Everywhere\""),
         ("/spec/versions", json!([]), "spec.versions: Required value"),
     ] {
-        assert_refused(&World::new().refused(&with(&whole, path, value), SSA), Invalid, words);
+        assert_refused(&World::new().refused_write(&with_value(&whole, path, value), SSA), Invalid, text);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What pods write, followed while streams break.
+//! Logs of pods, followed across broken streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use serde_json::json;
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
 use tidegate_cluster::{
-    Call, Cluster, ClusterError, Container, ErrorKind, Layer, LogStream, LogsFrom, Pauses, Propagation,
+    Call, Cluster, ClusterError, Container, ErrorKind, Layer, LogStart, LogStream, Propagation, WatchBackoff,
     follow_container,
 };
 use tidegate_model::Object;
@@ -16,34 +16,34 @@ use tokio::time::Instant;
 
 use super::{SSA, START, gvk, request};
 
-const PAUSES: Pauses = Pauses { min: Duration::from_millis(300), max: Duration::from_secs(2) };
+const BACKOFF: WatchBackoff = WatchBackoff { min: Duration::from_millis(300), max: Duration::from_secs(2) };
 
-/// How a stream is cut.
+/// Position at which a stream is cut.
 #[derive(Clone, Copy, Debug)]
-enum Cut {
-    /// As a server does that ends.
-    End,
-    Break(ErrorKind),
+enum CutPoint {
+    /// At the end of a line, like a server that ends the stream.
+    EndOfLine,
+    Error(ErrorKind),
     /// In the middle of a line.
-    Half,
-    /// The same, where those of one moment have a half that is the same.
-    SameHalf,
+    MiddleOfLine,
+    /// In the middle of a line, when several lines with the same time have the same beginning.
+    MiddleOfSimilarLine,
 }
 
-/// A cluster that cuts each stream after so many lines.
-struct Cutting {
+/// A cluster that cuts each stream after a number of lines.
+struct CuttingCluster {
     cluster: Arc<SimCluster>,
-    after: usize,
-    cut: Cut,
-    opened: AtomicUsize,
+    lines_per_stream: usize,
+    cut: CutPoint,
+    opened_streams: AtomicUsize,
 }
 
-impl Layer for Cutting {
+impl Layer for CuttingCluster {
     fn inner(&self) -> &dyn Cluster {
         self.cluster.as_ref()
     }
 
-    async fn around<T: Send>(
+    async fn intercept<T: Send>(
         &self,
         _: Call,
         answer: impl Future<Output = Result<T, ClusterError>> + Send,
@@ -51,16 +51,17 @@ impl Layer for Cutting {
         answer.await
     }
 
-    async fn follow_logs(&self, container: &Container, from: LogsFrom) -> Result<LogStream, ClusterError> {
-        let opened = self.opened.fetch_add(1, Ordering::SeqCst) + 1;
+    async fn follow_logs(&self, container: &Container, from: LogStart) -> Result<LogStream, ClusterError> {
+        let opened = self.opened_streams.fetch_add(1, Ordering::SeqCst) + 1;
         let cut = self.cut;
-        // A server gives all of a second again, so each stream must be able to come further than the one before.
-        let (lines, after) = (self.cluster.follow_logs(container, from).await?, self.after * opened);
+        // A server repeats a whole second, so each stream must be able to get further than the previous one.
+        let (lines, after) =
+            (self.cluster.follow_logs(container, from).await?, self.lines_per_stream * opened);
         let lines = lines.enumerate().scan(false, move |is_cut, (number, line)| {
             if *is_cut {
                 let broke = |kind| Err(ClusterError::new(kind, "the connection broke"));
                 let end = match cut {
-                    Cut::Break(kind) if number == after => Some(broke(kind)),
+                    CutPoint::Error(kind) if number == after => Some(broke(kind)),
                     _ => None,
                 };
                 return std::future::ready(end);
@@ -68,12 +69,12 @@ impl Layer for Cutting {
             *is_cut = number + 1 == after;
             let line = line.map(|mut line| {
                 let rest = match cut {
-                    Cut::Half => Some(2),
-                    Cut::SameHalf => Some(0),
-                    Cut::End | Cut::Break(_) => None,
+                    CutPoint::MiddleOfLine => Some(2),
+                    CutPoint::MiddleOfSimilarLine => Some(0),
+                    CutPoint::EndOfLine | CutPoint::Error(_) => None,
                 };
                 if let Some(rest) = rest.filter(|_| *is_cut) {
-                    line.is_whole = false;
+                    line.is_complete = false;
                     line.text.truncate(rest);
                 }
                 line
@@ -84,8 +85,8 @@ impl Layer for Cutting {
     }
 }
 
-/// A pod that takes so long and writes so many lines.
-async fn pod(lasts: &str, lines: usize) -> (Arc<SimCluster>, Object, Vec<String>) {
+/// Creates a pod with this duration and number of lines.
+async fn create_pod(lasts: &str, lines: usize) -> (Arc<SimCluster>, Object, Vec<String>) {
     let cluster = Arc::new(SimCluster::in_memory(SimConfig::default(), Clock::tokio(START)));
     let expected: Vec<String> =
         (0..lines).map(|number| format!("{number} is the number of this line")).collect();
@@ -104,72 +105,81 @@ fn container() -> Container {
     Container { namespace: "default".to_owned(), pod: "talker".to_owned(), name: "main".to_owned() }
 }
 
-async fn texts(lines: LogStream) -> Vec<String> {
+async fn collect_texts(lines: LogStream) -> Vec<String> {
     lines.map(|line| line.unwrap().text).collect().await
 }
 
 #[tokio::test(start_paused = true)]
-async fn lines_come_evenly_while_the_pod_runs_and_end_with_it() {
-    let (cluster, pod, expected) = pod("10s", 9).await;
+async fn lines_are_written_evenly_and_end_with_the_pod() {
+    let (cluster, pod, expected) = create_pod("10s", 9).await;
     let began = Instant::now();
-    let lines = cluster.follow_logs(&container(), LogsFrom::Last(100)).await.unwrap();
+    let lines = cluster.follow_logs(&container(), LogStart::Last(100)).await.unwrap();
     let seen: Vec<(u64, String)> =
         lines.map(|line| (began.elapsed().as_secs(), line.unwrap().text)).collect().await;
     assert_eq!(seen, (1..).zip(expected.iter().cloned()).collect::<Vec<_>>());
     assert_eq!(began.elapsed().as_secs(), 10, "it ends with the pod");
-    // The end of the log is what was written so far.
+    // The end of the log is the latest line so far.
     let text = cluster.logs("default", "talker", "main", 1 << 20).await.unwrap();
     assert_eq!(text, expected.join("\n"));
-    let last = cluster.follow_logs(&container(), LogsFrom::Last(2)).await.unwrap();
-    assert_eq!(texts(last).await, expected[7..]);
+    let last = cluster.follow_logs(&container(), LogStart::Last(2)).await.unwrap();
+    assert_eq!(collect_texts(last).await, expected[7..]);
     let gone = Container { pod: "nobody".to_owned(), ..container() };
-    let error = cluster.follow_logs(&gone, LogsFrom::Last(2)).await.err().unwrap();
+    let error = cluster.follow_logs(&gone, LogStart::Last(2)).await.err().unwrap();
     assert_eq!(error.kind, ErrorKind::NotFound);
     drop(pod);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_bytes_are_those_of_what_was_written_so_far() {
-    let (cluster, _, expected) = pod("10s", 9).await;
+async fn the_last_bytes_are_those_written_so_far() {
+    let (cluster, _, expected) = create_pod("10s", 9).await;
     tokio::time::sleep(Duration::from_millis(4500)).await;
     let text = cluster.logs("default", "talker", "main", 1 << 20).await.unwrap();
     assert_eq!(text.lines().collect::<Vec<_>>(), expected[..4]);
 }
 
-/// Wherever the stream is cut, and however: each line comes once, in order, and none is left out. Lines of one millisecond
-/// have the same time.
+/// Each line must be delivered exactly once and in order, regardless of where and how the stream is cut. Lines within the same
+/// millisecond have the same time.
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_cut_goes_on_without_repeating_or_losing_a_line() {
+async fn a_cut_stream_resumes_without_repeating_or_losing_a_line() {
     for cut in [
-        Cut::End,
-        Cut::Half,
-        Cut::SameHalf,
-        Cut::Break(ErrorKind::Unavailable),
-        Cut::Break(ErrorKind::Timeout),
-        Cut::Break(ErrorKind::Invalid),
+        CutPoint::EndOfLine,
+        CutPoint::MiddleOfLine,
+        CutPoint::MiddleOfSimilarLine,
+        CutPoint::Error(ErrorKind::Unavailable),
+        CutPoint::Error(ErrorKind::Timeout),
+        CutPoint::Error(ErrorKind::Invalid),
     ] {
         for (lasts, lines) in [("20s", 19), ("2s", 60), ("10ms", 50)] {
-            for after in 1..4 {
-                let (cluster, pod, expected) = pod(lasts, lines).await;
-                let cutting = Arc::new(Cutting { cluster, after, cut, opened: AtomicUsize::new(0) });
+            for lines_per_stream in 1..4 {
+                let (cluster, pod, expected) = create_pod(lasts, lines).await;
+                let cutting = Arc::new(CuttingCluster {
+                    cluster,
+                    lines_per_stream,
+                    cut,
+                    opened_streams: AtomicUsize::new(0),
+                });
                 let uid = pod.uid().to_owned();
-                let lines = follow_container(Arc::clone(&cutting) as _, container(), uid, 1000, PAUSES);
-                assert_eq!(texts(lines).await, expected, "{cut:?} after {after} of {lasts}");
-                assert!(cutting.opened.load(Ordering::SeqCst) > 1);
+                let lines = follow_container(Arc::clone(&cutting) as _, container(), uid, 1000, BACKOFF);
+                assert_eq!(
+                    collect_texts(lines).await,
+                    expected,
+                    "{cut:?} after {lines_per_stream} of {lasts}"
+                );
+                assert!(cutting.opened_streams.load(Ordering::SeqCst) > 1);
             }
         }
     }
 }
 
-/// Whatever stands in the way cuts each stream in the middle of the second line, in another place each time.
-struct Stammering(Arc<Cutting>);
+/// A cluster that cuts each stream in the middle of the second line, at a different position each time.
+struct MidLineCuttingCluster(Arc<CuttingCluster>);
 
-impl Layer for Stammering {
+impl Layer for MidLineCuttingCluster {
     fn inner(&self) -> &dyn Cluster {
         self.0.inner()
     }
 
-    async fn around<T: Send>(
+    async fn intercept<T: Send>(
         &self,
         _: Call,
         answer: impl Future<Output = Result<T, ClusterError>> + Send,
@@ -177,13 +187,13 @@ impl Layer for Stammering {
         answer.await
     }
 
-    async fn follow_logs(&self, container: &Container, from: LogsFrom) -> Result<LogStream, ClusterError> {
-        let opened = self.0.opened.fetch_add(1, Ordering::SeqCst);
+    async fn follow_logs(&self, container: &Container, from: LogStart) -> Result<LogStream, ClusterError> {
+        let opened = self.0.opened_streams.fetch_add(1, Ordering::SeqCst);
         let lines = self.0.cluster.follow_logs(container, from).await?;
         let lines = lines.take(2).enumerate().map(move |(number, line)| {
             line.map(|mut line| {
-                line.is_whole = number == 0;
-                line.text.truncate(if line.is_whole { line.text.len() } else { 3 + opened % 2 });
+                line.is_complete = number == 0;
+                line.text.truncate(if line.is_complete { line.text.len() } else { 3 + opened % 2 });
                 line
             })
         });
@@ -191,34 +201,40 @@ impl Layer for Stammering {
     }
 }
 
-/// Nobody follows a container for ever that has ended, and whose log cannot be read to its end.
+/// A finished container must not be followed forever if its log cannot be read to the end.
 #[tokio::test(start_paused = true)]
-async fn a_line_whose_end_never_comes_is_not_asked_for_again_and_again() {
-    let (cluster, pod, expected) = pod("1s", 5).await;
-    let cutting = Cutting { cluster, after: 0, cut: Cut::End, opened: AtomicUsize::new(0) };
-    let stammering = Arc::new(Stammering(Arc::new(cutting)));
-    // It writes nothing more.
+async fn an_unfinished_line_is_not_requested_forever() {
+    let (cluster, pod, expected) = create_pod("1s", 5).await;
+    let cutting = CuttingCluster {
+        cluster,
+        lines_per_stream: 0,
+        cut: CutPoint::EndOfLine,
+        opened_streams: AtomicUsize::new(0),
+    };
+    let stammering = Arc::new(MidLineCuttingCluster(Arc::new(cutting)));
+    // The container doesn't write any more.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let began = Instant::now();
     let lines =
-        follow_container(Arc::clone(&stammering) as _, container(), pod.uid().to_owned(), 1000, PAUSES);
-    assert_eq!(texts(lines).await, expected[..1], "what came whole is told, once");
-    // Once while nobody knew that it has ended, once because it has, and then with pauses up to the bound.
-    assert_eq!(stammering.0.opened.load(Ordering::SeqCst), 2 + 16);
+        follow_container(Arc::clone(&stammering) as _, container(), pod.uid().to_owned(), 1000, BACKOFF);
+    assert_eq!(collect_texts(lines).await, expected[..1], "complete lines are returned once");
+    // One stream that was opened before the container was known to have ended, one after that, then retries with delays up to the
+    // limit.
+    assert_eq!(stammering.0.opened_streams.load(Ordering::SeqCst), 2 + 16);
     let paused = began.elapsed();
-    assert!(paused >= PAUSES.max * 12 && paused <= PAUSES.max * 16, "{paused:?}");
+    assert!(paused >= BACKOFF.max * 12 && paused <= BACKOFF.max * 16, "{paused:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_deleted_or_another_one_ends_it() {
-    let (cluster, pod, _) = pod("1h", 10).await;
+async fn deleting_or_replacing_the_pod_ends_the_stream() {
+    let (cluster, pod, _) = create_pod("1h", 10).await;
     let uid = pod.uid().to_owned();
-    let lines = follow_container(Arc::clone(&cluster) as _, container(), uid, 1000, PAUSES);
-    let following = tokio::spawn(texts(lines));
+    let lines = follow_container(Arc::clone(&cluster) as _, container(), uid, 1000, BACKOFF);
+    let following = tokio::spawn(collect_texts(lines));
     tokio::time::sleep(Duration::from_secs(400)).await;
     let delete = tidegate_cluster::DeleteRequest {
         propagation: Propagation::Background,
-        ..tidegate_cluster::DeleteRequest::of(&pod)
+        ..tidegate_cluster::DeleteRequest::for_object(&pod)
     };
     cluster.delete(delete).await.unwrap();
     assert_eq!(following.await.unwrap(), ["0 is the number of this line"]);
@@ -226,33 +242,33 @@ async fn a_pod_that_is_deleted_or_another_one_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_serves_no_logs_says_so_once() {
+async fn a_cluster_without_logs_reports_it_once() {
     for (kind, opened) in [(ErrorKind::Unsupported, 1), (ErrorKind::Forbidden, 1), (ErrorKind::Server, 3)] {
-        let (cluster, pod, _) = pod("1h", 10).await;
-        let cutting = Arc::new(Cutting {
+        let (cluster, pod, _) = create_pod("1h", 10).await;
+        let cutting = Arc::new(CuttingCluster {
             cluster,
-            after: usize::MAX,
-            cut: Cut::Break(kind),
-            opened: AtomicUsize::new(0),
+            lines_per_stream: usize::MAX,
+            cut: CutPoint::Error(kind),
+            opened_streams: AtomicUsize::new(0),
         });
-        let refusing = Arc::new(Refusing(Arc::clone(&cutting), kind));
-        let lines = follow_container(refusing, container(), pod.uid().to_owned(), 1000, PAUSES);
-        let told: Vec<_> = lines.collect().await;
-        let [Err(error)] = told.as_slice() else { panic!("{told:?}") };
+        let refusing = Arc::new(RefusingCluster(Arc::clone(&cutting), kind));
+        let lines = follow_container(refusing, container(), pod.uid().to_owned(), 1000, BACKOFF);
+        let lines_read: Vec<_> = lines.collect().await;
+        let [Err(error)] = lines_read.as_slice() else { panic!("{lines_read:?}") };
         assert!(error.message.contains("refused") && error.kind != ErrorKind::Server, "{error}");
-        assert_eq!(cutting.opened.load(Ordering::SeqCst), opened);
+        assert_eq!(cutting.opened_streams.load(Ordering::SeqCst), opened);
     }
 }
 
-/// A cluster that opens no stream.
-struct Refusing(Arc<Cutting>, ErrorKind);
+/// A cluster that refuses to open streams.
+struct RefusingCluster(Arc<CuttingCluster>, ErrorKind);
 
-impl Layer for Refusing {
+impl Layer for RefusingCluster {
     fn inner(&self) -> &dyn Cluster {
         self.0.as_ref()
     }
 
-    async fn around<T: Send>(
+    async fn intercept<T: Send>(
         &self,
         _: Call,
         answer: impl Future<Output = Result<T, ClusterError>> + Send,
@@ -260,8 +276,8 @@ impl Layer for Refusing {
         answer.await
     }
 
-    async fn follow_logs(&self, _: &Container, _: LogsFrom) -> Result<LogStream, ClusterError> {
-        self.0.opened.fetch_add(1, Ordering::SeqCst);
+    async fn follow_logs(&self, _: &Container, _: LogStart) -> Result<LogStream, ClusterError> {
+        self.0.opened_streams.fetch_add(1, Ordering::SeqCst);
         Err(ClusterError::new(self.1, "refused"))
     }
 }

@@ -1,17 +1,17 @@
-//! What the simulated cluster does, one file per behaviour. No test sleeps: time is a number here.
+//! Behavior of the simulated cluster, one file per topic. Tests never sleep, because time is just a number here.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "tests stop at the first surprise"
+    reason = "tests may panic"
 )]
 
 mod async_cluster;
 mod deletes;
 mod faults;
-mod following;
 mod kinds;
+mod list_and_watch;
 mod logs;
 mod ownership;
 mod persistence;

@@ -1,10 +1,10 @@
-//! Server-side apply: who owns which field.
+//! Field ownership in server-side apply.
 
 use serde_json::{Value, json};
-use tidegate_cluster::{ErrorKind, WriteMode};
+use tidegate_cluster::{ErrorKind, Refusal, WriteMode};
 use tidegate_model::Object;
 
-use super::{REPLACE, SSA, World, assert_refused, manifest, object, request, with, workload};
+use super::{REPLACE, SSA, World, assert_refused, manifest, object, request, with_value, workload};
 
 const FORCE: WriteMode = WriteMode::Apply { force: true };
 
@@ -15,7 +15,7 @@ fn scaler(replicas: i64) -> Object {
     }))
 }
 
-/// Managers of an object, with a word for how they write.
+/// Returns the managers of an object with their types of write.
 fn managers(object: &Object) -> Vec<(String, String)> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).unwrap();
     let text = |entry: &Value, field: &str| entry[field].as_str().unwrap().to_owned();
@@ -23,7 +23,7 @@ fn managers(object: &Object) -> Vec<(String, String)> {
 }
 
 #[test]
-fn another_owner_of_a_field_is_a_conflict_that_names_both() {
+fn a_field_of_another_owner_is_a_conflict_that_names_both() {
     let mut world = World::new();
     world.apply(&workload("Deployment", "api", "api:1", json!({})));
     let error = world.state.apply_as(world.now, "autoscaler", request(&scaler(5), SSA)).unwrap_err();
@@ -36,29 +36,32 @@ fn another_owner_of_a_field_is_a_conflict_that_names_both() {
     // The same value is shared, not disputed.
     world.state.apply_as(world.now, "autoscaler", request(&scaler(3), SSA)).unwrap();
     let error = world
-        .write(&with(&workload("Deployment", "api", "api:1", json!({})), "/spec/replicas", json!(4)), SSA)
+        .write(
+            &with_value(&workload("Deployment", "api", "api:1", json!({})), "/spec/replicas", json!(4)),
+            SSA,
+        )
         .unwrap_err();
     assert_refused(&error, ErrorKind::Conflict, "conflict with \"autoscaler\"");
 }
 
 #[test]
-fn force_takes_a_field_over_and_the_loser_no_longer_decides() {
+fn force_takes_over_a_field_from_its_owner() {
     let mut world = World::new();
     let mine = workload("Deployment", "api", "api:1", json!({}));
     world.apply(&mine);
     world.state.apply_as(world.now, "autoscaler", request(&scaler(5), FORCE)).unwrap();
-    // We leave the field out from now on: it stays, because it is not ours any more.
+    // The field is no longer in our manifest, but stays because another manager owns it.
     let mut without = mine.clone();
     without.section_mut("spec").remove("replicas");
     assert_eq!(world.apply(&without).integer("/spec/replicas"), Some(5));
-    assert_refused(&world.refused(&mine, SSA), ErrorKind::Conflict, ".spec.replicas");
+    assert_refused(&world.refused_write(&mine, SSA), ErrorKind::Conflict, ".spec.replicas");
     let taken = world.write(&mine, FORCE).unwrap().object;
     assert_eq!(taken.integer("/spec/replicas"), Some(3));
     assert_eq!(managers(&taken), [("tidegate".to_owned(), "Apply".to_owned())], "the other owns nothing now");
 }
 
 #[test]
-fn a_shared_field_stays_until_its_last_owner_leaves_it_out() {
+fn a_shared_field_remains_until_its_last_owner_omits_it() {
     let mut world = World::new();
     let labelled = |labels: Value| manifest("ConfigMap", "web", json!({"metadata": {"labels": labels}}));
     world.apply(&labelled(json!({"a": "1", "b": "1"})));
@@ -70,11 +73,11 @@ fn a_shared_field_stays_until_its_last_owner_leaves_it_out() {
 }
 
 fn containers(items: Value) -> Object {
-    with(&workload("Deployment", "api", "x", json!({})), "/spec/template/spec/containers", items)
+    with_value(&workload("Deployment", "api", "x", json!({})), "/spec/template/spec/containers", items)
 }
 
 #[test]
-fn lists_of_named_things_merge_by_name() {
+fn lists_with_keys_merge_by_key() {
     let mut world = World::new();
     let main = json!({"name": "main", "image": "m:1", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
         "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"}]});
@@ -104,7 +107,7 @@ fn lists_of_named_things_merge_by_name() {
 }
 
 #[test]
-fn lists_of_unnamed_things_are_one_value() {
+fn lists_without_keys_are_one_value() {
     let mut world = World::new();
     let with_args = |args: Value| containers(json!([{"name": "main", "image": "m", "args": args}]));
     world.apply(&with_args(json!(["a", "b"])));
@@ -113,20 +116,66 @@ fn lists_of_unnamed_things_are_one_value() {
 }
 
 #[test]
-fn items_without_or_with_the_same_key_are_refused() {
+fn items_with_missing_or_duplicate_keys_are_refused() {
     let mut world = World::new();
     let twice = containers(json!([{"name": "a", "image": "i"}, {"name": "a", "image": "j"}]));
-    assert_refused(&world.refused(&twice, SSA), ErrorKind::Invalid, "containers[1]: duplicate entries");
+    let error = world.refused_write(&twice, SSA);
+    let text = "failed to create typed patch object (default/api; apps/v1, Kind=Deployment): \
+         .spec.template.spec.containers: duplicate entries for key [name=\"a\"]";
+    assert_refused(&error, ErrorKind::Invalid, text);
+    assert_eq!(error.refusal.as_deref(), Some(&Refusal::DuplicateItems));
+    // Two containers with the same name are refused, regardless of the way of writing.
+    for mode in [WriteMode::ClientSideApply, WriteMode::Create { client_side: false }, REPLACE] {
+        let error = world.refused_write(&twice, mode);
+        let text = "spec.template.spec.containers[1].name: Duplicate value: \"a\"";
+        assert_refused(&error, ErrorKind::Invalid, text);
+        assert!(!error.should_try_client_side_apply(), "{mode:?}");
+    }
     let nameless = containers(json!([{"image": "i"}]));
     assert_refused(
-        &world.refused(&nameless, SSA),
+        &world.refused_write(&nameless, SSA),
         ErrorKind::Invalid,
         "containers[0]: associative list item lacks its key name",
     );
 }
 
+/// As on a server, only server-side apply refuses two variables with the same name.
 #[test]
-fn finalizers_of_others_stay() {
+fn repeated_keys_can_be_written_on_the_client_side() {
+    let mut world = World::new();
+    let api = |env: Value| containers(json!([{"name": "main", "image": "m", "env": env}]));
+    let env = |object: &Object| object.pointer("/spec/template/spec/containers/0/env").cloned().unwrap();
+    let (five, six, other) = (
+        json!({"name": "R", "value": "5"}),
+        json!({"name": "R", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}),
+        json!({"name": "B", "value": "1"}),
+    );
+    let error = world.refused_write(&api(json!([five, six])), SSA);
+    let text = ".spec.template.spec.containers[name=\"main\"].env: duplicate entries for key [name=\"R\"]";
+    assert_refused(&error, ErrorKind::Invalid, text);
+    assert!(error.should_try_client_side_apply());
+    for mode in [WriteMode::ClientSideApply, REPLACE] {
+        for items in [
+            json!([five, other]),
+            json!([five, six]),
+            json!([five, six]),
+            json!([six, five, other]),
+            json!([five, other]),
+            json!([five, six, other]),
+            json!([other]),
+        ] {
+            let after = world.write(&api(items.clone()), mode).unwrap().object;
+            assert_eq!(env(&after), items, "{mode:?}");
+        }
+    }
+    // A server-side apply replaces all items that have the key of one of its items.
+    world.write(&api(json!([five, six])), REPLACE).unwrap();
+    let after = world.write(&api(json!([six])), FORCE).unwrap().object;
+    assert_eq!(env(&after), json!([six]));
+}
+
+#[test]
+fn finalizers_of_other_managers_remain() {
     let mut world = World::new();
     let of = |name: &str| manifest("ConfigMap", "web", json!({"metadata": {"finalizers": [name]}}));
     world.apply(&of("a.example.com/x"));
@@ -135,9 +184,9 @@ fn finalizers_of_others_stay() {
     assert_eq!(after.finalizers().collect::<Vec<_>>(), ["b.example.com/y"]);
 }
 
-/// A manager that changes its way of writing is somebody else, until it takes over what it wrote before.
+/// A manager that changes its type of write counts as another manager until it takes over its earlier fields.
 #[test]
-fn a_manager_takes_over_from_itself() {
+fn a_manager_takes_over_its_own_earlier_fields() {
     for first in [REPLACE, WriteMode::Create { client_side: false }, WriteMode::ClientSideApply] {
         let mut world = World::new();
         let now = world.now;
@@ -152,7 +201,7 @@ fn a_manager_takes_over_from_itself() {
         let after = world.write(&next, FORCE).unwrap().object;
         assert_eq!(after.pointer("/data"), Some(&json!({"a": "2", "b": "1"})), "{first:?}");
         let mut taking = request(&next, FORCE);
-        taking.take_over = Some("tidegate".into());
+        taking.take_over = vec!["tidegate".into()];
         taking.resource_version = created.resource_version().to_owned();
         assert_eq!(
             world.state.apply(now, taking.clone()).unwrap_err().kind,
@@ -167,9 +216,9 @@ fn a_manager_takes_over_from_itself() {
 }
 
 #[test]
-fn ownership_is_written_as_kubernetes_writes_it() {
+fn managed_fields_have_the_format_of_kubernetes() {
     let mut world = World::new();
-    let job = world.apply(&with(
+    let job = world.apply(&with_value(
         &workload("Job", "m", "m:1", json!({})),
         "/metadata/finalizers",
         json!(["x.io/y"]),
@@ -187,14 +236,14 @@ fn ownership_is_written_as_kubernetes_writes_it() {
     }]);
     let read = world.state.get(world.now, &job.gvk(), "default", "m").unwrap().unwrap();
     assert_eq!(read.pointer("/metadata/managedFields"), Some(&expected));
-    // The answer to a write says the same in short.
+    // The response to a write has the compact form.
     let short = job.text("/metadata/managedFields/0/fieldsV1");
     assert_eq!(serde_json::from_str::<Value>(short).unwrap(), expected[0]["fieldsV1"]);
 }
 
-/// Fields that kubectl wrote and the manifest no longer has go away, and nobody else's.
+/// Fields that kubectl wrote and that are no longer in the manifest must be removed, but fields of others must stay.
 #[test]
-fn what_kubectl_applied_becomes_ours() {
+fn fields_applied_by_kubectl_are_taken_over() {
     let mut world = World::new();
     let data = |data: Value| {
         object(
@@ -206,13 +255,13 @@ fn what_kubectl_applied_becomes_ours() {
     world.state.apply_as(now, "kubectl-client-side-apply", kubectl).unwrap();
     world.state.apply_as(now, "other", request(&data(json!({"theirs": "1"})), SSA)).unwrap();
     let ours = data(json!({"kept": "2"}));
-    // Without taking over, what kubectl wrote stays.
+    // Without a takeover, kubectl's fields stay.
     let mut dry = request(&ours, FORCE);
     dry.dry_run = true;
     let stays = world.state.apply(now, dry).unwrap().object;
     assert_eq!(stays.pointer("/data"), Some(&json!({"old": "1", "kept": "2", "theirs": "1"})));
     let mut taking = request(&ours, FORCE);
-    taking.take_over = Some("kubectl-client-side-apply".into());
+    taking.take_over = vec!["kubectl-client-side-apply".into()];
     let after = world.state.apply(now, taking.clone()).unwrap().object;
     assert_eq!(after.pointer("/data"), Some(&json!({"kept": "2", "theirs": "1"})));
     let last_applied = "kubectl.kubernetes.io/last-applied-configuration";
@@ -220,6 +269,6 @@ fn what_kubectl_applied_becomes_ours() {
     let ours = ("tidegate".to_owned(), "Apply".to_owned());
     let names = managers(&after);
     assert!(names.len() == 2 && names.contains(&ours), "{names:?}");
-    // Once more changes nothing.
+    // A second apply doesn't change anything.
     assert_eq!(world.state.apply(now, taking).unwrap().object, after);
 }

@@ -1,4 +1,4 @@
-//! Whatever is done, in whatever order: these hold.
+//! Invariants that hold after any writes in any order.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use tidegate_cluster::sim::{Faults, SimConfig, SimState, Verb};
 use tidegate_cluster::{WatchEvent, WriteMode};
 use tidegate_model::Object;
 
-use super::{START, World, deletion, gvk, key, manifest, ms, request, with, workload};
+use super::{START, World, delete_request, gvk, key, manifest, ms, request, with_value, workload};
 
 #[derive(Clone, Debug)]
-enum Act {
+enum Action {
     Write { kind: usize, name: usize, version: usize, mode: usize, dry_run: bool },
     Delete { kind: usize, name: usize, propagation: usize, dry_run: bool },
-    Free { kind: usize, name: usize },
+    RemoveFinalizer { kind: usize, name: usize },
     Wait(u64),
 }
 
@@ -23,22 +23,22 @@ const KINDS: [&str; 7] = ["ConfigMap", "Deployment", "Job", "StatefulSet", "Daem
 const OUTCOMES: [Option<&str>; 4] = [None, Some("fail"), Some("crashloop"), Some("stuck-deleting")];
 const FINALIZER: &str = "example.com/hold";
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
+fn actions() -> impl Strategy<Value = Vec<Action>> {
     let (kind, name) = (0..KINDS.len(), 0..3_usize);
     let write = (kind.clone(), name.clone(), 0..8_usize, 0..5_usize, prop::bool::weighted(0.15));
     let delete = (kind.clone(), name.clone(), 0..3_usize, prop::bool::weighted(0.1));
     let act = prop_oneof![
-        5 => write.prop_map(|(kind, name, version, mode, dry_run)| Act::Write { kind, name, version, mode, dry_run }),
-        2 => delete.prop_map(|(kind, name, propagation, dry_run)| Act::Delete { kind, name, propagation, dry_run }),
-        1 => (kind, name).prop_map(|(kind, name)| Act::Free { kind, name }),
-        3 => (0..400_u64).prop_map(Act::Wait),
+        5 => write.prop_map(|(kind, name, version, mode, dry_run)| Action::Write { kind, name, version, mode, dry_run }),
+        2 => delete.prop_map(|(kind, name, propagation, dry_run)| Action::Delete { kind, name, propagation, dry_run }),
+        1 => (kind, name).prop_map(|(kind, name)| Action::RemoveFinalizer { kind, name }),
+        3 => (0..400_u64).prop_map(Action::Wait),
     ];
     prop::collection::vec(act, 1..40)
 }
 
-fn target(kind: &str, name: usize, version: usize) -> Object {
+fn manifest_of(kind: &str, name: usize, version: usize) -> Object {
     let name = format!("n{name}");
-    let behaviour = OUTCOMES[version % 4].map_or(json!({}), |outcome| json!({"outcome": outcome}));
+    let behavior = OUTCOMES[version % 4].map_or(json!({}), |outcome| json!({"outcome": outcome}));
     let object = match kind {
         "ConfigMap" => {
             manifest(kind, &name, json!({"data": {format!("k{}", version % 3): version.to_string()}}))
@@ -48,12 +48,12 @@ fn target(kind: &str, name: usize, version: usize) -> Object {
             &name,
             json!({"spec": {"ports": [{"port": 80 + version}], "type": "LoadBalancer"}}),
         ),
-        _ => workload(kind, &name, &format!("i:{version}"), behaviour),
+        _ => workload(kind, &name, &format!("i:{version}"), behavior),
     };
-    if version == 7 { with(&object, "/metadata/finalizers", json!([FINALIZER])) } else { object }
+    if version == 7 { with_value(&object, "/metadata/finalizers", json!([FINALIZER])) } else { object }
 }
 
-fn mode(number: usize) -> WriteMode {
+fn write_mode(number: usize) -> WriteMode {
     match number {
         0 | 1 => WriteMode::Apply { force: number == 1 },
         2 => WriteMode::ClientSideApply,
@@ -65,27 +65,27 @@ fn propagation(number: usize) -> Propagation {
     [Foreground, Background, Orphan][number]
 }
 
-fn play(world: &mut World, act: &Act) {
+fn perform(world: &mut World, act: &Action) {
     match *act {
-        Act::Write { kind, name, version, mode: number, dry_run } => {
-            let mut write = request(&target(KINDS[kind], name, version), mode(number));
+        Action::Write { kind, name, version, mode: number, dry_run } => {
+            let mut write = request(&manifest_of(KINDS[kind], name, version), write_mode(number));
             write.dry_run = dry_run;
             let _ = world.state.apply(world.now, write);
         }
-        Act::Delete { kind, name, propagation: number, dry_run } => {
-            let mut delete = deletion(KINDS[kind], &format!("n{name}"), propagation(number));
+        Action::Delete { kind, name, propagation: number, dry_run } => {
+            let mut delete = delete_request(KINDS[kind], &format!("n{name}"), propagation(number));
             delete.dry_run = dry_run;
             let _ = world.state.delete(world.now, delete);
         }
-        Act::Free { kind, name } => {
+        Action::RemoveFinalizer { kind, name } => {
             let key = key(KINDS[kind], &format!("n{name}"));
             let _ = world.state.remove_finalizer(world.now, &key, "", FINALIZER, None);
         }
-        Act::Wait(time) => world.wait(ms(time)),
+        Action::Wait(time) => world.advance(ms(time)),
     }
 }
 
-fn all(state: &SimState) -> BTreeMap<String, Object> {
+fn all_objects(state: &SimState) -> BTreeMap<String, Object> {
     state.objects().map(|object| (object.key().to_string(), object.clone())).collect()
 }
 
@@ -102,8 +102,12 @@ fn version_of(object: &Object) -> u64 {
     object.resource_version().parse().unwrap()
 }
 
-/// Whether versions tell what has changed between two moments, and nothing else.
-fn check(before: &BTreeMap<String, Object>, after: &BTreeMap<String, Object>, revisions: (u64, u64)) {
+/// Checks that versions reflect exactly the changes between two moments.
+fn check_versions(
+    before: &BTreeMap<String, Object>,
+    after: &BTreeMap<String, Object>,
+    revisions: (u64, u64),
+) {
     for (name, now) in after {
         assert!(version_of(now) <= revisions.1);
         let Some(then) = before.get(name).filter(|then| then.uid() == now.uid()) else {
@@ -116,7 +120,7 @@ fn check(before: &BTreeMap<String, Object>, after: &BTreeMap<String, Object>, re
             "{name}: a version for every change"
         );
         assert!(version_of(then) <= version_of(now) && then.generation() <= now.generation());
-        // A volume name or a scheduled pod is no new generation, so this holds one way only for the others.
+        // A volume name or a scheduled pod does not start a new generation, so for other kinds this holds in only one direction.
         let same = without_metadata_and_status(then) == without_metadata_and_status(now);
         assert!(!same || then.generation() == now.generation(), "{name}: a generation only for a new spec");
         assert!(
@@ -127,9 +131,9 @@ fn check(before: &BTreeMap<String, Object>, after: &BTreeMap<String, Object>, re
     }
 }
 
-/// At rest, nothing is left whose owner is gone.
-fn check_rest(world: &mut World) {
-    world.settle();
+/// Checks that no object remains whose owner is gone, once the cluster is idle.
+fn check_no_orphans(world: &mut World) {
+    world.run_until_idle();
     let uids: Vec<String> = world.state.objects().map(|object| object.uid().to_owned()).collect();
     for object in world.state.objects().filter(|object| object.has_owner() && !object.is_deleting()) {
         let owner = object.text("/metadata/ownerReferences/0/uid").to_owned();
@@ -144,19 +148,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_world_stays_consistent(acts in acts()) {
+    fn the_world_stays_consistent(acts in actions()) {
         let mut world = World::new();
         for act in &acts {
-            let (before, revision) = (all(&world.state), world.state.revision());
-            play(&mut world, act);
-            let after = all(&world.state);
-            check(&before, &after, (revision, world.state.revision()));
-            if matches!(act, Act::Write { dry_run: true, .. } | Act::Delete { dry_run: true, .. }) {
+            let (before, revision) = (all_objects(&world.state), world.state.revision());
+            perform(&mut world, act);
+            let after = all_objects(&world.state);
+            check_versions(&before, &after, (revision, world.state.revision()));
+            if matches!(act, Action::Write { dry_run: true, .. } | Action::Delete { dry_run: true, .. }) {
                 prop_assert_eq!(before, after);
                 prop_assert_eq!(revision, world.state.revision());
             }
         }
-        check_rest(&mut world);
+        check_no_orphans(&mut world);
         let sequences: Vec<u64> = world.state.audit().iter().map(|entry| entry.sequence).collect();
         prop_assert_eq!(sequences.clone(), (1..=sequences.len() as u64).collect::<Vec<_>>());
         let created = |entry: &&tidegate_cluster::sim::AuditEntry| entry.code == 201 && !matches!(entry.verb, Verb::Apply | Verb::Create);
@@ -164,10 +168,10 @@ proptest! {
     }
 
     #[test]
-    fn it_does_not_matter_who_looks_and_when(acts in acts(), looks in prop::collection::vec(1..50_u64, 40)) {
+    fn results_do_not_depend_on_reads(acts in actions(), looks in prop::collection::vec(1..50_u64, 40)) {
         let (mut watched, mut alone) = (World::new(), World::new());
         for (act, look) in acts.iter().zip(looks) {
-            if let Act::Wait(time) = act {
+            if let Action::Wait(time) = act {
                 alone.now = alone.now + ms(*time);
                 let end = watched.now + ms(*time);
                 while watched.now < end {
@@ -176,25 +180,25 @@ proptest! {
                     watched.names("Pod");
                 }
             } else {
-                play(&mut watched, act);
-                play(&mut alone, act);
+                perform(&mut watched, act);
+                perform(&mut alone, act);
             }
         }
-        alone.wait(ms(1));
-        watched.wait(ms(1));
-        prop_assert_eq!(all(&watched.state), all(&alone.state));
+        alone.advance(ms(1));
+        watched.advance(ms(1));
+        prop_assert_eq!(all_objects(&watched.state), all_objects(&alone.state));
     }
 
     #[test]
-    fn a_watch_leads_to_the_list(acts in acts(), seed in any::<u64>()) {
+    fn list_and_watch_lead_to_the_same_state(acts in actions(), seed in any::<u64>()) {
         let mut faults = Faults::none();
         (faults.watch_repeated, faults.stale_read) = (0.2, 0.2);
         let mut world = World { state: SimState::new(SimConfig::default().with_seed(seed).with_faults(faults), START), now: START };
         let mut cursor = world.state.watch_since(START, &gvk("Pod"), "").unwrap();
         let mut seen: BTreeMap<String, Object> = BTreeMap::new();
-        for act in acts.iter().cloned().chain(std::iter::repeat_n(Act::Wait(101), 400)) {
-            play(&mut world, &act);
-            for event in world.state.changes(world.now, &mut cursor).unwrap() {
+        for act in acts.iter().cloned().chain(std::iter::repeat_n(Action::Wait(101), 400)) {
+            perform(&mut world, &act);
+            for event in world.state.next_changes(world.now, &mut cursor).unwrap() {
                 match event {
                     WatchEvent::Applied(object) => { seen.insert(object.key().to_string(), object); }
                     WatchEvent::Deleted(object) => { seen.remove(&object.key().to_string()); }
@@ -202,16 +206,16 @@ proptest! {
                 }
             }
         }
-        let pods: BTreeMap<String, Object> = all(&world.state).into_iter().filter(|(_, object)| object.kind() == "Pod").collect();
+        let pods: BTreeMap<String, Object> = all_objects(&world.state).into_iter().filter(|(_, object)| object.kind() == "Pod").collect();
         prop_assert_eq!(seen, pods);
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_world(acts in acts(), seed in any::<u64>()) {
+    fn the_same_seed_gives_the_same_world(acts in actions(), seed in any::<u64>()) {
         let run = || {
-            let mut world = World::with(SimConfig::default().with_seed(seed).with_faults(Faults::everything(0.05)));
-            acts.iter().for_each(|act| play(&mut world, act));
-            (all(&world.state), world.state.audit().to_vec(), world.state.next_due())
+            let mut world = World::with_config(SimConfig::default().with_seed(seed).with_faults(Faults::uniform(0.05)));
+            acts.iter().for_each(|act| perform(&mut world, act));
+            (all_objects(&world.state), world.state.audit().to_vec(), world.state.next_due())
         };
         prop_assert_eq!(run(), run());
     }

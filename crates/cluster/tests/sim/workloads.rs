@@ -1,18 +1,18 @@
-//! Workloads become well, or fail as they are told to.
+//! Workloads become healthy, or fail as configured.
 
 use serde_json::{Value, json};
 use tidegate_model::HealthStatus::{self, Degraded, Healthy, Progressing};
 use tidegate_model::Object;
 
-use super::{World, manifest, ms, with, workload};
+use super::{World, manifest, ms, with_value, workload};
 
-/// Applies an object, and asks for its health after each of some times.
-fn course(object: &Object, times: &[(u64, HealthStatus)]) -> World {
+/// Applies an object, and checks its health at several times.
+fn assert_health_over_time(object: &Object, times: &[(u64, HealthStatus)]) -> World {
     let mut world = World::new();
     world.apply(object);
     let mut before = 0;
     for (time, expected) in times {
-        world.wait(ms(time - before));
+        world.advance(ms(time - before));
         before = *time;
         assert_eq!(world.health(object.kind(), object.name()), *expected, "{object} after {time} ms");
     }
@@ -20,58 +20,63 @@ fn course(object: &Object, times: &[(u64, HealthStatus)]) -> World {
 }
 
 #[test]
-fn workloads_become_healthy_in_their_time() {
+fn workloads_become_healthy_after_their_delay() {
     for kind in ["Deployment", "DaemonSet", "ReplicaSet", "Pod"] {
-        course(
+        assert_health_over_time(
             &workload(kind, "api", "api:1", json!({})),
             &[(50, Progressing), (150, Progressing), (300, Healthy)],
         );
-        course(
+        assert_health_over_time(
             &workload(kind, "api", "api:1", json!({"ready-after": "3s"})),
             &[(300, Progressing), (2900, Progressing), (3100, Healthy)],
         );
     }
-    // A StatefulSet starts one pod after the other.
-    course(
+    // A StatefulSet starts its pods one by one.
+    assert_health_over_time(
         &workload("StatefulSet", "db", "db:1", json!({"ready-after": "1s"})),
         &[(1500, Progressing), (2500, Progressing), (3300, Healthy)],
     );
-    let parallel = with(
+    let parallel = with_value(
         &workload("StatefulSet", "db", "db:1", json!({"ready-after": "1s"})),
         "/spec/podManagementPolicy",
         json!("Parallel"),
     );
-    course(&parallel, &[(900, Progressing), (1100, Healthy)]);
+    assert_health_over_time(&parallel, &[(900, Progressing), (1100, Healthy)]);
 }
 
 #[test]
-fn workloads_fail_as_they_are_told_to() {
+fn workloads_fail_as_their_annotations_say() {
     let crash = json!({"outcome": "crashloop"});
     for kind in ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"] {
-        let mut world = course(
+        let mut world = assert_health_over_time(
             &workload(kind, "api", "api:1", crash.clone()),
             &[(300, Progressing), (60_000, Progressing)],
         );
         let pod = world.pods().into_iter().next().unwrap();
         assert_eq!(pod.text("/status/containerStatuses/0/state/waiting/reason"), "CrashLoopBackOff");
-        assert_eq!(world.health("Pod", pod.name()), Degraded);
+        assert_eq!(world.health("Pod", pod.name()), Progressing);
+        world.advance(ms(300_000));
+        assert_eq!(world.health("Pod", pod.name()), Degraded, "its grace period is over");
     }
-    let deadline = course(
+    let deadline = assert_health_over_time(
         &workload("Deployment", "api", "api:1", crash),
         &[(590_000, Progressing), (601_000, Degraded)],
     );
     assert_eq!(deadline.state.next_due(), None, "a crash loop does not keep the cluster busy");
-    course(
+    assert_health_over_time(
         &workload("Deployment", "api", "api:1", json!({"outcome": "fail"})),
         &[(150, Progressing), (300, Degraded)],
     );
-    course(&workload("ReplicaSet", "api", "api:1", json!({"outcome": "fail"})), &[(100, Degraded)]);
-    course(
+    assert_health_over_time(
+        &workload("ReplicaSet", "api", "api:1", json!({"outcome": "fail"})),
+        &[(100, Progressing), (301_000, Degraded)],
+    );
+    assert_health_over_time(
         &workload("Pod", "once", "api:1", json!({"outcome": "fail"})),
         &[(150, Progressing), (300, Degraded)],
     );
     for kind in ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"] {
-        course(
+        assert_health_over_time(
             &workload(kind, "api", "api:1", json!({"outcome": "never-ready"})),
             &[(300, Progressing), (500_000, Progressing)],
         );
@@ -79,77 +84,89 @@ fn workloads_fail_as_they_are_told_to() {
 }
 
 #[test]
-fn the_first_creations_fail_when_asked() {
-    let job =
-        with(&workload("Job", "migrate", "m:1", json!({"fail-times": "2"})), "/spec/backoffLimit", json!(0));
+fn the_first_creations_fail_as_annotated() {
+    let job = with_value(
+        &workload("Job", "migrate", "m:1", json!({"fail-times": "2"})),
+        "/spec/backoffLimit",
+        json!(0),
+    );
     let mut world = World::new();
     for expected in [Degraded, Degraded, Healthy, Healthy] {
         world.apply(&job);
-        world.settle();
+        world.run_until_idle();
         assert_eq!(world.health("Job", "migrate"), expected);
         world.delete("Job", "migrate", tidegate_cluster::Propagation::Background).unwrap();
-        world.settle();
+        world.run_until_idle();
     }
 }
 
 #[test]
-fn what_a_template_makes_is_not_counted_again() {
-    let first = with(
+fn pods_of_a_template_are_not_counted_again() {
+    let first = with_value(
         &workload("Deployment", "api", "api:1", json!({})),
         "/spec/template/metadata/annotations",
         json!({"sim.tidegate.dev/fail-times": "1"}),
     );
-    let mut world = course(&first, &[(300, Degraded)]);
+    let mut world = assert_health_over_time(&first, &[(300, Degraded)]);
     world.delete("Deployment", "api", tidegate_cluster::Propagation::Background).unwrap();
-    world.settle();
+    world.run_until_idle();
     world.apply(&first);
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.health("Deployment", "api"), Healthy);
-    world.apply(&with(&first, "/spec/template/spec/containers/0/image", json!("api:2")));
-    world.settle();
+    world.apply(&with_value(&first, "/spec/template/spec/containers/0/image", json!("api:2")));
+    world.run_until_idle();
     assert_eq!(world.health("Deployment", "api"), Healthy);
 }
 
 #[test]
-fn jobs_complete_or_give_up() {
-    course(&workload("Job", "m", "m:1", json!({})), &[(100, Progressing), (250, Healthy)]);
-    course(&workload("Job", "m", "m:1", json!({"outcome": "never-ready"})), &[(900_000, Progressing)]);
+fn jobs_complete_or_fail() {
+    assert_health_over_time(&workload("Job", "m", "m:1", json!({})), &[(100, Progressing), (250, Healthy)]);
+    assert_health_over_time(
+        &workload("Job", "m", "m:1", json!({"outcome": "never-ready"})),
+        &[(900_000, Progressing)],
+    );
     let failing = workload("Job", "m", "m:1", json!({"outcome": "fail"}));
-    let mut world =
-        course(&with(&failing, "/spec/backoffLimit", json!(2)), &[(500, Progressing), (700, Degraded)]);
+    let mut world = assert_health_over_time(
+        &with_value(&failing, "/spec/backoffLimit", json!(2)),
+        &[(500, Progressing), (700, Degraded)],
+    );
     let job = world.get("Job", "m").unwrap();
     assert_eq!((world.pods().len(), job.integer("/status/failed")), (3, Some(3)));
     assert_eq!(job.text("/status/conditions/1/reason"), "BackoffLimitExceeded");
 
-    let late = with(
+    let late = with_value(
         &workload("Job", "m", "m:1", json!({"ready-after": "1h"})),
         "/spec/activeDeadlineSeconds",
         json!(30),
     );
-    let mut world = course(&late, &[(29_000, Progressing), (30_500, Degraded)]);
+    let mut world = assert_health_over_time(&late, &[(29_000, Progressing), (30_500, Degraded)]);
     assert!(world.get("Job", "m").unwrap().text("/status/conditions/1/message").contains("deadline"));
     assert!(world.pods().is_empty(), "the pods of a failed job are stopped");
 
-    let many = with(
-        &with(&workload("Job", "m", "m:1", json!({})), "/spec/completions", json!(4)),
+    let many = with_value(
+        &with_value(&workload("Job", "m", "m:1", json!({})), "/spec/completions", json!(4)),
         "/spec/parallelism",
         json!(2),
     );
-    course(&many, &[(250, Progressing), (450, Healthy)]);
+    assert_health_over_time(&many, &[(250, Progressing), (450, Healthy)]);
 
-    let brief = with(&workload("Job", "m", "m:1", json!({})), "/spec/ttlSecondsAfterFinished", json!(5));
-    let mut world = course(&brief, &[(300, Healthy)]);
-    world.settle();
+    let brief =
+        with_value(&workload("Job", "m", "m:1", json!({})), "/spec/ttlSecondsAfterFinished", json!(5));
+    let mut world = assert_health_over_time(&brief, &[(300, Healthy)]);
+    world.run_until_idle();
     assert!(world.get("Job", "m").is_none() && world.pods().is_empty());
 }
 
 #[test]
-fn a_suspended_job_waits() {
+fn a_suspended_job_starts_no_pods() {
     let job = workload("Job", "m", "m:1", json!({}));
-    let mut world = course(&with(&job, "/spec/suspend", json!(true)), &[(5000, HealthStatus::Suspended)]);
+    let mut world = assert_health_over_time(
+        &with_value(&job, "/spec/suspend", json!(true)),
+        &[(5000, HealthStatus::Suspended)],
+    );
     assert!(world.pods().is_empty());
-    world.apply(&with(&job, "/spec/suspend", json!(false)));
-    world.settle();
+    world.apply(&with_value(&job, "/spec/suspend", json!(false)));
+    world.run_until_idle();
     assert_eq!(world.get("Job", "m").unwrap().integer("/status/succeeded"), Some(1));
 }
 
@@ -163,12 +180,13 @@ fn images(world: &mut World) -> Vec<String> {
 #[test]
 fn an_update_replaces_pods_without_a_gap() {
     for kind in ["Deployment", "StatefulSet", "DaemonSet"] {
-        let mut world = course(&workload(kind, "api", "api:1", json!({})), &[(1000, Healthy)]);
+        let mut world =
+            assert_health_over_time(&workload(kind, "api", "api:1", json!({})), &[(1000, Healthy)]);
         world.apply(&workload(kind, "api", "api:2", json!({})));
         assert_eq!(world.health(kind, "api"), Progressing, "{kind}: the status is older than the spec");
         let deadline = world.now + ms(10_000);
         while world.now < deadline {
-            world.wait(ms(5));
+            world.advance(ms(5));
             let ready = world
                 .pods()
                 .iter()
@@ -182,14 +200,15 @@ fn an_update_replaces_pods_without_a_gap() {
 }
 
 #[test]
-fn a_bad_update_leaves_the_old_pods_serving_and_a_good_one_mends_it() {
-    let mut world = course(&workload("Deployment", "api", "api:1", json!({})), &[(1000, Healthy)]);
+fn a_bad_update_keeps_the_old_pods_and_a_good_one_repairs_it() {
+    let mut world =
+        assert_health_over_time(&workload("Deployment", "api", "api:1", json!({})), &[(1000, Healthy)]);
     world.apply(&workload("Deployment", "api", "api:2", json!({"outcome": "crashloop"})));
-    world.wait(ms(5000));
+    world.advance(ms(5000));
     assert_eq!(images(&mut world), ["api:1", "api:1", "api:1", "api:2"]);
     assert_eq!(world.health("Deployment", "api"), Progressing);
     world.apply(&workload("Deployment", "api", "api:3", json!({})));
-    world.wait(ms(5000));
+    world.advance(ms(5000));
     assert_eq!(images(&mut world), ["api:3", "api:3", "api:3"]);
     assert_eq!(world.health("Deployment", "api"), Healthy);
 }
@@ -197,12 +216,16 @@ fn a_bad_update_leaves_the_old_pods_serving_and_a_good_one_mends_it() {
 #[test]
 fn recreate_stops_the_old_pods_first() {
     let recreate = |image| {
-        with(&workload("Deployment", "api", image, json!({})), "/spec/strategy", json!({"type": "Recreate"}))
+        with_value(
+            &workload("Deployment", "api", image, json!({})),
+            "/spec/strategy",
+            json!({"type": "Recreate"}),
+        )
     };
-    let mut world = course(&recreate("api:1"), &[(1000, Healthy)]);
+    let mut world = assert_health_over_time(&recreate("api:1"), &[(1000, Healthy)]);
     world.apply(&recreate("api:2"));
     for _ in 0..200 {
-        world.wait(ms(5));
+        world.advance(ms(5));
         let images = images(&mut world);
         assert!(images.windows(2).all(|pair| pair[0] == pair[1]), "{images:?}");
     }
@@ -212,28 +235,34 @@ fn recreate_stops_the_old_pods_first() {
 #[test]
 fn workloads_scale() {
     for kind in ["Deployment", "StatefulSet", "ReplicaSet"] {
-        let mut world = course(&workload(kind, "api", "api:1", json!({})), &[(1000, Healthy)]);
+        let mut world =
+            assert_health_over_time(&workload(kind, "api", "api:1", json!({})), &[(1000, Healthy)]);
         for replicas in [5_usize, 1, 0] {
-            world.apply(&with(&workload(kind, "api", "api:1", json!({})), "/spec/replicas", json!(replicas)));
-            world.settle();
+            world.apply(&with_value(
+                &workload(kind, "api", "api:1", json!({})),
+                "/spec/replicas",
+                json!(replicas),
+            ));
+            world.run_until_idle();
             assert_eq!((world.pods().len(), world.health(kind, "api")), (replicas, Healthy), "{kind}");
         }
     }
 }
 
 #[test]
-fn a_lost_pod_comes_back() {
+fn a_deleted_pod_is_replaced() {
     for kind in ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"] {
-        let mut world = course(&workload(kind, "api", "api:1", json!({})), &[(1000, Healthy)]);
+        let mut world =
+            assert_health_over_time(&workload(kind, "api", "api:1", json!({})), &[(1000, Healthy)]);
         let (pod, count) = (world.pods()[0].name().to_owned(), world.pods().len());
         world.delete("Pod", &pod, tidegate_cluster::Propagation::Background).unwrap();
-        world.settle();
+        world.run_until_idle();
         assert_eq!((world.pods().len(), world.health(kind, "api")), (count, Healthy), "{kind}");
     }
 }
 
 #[test]
-fn other_kinds_become_healthy_in_their_time() {
+fn other_kinds_become_healthy_after_their_delay() {
     let claim =
         json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     let balancer = json!({"spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}});
@@ -251,9 +280,9 @@ fn other_kinds_become_healthy_in_their_time() {
         let course_of = |annotations: Value, times: &[(u64, HealthStatus)]| {
             let mut object = manifest(kind, "it", rest.clone());
             object.metadata_mut().insert("annotations".to_owned(), annotations);
-            course(&object, times);
+            assert_health_over_time(&object, times);
         };
-        // A budget is not unwell while too few pods are there.
+        // A PodDisruptionBudget is not unhealthy while there are too few pods.
         let early = if kind == "PodDisruptionBudget" { Healthy } else { Progressing };
         course_of(json!({}), &[(100, early), (300, Healthy)]);
         course_of(json!({"sim.tidegate.dev/outcome": "never-ready"}), &[(900_000, early)]);
@@ -261,17 +290,17 @@ fn other_kinds_become_healthy_in_their_time() {
 }
 
 #[test]
-fn a_cron_job_makes_jobs() {
+fn a_cron_job_creates_jobs() {
     let template = json!({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
     let cron =
         manifest("CronJob", "tick", json!({"spec": {"schedule": "*/10 * * * *", "jobTemplate": template}}));
-    let mut world = course(&cron, &[(1000, Healthy)]);
+    let mut world = assert_health_over_time(&cron, &[(1000, Healthy)]);
     assert!(world.names("Job").is_empty());
     for jobs in [1, 2, 3, 3] {
-        world.wait(ms(600_000));
+        world.advance(ms(600_000));
         assert_eq!((world.names("Job").len(), world.health("CronJob", "tick")), (jobs, Healthy));
     }
-    world.apply(&with(&cron, "/spec/suspend", json!(true)));
-    world.settle();
+    world.apply(&with_value(&cron, "/spec/suspend", json!(true)));
+    world.run_until_idle();
     assert_eq!(world.state.next_due(), None);
 }

@@ -1,11 +1,11 @@
-//! A small world for tests: a cluster, a time, and short words for what is done to it.
+//! A small world for tests: a cluster, a time, and short helper functions.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_cluster::sim::{AuditEntry, SimConfig, SimState};
 use tidegate_cluster::{
-    Applied, ApplyRequest, ClusterError, DeleteRequest, Deleted, ErrorKind, Propagation, WriteMode,
+    ApplyRequest, ApplyResult, ClusterError, DeleteRequest, DeleteResult, ErrorKind, Propagation, WriteMode,
 };
 use tidegate_model::{Gvk, HealthStatus, Object, ObjectKey, Timestamp};
 
@@ -43,7 +43,7 @@ pub(crate) fn gvk(kind: &str) -> Gvk {
     Gvk::from_api_version(api_version, kind)
 }
 
-/// A manifest in the namespace `default`; `rest` is merged over it at the top level.
+/// Creates a manifest in the namespace `default`; `rest` is merged into it at the top level.
 pub(crate) fn manifest(kind: &str, name: &str, rest: Value) -> Object {
     let mut value = json!({"apiVersion": gvk(kind).api_version(), "kind": kind, "metadata": {"name": name, "namespace": "default"}});
     for (field, part) in rest.as_object().unwrap() {
@@ -61,9 +61,9 @@ pub(crate) fn config_map(name: &str, data: Value) -> Object {
     manifest("ConfigMap", name, json!({"data": data}))
 }
 
-/// A workload with one container, its image, and annotations of the simulation without their prefix.
-pub(crate) fn workload(kind: &str, name: &str, image: &str, behaviour: Value) -> Object {
-    let annotations: serde_json::Map<String, Value> = behaviour
+/// Creates a workload with one container and its image. The annotations of the simulation are given without their prefix.
+pub(crate) fn workload(kind: &str, name: &str, image: &str, behavior: Value) -> Object {
+    let annotations: serde_json::Map<String, Value> = behavior
         .as_object()
         .unwrap()
         .iter()
@@ -82,16 +82,16 @@ pub(crate) fn workload(kind: &str, name: &str, image: &str, behaviour: Value) ->
     manifest(kind, name, json!({"metadata": {"annotations": annotations}, "spec": spec}))
 }
 
-/// The object with the value at a path such as `/spec/replicas` changed.
-pub(crate) fn with(object: &Object, path: &str, value: Value) -> Object {
+/// Returns the object with the value at a path such as `/spec/replicas` changed.
+pub(crate) fn with_value(object: &Object, path: &str, value: Value) -> Object {
     let mut whole = object.as_value().clone();
     let (parent, field) = path.rsplit_once('/').unwrap();
     whole.pointer_mut(parent).unwrap()[field] = value;
     self::object(whole)
 }
 
-/// An object as lists and the answers to writes have it: which fields a manager owns is JSON text.
-pub(crate) fn in_short(mut object: Object) -> Object {
+/// Returns an object in the form that lists and write responses use, in which managed fields are JSON text.
+pub(crate) fn with_encoded_fields(mut object: Object) -> Object {
     let shares = object.metadata_mut().get_mut("managedFields").and_then(Value::as_array_mut);
     for share in shares.into_iter().flatten() {
         share["fieldsV1"] = share["fieldsV1"].to_string().into();
@@ -105,14 +105,14 @@ pub(crate) fn request(object: &Object, mode: WriteMode) -> ApplyRequest {
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self::with(SimConfig::default())
+        Self::with_config(SimConfig::default())
     }
 
-    pub(crate) fn with(config: SimConfig) -> Self {
+    pub(crate) fn with_config(config: SimConfig) -> Self {
         Self { state: SimState::new(config, START), now: START }
     }
 
-    pub(crate) fn write(&mut self, object: &Object, mode: WriteMode) -> Result<Applied, ClusterError> {
+    pub(crate) fn write(&mut self, object: &Object, mode: WriteMode) -> Result<ApplyResult, ClusterError> {
         self.state.apply(self.now, request(object, mode))
     }
 
@@ -120,7 +120,7 @@ impl World {
         self.write(object, SSA).unwrap_or_else(|error| panic!("{object}: {error}")).object
     }
 
-    pub(crate) fn refused(&mut self, object: &Object, mode: WriteMode) -> ClusterError {
+    pub(crate) fn refused_write(&mut self, object: &Object, mode: WriteMode) -> ClusterError {
         let before: Vec<Object> = self.state.objects().cloned().collect();
         let error = self.write(object, mode).unwrap_err();
         assert_eq!(
@@ -135,13 +135,13 @@ impl World {
         self.state.get(self.now, &gvk(kind), "default", name).unwrap()
     }
 
-    pub(crate) fn wait(&mut self, time: Duration) {
+    pub(crate) fn advance(&mut self, time: Duration) {
         self.now = self.now + time;
         self.state.advance(self.now);
     }
 
-    /// Lets time run until nothing is due any more within the next hour.
-    pub(crate) fn settle(&mut self) {
+    /// Advances time until nothing is due within the next hour.
+    pub(crate) fn run_until_idle(&mut self) {
         let end = self.now + Duration::from_secs(3600);
         for _ in 0..STEPS_MAX {
             match self.state.next_due().filter(|due| *due <= end) {
@@ -155,7 +155,8 @@ impl World {
 
     pub(crate) fn health(&mut self, kind: &str, name: &str) -> HealthStatus {
         let object = self.get(kind, name).unwrap_or_else(|| panic!("{kind} {name} is not there"));
-        tidegate_health::assess(&object)
+        tidegate_health::HealthRules::built_in()
+            .assess(&object, self.now)
             .expect("the kind has a health rule")
             .expect("the status makes sense")
             .status
@@ -166,8 +167,8 @@ impl World {
         kind: &str,
         name: &str,
         propagation: Propagation,
-    ) -> Result<Deleted, ClusterError> {
-        self.state.delete(self.now, deletion(kind, name, propagation))
+    ) -> Result<DeleteResult, ClusterError> {
+        self.state.delete(self.now, delete_request(kind, name, propagation))
     }
 
     pub(crate) fn names(&mut self, kind: &str) -> Vec<String> {
@@ -184,7 +185,7 @@ impl World {
     }
 }
 
-pub(crate) fn deletion(kind: &str, name: &str, propagation: Propagation) -> DeleteRequest {
+pub(crate) fn delete_request(kind: &str, name: &str, propagation: Propagation) -> DeleteRequest {
     let namespace = if matches!(kind, "Namespace" | "CustomResourceDefinition") { "" } else { "default" };
     DeleteRequest {
         gvk: gvk(kind),
@@ -203,7 +204,7 @@ pub(crate) fn key(kind: &str, name: &str) -> ObjectKey {
     ObjectKey::new(gvk(kind).group, kind, namespace, name)
 }
 
-pub(crate) fn assert_refused(error: &ClusterError, kind: ErrorKind, words: &str) {
+pub(crate) fn assert_refused(error: &ClusterError, kind: ErrorKind, text: &str) {
     assert_eq!(error.kind, kind, "{error}");
-    assert!(error.message.contains(words), "{error}");
+    assert!(error.message.contains(text), "{error}");
 }

@@ -1,18 +1,20 @@
-//! What a write makes of an object, and what the audit says of it.
+//! Results of writes, and their audit.
 
 use serde_json::json;
 use tidegate_cluster::WriteMode;
 use tidegate_cluster::sim::Verb;
 use tidegate_model::Object;
 
-use super::{REPLACE, SSA, World, config_map, in_short, manifest, ms, object, request, with, workload};
+use super::{
+    REPLACE, SSA, World, config_map, manifest, ms, object, request, with_encoded_fields, with_value, workload,
+};
 
 const CSA: WriteMode = WriteMode::ClientSideApply;
 const RECREATE: WriteMode = WriteMode::Replace { recreate: true };
 
 #[test]
-fn creation_gives_an_identity_and_says_so() {
-    for (mode, words, verb) in [
+fn creation_assigns_an_identity_and_reports_it() {
+    for (mode, text, verb) in [
         (SSA, "configmap/web serverside-applied", Verb::Apply),
         (CSA, "configmap/web created", Verb::Create),
         (REPLACE, "configmap/web created", Verb::Create),
@@ -20,19 +22,19 @@ fn creation_gives_an_identity_and_says_so() {
     ] {
         let mut world = World::new();
         let applied = world.write(&config_map("web", json!({"a": "1"})), mode).unwrap();
-        assert_eq!((applied.created, applied.message.as_str()), (true, words));
+        assert_eq!((applied.is_created, applied.message.as_str()), (true, text));
         assert_eq!(applied.object.text("/metadata/creationTimestamp"), "2026-11-21T09:30:00Z");
         assert!(applied.object.uid().len() == 36 && !applied.object.resource_version().is_empty());
         assert_eq!(applied.object.generation(), 0, "config maps have no generations");
         let audit = world.last_audit();
         assert_eq!((audit.verb, audit.code, audit.dry_run), (verb, 201, false));
-        assert_eq!(in_short(world.get("ConfigMap", "web").unwrap()), applied.object);
+        assert_eq!(with_encoded_fields(world.get("ConfigMap", "web").unwrap()), applied.object);
     }
 }
 
 #[test]
-fn a_write_that_changes_nothing_changes_nothing() {
-    for (mode, words) in [
+fn a_write_without_changes_keeps_the_version() {
+    for (mode, text) in [
         (SSA, "deployment.apps/api serverside-applied"),
         (CSA, "deployment.apps/api unchanged"),
         (REPLACE, "deployment.apps/api replaced"),
@@ -40,52 +42,56 @@ fn a_write_that_changes_nothing_changes_nothing() {
         let mut world = World::new();
         let manifest = workload("Deployment", "api", "api:1", json!({}));
         world.write(&manifest, mode).unwrap();
-        world.settle();
-        let (before, revision) = (in_short(world.get("Deployment", "api").unwrap()), world.state.revision());
-        world.wait(ms(60_000));
+        world.run_until_idle();
+        let (before, revision) =
+            (with_encoded_fields(world.get("Deployment", "api").unwrap()), world.state.revision());
+        world.advance(ms(60_000));
         let again = world.write(&manifest, mode).unwrap();
-        assert_eq!((again.created, again.message.as_str(), &again.object), (false, words, &before));
+        assert_eq!((again.is_created, again.message.as_str(), &again.object), (false, text, &before));
         assert_eq!(world.state.revision(), revision);
         assert_eq!(world.last_audit().code, 200);
     }
 }
 
 #[test]
-fn a_changed_spec_is_a_new_generation_and_changed_metadata_is_not() {
+fn only_a_changed_spec_increases_the_generation() {
     for mode in [SSA, CSA, REPLACE] {
         let mut world = World::new();
         let first = workload("Deployment", "api", "api:1", json!({}));
         let uid = world.write(&first, mode).unwrap().object.uid().to_owned();
-        world.settle();
-        let labelled = with(&first, "/metadata/labels", json!({"team": "a"}));
+        world.run_until_idle();
+        let labelled = with_value(&first, "/metadata/labels", json!({"team": "a"}));
         let applied = world.write(&labelled, mode).unwrap().object;
         assert_eq!((applied.generation(), applied.uid()), (1, uid.as_str()));
-        let scaled = world.write(&with(&labelled, "/spec/replicas", json!(2)), mode).unwrap();
+        let scaled = world.write(&with_value(&labelled, "/spec/replicas", json!(2)), mode).unwrap();
         assert_eq!(scaled.object.generation(), 2);
         assert!(
             scaled.object.integer("/status/observedGeneration") == Some(1),
             "the controller has not looked yet"
         );
-        world.settle();
+        world.run_until_idle();
         let seen = world.get("Deployment", "api").unwrap();
         assert_eq!(
             (seen.integer("/status/observedGeneration"), seen.integer("/status/readyReplicas")),
             (Some(2), Some(2))
         );
-        // What a workload will do is part of what it is, here.
-        let told =
-            with(&scaled.object, "/metadata/annotations", json!({"sim.tidegate.dev/outcome": "crashloop"}));
-        let manifest = with(
-            &with(&labelled, "/spec/replicas", json!(2)),
+        // The simulated behavior counts as part of a workload's template.
+        let annotated = with_value(
+            &scaled.object,
             "/metadata/annotations",
-            told.as_value()["metadata"]["annotations"].clone(),
+            json!({"sim.tidegate.dev/outcome": "crashloop"}),
+        );
+        let manifest = with_value(
+            &with_value(&labelled, "/spec/replicas", json!(2)),
+            "/metadata/annotations",
+            annotated.as_value()["metadata"]["annotations"].clone(),
         );
         assert_eq!(world.write(&manifest, mode).unwrap().object.generation(), 3);
     }
 }
 
 #[test]
-fn fields_no_longer_written_go_and_those_of_others_stay() {
+fn omitted_fields_are_removed_and_those_of_others_remain() {
     for mode in [SSA, CSA] {
         let mut world = World::new();
         world.write(&config_map("web", json!({"a": "1", "b": "2"})), mode).unwrap();
@@ -105,7 +111,7 @@ fn fields_no_longer_written_go_and_those_of_others_stay() {
 }
 
 #[test]
-fn client_side_apply_remembers_what_it_applied() {
+fn client_side_apply_stores_the_last_applied_manifest() {
     let mut world = World::new();
     world.write(&config_map("web", json!({"a": "1"})), CSA).unwrap();
     let changed = world.write(&config_map("web", json!({"a": "2"})), CSA).unwrap();
@@ -117,31 +123,31 @@ fn client_side_apply_remembers_what_it_applied() {
 }
 
 #[test]
-fn recreation_is_a_deletion_and_a_creation() {
+fn recreation_is_a_deletion_followed_by_a_creation() {
     let mut world = World::new();
     let job = workload("Job", "m", "m:1", json!({}));
     let before = world.write(&job, RECREATE).unwrap().object;
-    world.settle();
+    world.run_until_idle();
     let changed = workload("Job", "m", "m:2", json!({}));
     let after = world.write(&changed, RECREATE).unwrap();
-    assert!(after.created && after.object.uid() != before.uid());
+    assert!(after.is_created && after.object.uid() != before.uid());
     let audit: Vec<_> = world.state.audit().iter().map(|entry| (entry.verb, entry.code)).collect();
     assert_eq!(audit, [(Verb::Create, 201), (Verb::Delete, 200), (Verb::Create, 201)]);
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.pods().len(), 1, "the old pod went with its owner");
 
-    let held = with(&job, "/metadata/name", json!("held"));
-    let held = with(&held, "/metadata/finalizers", json!(["example.com/hold"]));
+    let held = with_value(&job, "/metadata/name", json!("held"));
+    let held = with_value(&held, "/metadata/finalizers", json!(["example.com/hold"]));
     world.apply(&held);
     let error = world.write(&held, RECREATE).unwrap_err();
     assert_eq!(error.message, "object is being deleted: jobs.batch \"held\" already exists");
 }
 
 #[test]
-fn a_dry_run_judges_and_writes_nothing() {
+fn a_dry_run_validates_and_writes_nothing() {
     let mut world = World::new();
     world.apply(&workload("Deployment", "api", "api:1", json!({})));
-    world.settle();
+    world.run_until_idle();
     let before: Vec<Object> = world.state.objects().cloned().collect();
     let revision = world.state.revision();
     for (name, code, created) in [("api", 200, false), ("new", 201, true)] {
@@ -152,9 +158,9 @@ fn a_dry_run_judges_and_writes_nothing() {
             assert!(applied.message.ends_with(" (server dry run)"), "{}", applied.message);
             assert_eq!(applied.object.text("/spec/template/spec/containers/0/image"), "api:2");
             let audit = world.last_audit();
-            // Of what is there, only the deletion can be tried.
+            // If the object exists, only its deletion can be dry-run.
             let expected = if mode == RECREATE { (code, true) } else { (code, created) };
-            assert_eq!((audit.code, applied.created, audit.dry_run), (expected.0, expected.1, true));
+            assert_eq!((audit.code, applied.is_created, audit.dry_run), (expected.0, expected.1, true));
         }
     }
     let mut bad = request(&manifest("Deployment", "bad", json!({"spec": {}})), SSA);
@@ -165,7 +171,7 @@ fn a_dry_run_judges_and_writes_nothing() {
 }
 
 #[test]
-fn names_are_generated_where_creation_allows_it() {
+fn names_are_generated_on_creation() {
     let nameless = |mode| {
         let mut world = World::new();
         let mut object = workload("Job", "x", "m:1", json!({}));
@@ -180,7 +186,7 @@ fn names_are_generated_where_creation_allows_it() {
 }
 
 #[test]
-fn secrets_keep_their_texts_encoded() {
+fn string_data_of_secrets_is_stored_encoded() {
     let mut world = World::new();
     let secret = world.apply(&manifest("Secret", "s", json!({"stringData": {"password": "tide"}})));
     assert_eq!(secret.pointer("/data"), Some(&json!({"password": "dGlkZQ=="})));
@@ -188,7 +194,7 @@ fn secrets_keep_their_texts_encoded() {
 }
 
 #[test]
-fn the_audit_is_written_as_documented() {
+fn the_audit_has_the_documented_format() {
     let mut world = World::new();
     let mut write = request(&config_map("web", json!({})), SSA);
     let operation: tidegate_model::OperationId = "0193b6a0-0000-7000-8000-000000000001".parse().unwrap();

@@ -1,4 +1,4 @@
-//! The cluster actor: one per destination. It shares the watches among the operations; calls do not pass through it.
+//! The cluster actor, one per destination. It shares watches among operations; calls do not pass through it.
 
 use std::sync::Arc;
 
@@ -9,30 +9,30 @@ use tidegate_model::OperationId;
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
-use crate::extend::Extensions;
-use crate::watches::{Subscription, Watched, Watches};
+use crate::extensions::Extensions;
+use crate::watches::{Subscription, WatchTarget, Watches};
 
 /// A message to a cluster actor.
 pub(crate) enum ClusterMessage {
-    /// Report what is seen of an object, beginning now.
+    /// Start reporting observations of an object.
     Watch(Subscription),
-    /// No more of that.
-    Unwatch(OperationId, Watched),
-    /// No more of anything for this operation.
-    Forget(OperationId),
-    /// Judge by these rules from now on. All watches are forgotten; they are asked for again.
-    JudgeBy(HealthRules),
-    /// Fail, as a fault in this actor would.
+    /// Stop reporting observations of an object.
+    Unwatch(OperationId, WatchTarget),
+    /// Drop all subscriptions of an operation.
+    UnwatchOperation(OperationId),
+    /// Use these health rules from now on. Drops all watches; operations subscribe again.
+    SetHealthRules(HealthRules),
+    /// Panic, as a bug in this actor would.
     #[cfg(test)]
     Panic,
 }
 
 pub(crate) struct ClusterActor;
 
-/// What a cluster actor needs.
+/// Arguments of a cluster actor.
 pub(crate) struct ClusterArguments {
     pub cluster: Arc<dyn Cluster>,
-    /// Bounds the calls that are on their way at once.
+    /// Limits the number of concurrent calls.
     pub permits: Arc<Semaphore>,
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
@@ -62,8 +62,8 @@ impl Actor for ClusterActor {
         match message {
             ClusterMessage::Watch(subscription) => watches.subscribe(subscription),
             ClusterMessage::Unwatch(operation, what) => watches.unsubscribe(operation, &what),
-            ClusterMessage::Forget(operation) => watches.forget(operation),
-            ClusterMessage::JudgeBy(rules) => watches.judge_by(rules),
+            ClusterMessage::UnwatchOperation(operation) => watches.unsubscribe_all(operation),
+            ClusterMessage::SetHealthRules(rules) => watches.set_health_rules(rules),
             #[cfg(test)]
             ClusterMessage::Panic => std::panic::panic_any("injected into the cluster actor"),
         }

@@ -1,10 +1,10 @@
 //! The log actor: group commit.
 //!
-//! Batches of all operations and other machines that arrive while a group is being written go together into the next group: one flush for
-//! all of them. The log blocks, so it is called on a thread for blocking work; one group is on its way at a time, also
-//! when the actor fails and another one goes on: that one waits for what is being written.
+//! Batches of operations and other machines that arrive while a group is being written form the next group, which needs only one
+//! flush. The log blocks, so it is called on a blocking thread. Only one group is in flight at a time, even across a restart of
+//! the actor: the new actor waits for the write in progress.
 //!
-//! Whoever hands over a batch is told what became of it, even if that is that nobody knows.
+//! The sender of a batch is always notified of its outcome, even if the outcome is unknown.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,61 +12,65 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tidegate_oplog::{LogError, RawAppend};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
-use crate::durations::Durations;
+use crate::duration_histogram::DurationHistogram;
 use crate::error::EngineError;
-use crate::log::{AppendFailure, Log, LogFailure, is_refusal};
+use crate::log::{AppendFailure, Log, LogFailure, is_rejection};
 
-/// Largest number of batches in one group, so that one flush stays short.
+/// Maximum number of batches in one group, which keeps each flush short.
 const GROUP_MAX: usize = 1024;
 
-/// After the log refused a group, so many groups hold one batch each: the operation that was refused tries again, and
-/// must not take others down with it.
-const SINGLY: usize = 256;
+/// Number of groups that hold a single batch after the log has rejected a group. The operation with the rejected batch
+/// retries, and must not make other operations fail with it.
+const SINGLE_BATCH_GROUPS: usize = 256;
 
-/// Records that become bytes where blocking work is done: a snapshot may be large. Whose they are the log does not know.
+/// Encodes records. Runs on the blocking thread, because a snapshot can be large. The log does not know which machine they belong
+/// to.
 pub(crate) type Encode = Box<dyn FnOnce() -> Result<RawAppend, LogError> + Send>;
 
-/// What whoever handed over a batch is told of it, once.
-pub(crate) type Tell = Box<dyn FnOnce(Result<(), AppendFailure>) + Send>;
+/// Reports the outcome of a batch to its sender, once.
+pub(crate) type OutcomeCallback = Box<dyn FnOnce(Result<(), AppendFailure>) + Send>;
 
-/// Upper ends for how long a flush takes, in seconds: from a fast disk to one that hangs.
-const FLUSHES: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+/// Histogram bounds of flush durations in seconds, ranging from a fast disk to a disk that hangs.
+const FLUSH_BOUNDS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
-/// What is measured of the log, for those who watch over the process.
-pub(crate) struct LogMeasures {
-    /// How long making a group durable took.
-    pub flushes: Durations,
-    /// Batches that were handed over, and of which nobody knows yet what became of them.
-    pub waiting: AtomicU64,
+/// Metrics of the log.
+pub(crate) struct LogMetrics {
+    /// Time to make a group durable.
+    pub flushes: DurationHistogram,
+    /// Number of batches whose outcome isn't known yet.
+    pub pending_batches: AtomicU64,
+    /// Notified after a group that makes a log compaction due.
+    pub compaction_due: Notify,
 }
 
-/// The way to the log actor, whichever it is now.
+/// Handle to the current log actor; it survives restarts of the actor.
 pub(crate) struct LogHandle {
-    pub measures: Arc<LogMeasures>,
-    /// `None` while the actor is being started again.
+    pub metrics: Arc<LogMetrics>,
+    /// `None` while the actor restarts.
     actor: watch::Sender<Option<ActorRef<LogMessage>>>,
 }
 
 impl LogHandle {
     pub fn new() -> Self {
-        let measures = LogMeasures { flushes: Durations::new(FLUSHES), waiting: AtomicU64::new(0) };
-        Self { measures: Arc::new(measures), actor: watch::Sender::new(None) }
+        let (flushes, compaction_due) = (DurationHistogram::new(FLUSH_BOUNDS), Notify::new());
+        let measures = LogMetrics { flushes, pending_batches: AtomicU64::new(0), compaction_due };
+        Self { metrics: Arc::new(measures), actor: watch::Sender::new(None) }
     }
 
-    /// Makes a batch durable, and tells what became of it.
-    pub fn append(&self, encode: Encode, tell: Tell) {
-        self.measures.waiting.fetch_add(1, Ordering::Relaxed);
-        let message = LogMessage::Append(encode, Told(Some(tell), Arc::clone(&self.measures)));
+    /// Makes a batch durable and reports the outcome.
+    pub fn append(&self, encode: Encode, tell: OutcomeCallback) {
+        self.metrics.pending_batches.fetch_add(1, Ordering::Relaxed);
+        let message = LogMessage::Append(encode, OutcomeReporter(Some(tell), Arc::clone(&self.metrics)));
         if let Some(actor) = self.actor.borrow().as_ref() {
             let _ = actor.send_message(message);
         }
     }
 
-    /// Returns when everything that was handed over is written or refused, or will never be written.
-    pub async fn settle(&self, failure: &LogFailure) -> Result<(), EngineError> {
+    /// Returns once all earlier batches are written, rejected or lost.
+    pub async fn flush(&self, failure: &LogFailure) -> Result<(), EngineError> {
         let mut changes = self.actor.subscribe();
         loop {
             if let Some(reason) = failure.get() {
@@ -75,21 +79,21 @@ impl LogHandle {
             let actor = changes.borrow_and_update().clone();
             if let Some(actor) = actor {
                 let (send, receive) = oneshot::channel();
-                if actor.send_message(LogMessage::Settle(send)).is_ok() && receive.await.is_ok() {
+                if actor.send_message(LogMessage::Flush(send)).is_ok() && receive.await.is_ok() {
                     return Ok(());
                 }
             }
-            // It has failed, and another one comes, or the log is given up.
+            // The actor has failed: it is replaced, or the log is given up.
             changes.changed().await.map_err(|_| EngineError::Stopped)?;
         }
     }
 
-    /// From now on this actor writes.
+    /// Sets the current actor.
     pub fn set_actor(&self, actor: Option<ActorRef<LogMessage>>) {
         self.actor.send_replace(actor);
     }
 
-    /// Has the actor fail, as a fault in it would.
+    /// Makes the actor panic, as a bug in it would.
     #[cfg(test)]
     pub fn panic(&self) {
         if let Some(actor) = self.actor.borrow().as_ref() {
@@ -98,23 +102,23 @@ impl LogHandle {
     }
 }
 
-/// Somebody who is told what became of a batch, whatever becomes of whoever has it.
-pub(crate) struct Told(Option<Tell>, Arc<LogMeasures>);
+/// Reports the outcome of a batch exactly once, even if its owner is dropped.
+pub(crate) struct OutcomeReporter(Option<OutcomeCallback>, Arc<LogMetrics>);
 
-impl Told {
-    fn tell(mut self, result: &Result<(), AppendFailure>) {
+impl OutcomeReporter {
+    fn report(mut self, result: &Result<(), AppendFailure>) {
         self.send(result.clone());
     }
 
     fn send(&mut self, result: Result<(), AppendFailure>) {
         if let Some(tell) = self.0.take() {
-            self.1.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.1.pending_batches.fetch_sub(1, Ordering::Relaxed);
             tell(result);
         }
     }
 }
 
-impl Drop for Told {
+impl Drop for OutcomeReporter {
     fn drop(&mut self) {
         self.send(Err(AppendFailure::Lost));
     }
@@ -122,45 +126,45 @@ impl Drop for Told {
 
 /// A message to the log actor.
 pub(crate) enum LogMessage {
-    /// Make this durable and say so.
-    Append(Encode, Told),
-    /// Say so when everything that came before is written, or refused.
-    Settle(oneshot::Sender<()>),
-    /// The group on its way was written, or not.
+    /// Make a batch durable and report the outcome.
+    Append(Encode, OutcomeReporter),
+    /// Reply once all earlier batches are written or rejected.
+    Flush(oneshot::Sender<()>),
+    /// Outcome of the group in flight.
     Written(Result<(), AppendFailure>),
-    /// Fail, as a fault in this actor would.
+    /// Panic, as a bug in this actor would.
     #[cfg(test)]
     Panic,
 }
 
 pub(crate) struct LogActor;
 
-/// What a log actor needs.
+/// Arguments of a log actor.
 pub(crate) struct LogArguments {
     pub log: Log,
     pub failure: LogFailure,
-    /// Held while a group is written, by whichever actor.
-    pub turn: Arc<Semaphore>,
-    pub measures: Arc<LogMeasures>,
+    /// Held while a group is written, by the current or a failed actor.
+    pub write_permit: Arc<Semaphore>,
+    pub metrics: Arc<LogMetrics>,
 }
 
-/// Something that waits for its turn.
-enum Waiting {
-    Batch(Encode, Told),
-    Settle(oneshot::Sender<()>),
+/// An entry of the queue.
+enum QueueEntry {
+    Batch(Encode, OutcomeReporter),
+    Flush(oneshot::Sender<()>),
 }
 
 pub(crate) struct LogState {
     arguments: LogArguments,
-    /// Waiting for the next group.
-    waiting: VecDeque<Waiting>,
-    /// A group is on its way.
+    /// Queue for the next group.
+    queue: VecDeque<QueueEntry>,
+    /// True while a group is in flight.
     is_writing: bool,
-    /// Told when it is written.
-    told: Vec<Told>,
-    settled: Vec<oneshot::Sender<()>>,
-    /// Groups that are still to hold one batch only, after the log refused one.
-    singly: usize,
+    /// Notified when the group in flight is written.
+    reporters: Vec<OutcomeReporter>,
+    flush_replies: Vec<oneshot::Sender<()>>,
+    /// Number of remaining groups that hold a single batch, after the log has rejected a group.
+    single_batch_groups: usize,
 }
 
 impl Actor for LogActor {
@@ -173,10 +177,17 @@ impl Actor for LogActor {
         myself: ActorRef<LogMessage>,
         arguments: LogArguments,
     ) -> Result<LogState, ActorProcessingErr> {
-        let (waiting, told, settled) = (VecDeque::new(), Vec::new(), Vec::new());
-        let mut state = LogState { arguments, waiting, is_writing: false, told, settled, singly: 0 };
-        // An earlier actor may have left a group that is being written: a group of nothing comes after it.
-        state.send_on_its_way(&myself, Vec::new());
+        let (queue, reporters, flush_replies) = (VecDeque::new(), Vec::new(), Vec::new());
+        let mut state = LogState {
+            arguments,
+            queue,
+            is_writing: false,
+            reporters,
+            flush_replies,
+            single_batch_groups: 0,
+        };
+        // A failed actor may have left a group in flight. An empty group waits for it.
+        state.start_write(&myself, Vec::new());
         Ok(state)
     }
 
@@ -187,73 +198,81 @@ impl Actor for LogActor {
         state: &mut LogState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            LogMessage::Append(encode, told) => state.waiting.push_back(Waiting::Batch(encode, told)),
-            LogMessage::Settle(reply) => state.waiting.push_back(Waiting::Settle(reply)),
+            LogMessage::Append(encode, reporter) => {
+                state.queue.push_back(QueueEntry::Batch(encode, reporter))
+            }
+            LogMessage::Flush(reply) => state.queue.push_back(QueueEntry::Flush(reply)),
             LogMessage::Written(result) => {
                 state.is_writing = false;
-                state.singly = match &result {
-                    Err(AppendFailure::Refused(_)) => SINGLY,
-                    _ => state.singly.saturating_sub(1),
+                state.single_batch_groups = match &result {
+                    Err(AppendFailure::Rejected(_)) => SINGLE_BATCH_GROUPS,
+                    _ => state.single_batch_groups.saturating_sub(1),
                 };
-                state.told.drain(..).for_each(|told| told.tell(&result));
-                for reply in state.settled.drain(..) {
+                state.reporters.drain(..).for_each(|reporter| reporter.report(&result));
+                for reply in state.flush_replies.drain(..) {
                     let _ = reply.send(());
                 }
             }
             #[cfg(test)]
             LogMessage::Panic => std::panic::panic_any("injected into the log actor"),
         }
-        state.write(&myself);
+        state.write_next_group(&myself);
         Ok(())
     }
 }
 
 impl LogState {
-    /// Sends the next group on its way, if none is.
-    fn write(&mut self, myself: &ActorRef<LogMessage>) {
+    /// Starts writing the next group unless one is in flight.
+    fn write_next_group(&mut self, myself: &ActorRef<LogMessage>) {
         if self.is_writing {
             return;
         }
-        let most = if self.singly > 0 { 1 } else { GROUP_MAX };
+        let most = if self.single_batch_groups > 0 { 1 } else { GROUP_MAX };
         let mut group = Vec::new();
         while group.len() < most
-            && let Some(next) = self.waiting.pop_front()
+            && let Some(next) = self.queue.pop_front()
         {
             match next {
-                Waiting::Batch(encode, told) => {
+                QueueEntry::Batch(encode, reporter) => {
                     group.push(encode);
-                    self.told.push(told);
+                    self.reporters.push(reporter);
                 }
-                // Nothing is on its way before it.
-                Waiting::Settle(reply) if group.is_empty() => {
+                // No earlier write is in flight.
+                QueueEntry::Flush(reply) if group.is_empty() => {
                     let _ = reply.send(());
                 }
-                Waiting::Settle(reply) => self.settled.push(reply),
+                QueueEntry::Flush(reply) => self.flush_replies.push(reply),
             }
         }
         if !group.is_empty() {
-            self.send_on_its_way(myself, group);
+            self.start_write(myself, group);
         }
     }
 
-    fn send_on_its_way(&mut self, myself: &ActorRef<LogMessage>, group: Vec<Encode>) {
+    fn start_write(&mut self, myself: &ActorRef<LogMessage>, group: Vec<Encode>) {
         self.is_writing = true;
-        let LogArguments { log, failure, turn, measures } = &self.arguments;
-        let (log, failure, turn) = (Arc::clone(log), Arc::clone(failure), Arc::clone(turn));
-        let measures = Arc::clone(measures);
+        let LogArguments { log, failure, write_permit, metrics } = &self.arguments;
+        let (log, failure, permit) = (Arc::clone(log), Arc::clone(failure), Arc::clone(write_permit));
+        let measures = Arc::clone(metrics);
         let myself = myself.clone();
-        // Not awaited: meanwhile the next group gathers. The answer comes back as a message.
+        // Not awaited: meanwhile the next group collects batches. The outcome returns as a message.
         tokio::spawn(async move {
-            // Nobody closes it.
-            let Ok(_turn) = turn.acquire_owned().await else { return };
+            // The semaphore is never closed.
+            let Ok(_permit) = permit.acquire_owned().await else { return };
             let written = match group.is_empty() {
                 true => Ok(()),
                 false => {
                     let begin = Instant::now();
-                    let writing = tokio::task::spawn_blocking(move || append(&log, group, &failure));
-                    // Of the runtime nothing is left.
+                    let writing = tokio::task::spawn_blocking({
+                        let log = Arc::clone(&log);
+                        move || append_group(&log, group, &failure)
+                    });
+                    // The runtime is shutting down.
                     let written = writing.await.unwrap_or(Err(AppendFailure::Lost));
                     measures.flushes.observe(begin.elapsed());
+                    if log.is_compaction_due() {
+                        measures.compaction_due.notify_one();
+                    }
                     written
                 }
             };
@@ -262,8 +281,8 @@ impl LogState {
     }
 }
 
-/// Appends, unless it was impossible before.
-fn append(log: &Log, group: Vec<Encode>, failure: &LogFailure) -> Result<(), AppendFailure> {
+/// Appends a group, unless the log has already failed.
+fn append_group(log: &Log, group: Vec<Encode>, failure: &LogFailure) -> Result<(), AppendFailure> {
     if let Some(reason) = failure.get() {
         return Err(AppendFailure::Final(reason.clone()));
     }
@@ -272,7 +291,7 @@ fn append(log: &Log, group: Vec<Encode>, failure: &LogFailure) -> Result<(), App
     });
     let reason = match std::panic::catch_unwind(append) {
         Ok(Ok(())) => return Ok(()),
-        Ok(Err(error)) if is_refusal(&error) => return Err(AppendFailure::Refused(error.to_string())),
+        Ok(Err(error)) if is_rejection(&error) => return Err(AppendFailure::Rejected(error.to_string())),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "the log panicked".to_owned(),
     };

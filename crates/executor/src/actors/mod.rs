@@ -1,8 +1,8 @@
-//! The actors. Each is a shell: mailbox, timers and supervision around something pure.
+//! The actors. Each adds a mailbox, timers and supervision to a pure state machine.
 //!
 //! ```text
 //! Engine ──▶ Supervisor ──links, restarts──▶ OperationActor (one per operation; holds a Driver)
-//!                │                              │  batches ▲ durable     │ calls   ▲ answers  │ watches ▲ sights
+//!                │                              │  batches ▲ durable     │ calls   ▲ answers  │ watches ▲ observations
 //!                ├──links, restarts─────────▶ LogActor (group commit)    ▼         │          ▼         │
 //!                │                                                      ClusterHandle ─────▶ ClusterActor
 //!                └──links, restarts─────────────────────────────────────────────────────────▶  (one per destination)

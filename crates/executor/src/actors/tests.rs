@@ -1,11 +1,5 @@
-//! Actors that operations depend on panic under load: the operations go on, or end with the reason, and no hook is created
-//! twice.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "test code: a broken assumption must stop the test at once"
-)]
+//! Panics of shared actors under load: operations continue or end with the reason, and no hook is created twice.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,13 +23,13 @@ use crate::error::EngineError;
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const APPLICATIONS: usize = 4;
 
-/// An engine that has several operations at work on a slow cluster.
-struct Load {
+/// An engine with several operations on a slow cluster.
+struct LoadTest {
     cluster: SimCluster,
     engine: Engine,
 }
 
-/// A hook that goes when it has succeeded, servers, and what comes after them.
+/// A hook that is deleted on success, servers, and a later wave.
 fn manifests(name: &str) -> String {
     let hook = |hook: &str, phase: &str| {
         format!(
@@ -78,7 +72,7 @@ fn request(application: &str) -> SyncRequest {
     }
 }
 
-impl Load {
+impl LoadTest {
     async fn new() -> Self {
         let config = SimConfig { latency: Duration::from_millis(20), ..SimConfig::default() };
         let cluster = SimCluster::in_memory(config, SimClock::tokio(START));
@@ -106,18 +100,18 @@ impl Load {
         submitted
     }
 
-    async fn end(&self, operation: OperationId) -> Result<OperationView, EngineError> {
+    async fn wait(&self, operation: OperationId) -> Result<OperationView, EngineError> {
         let waiting = self.engine.wait(operation);
-        tokio::time::timeout(Duration::from_secs(3600), waiting).await.expect("something waits for ever")
+        tokio::time::timeout(Duration::from_secs(3600), waiting).await.expect("something waits forever")
     }
 
     fn panic_in_cluster(&self) {
         for (_, cluster) in self.engine.shared.clusters.all() {
-            cluster.tell(ClusterMessage::Panic);
+            cluster.send(ClusterMessage::Panic);
         }
     }
 
-    /// No hook was created twice, and those of an operation that has succeeded once.
+    /// Checks that no hook was created twice, and that each hook of a successful operation was created once.
     fn check_hooks(&self, application: &str, has_succeeded: bool, what: &str) {
         for hook in ["before", "after"] {
             let name = format!("{application}-{hook}");
@@ -132,11 +126,11 @@ impl Load {
 }
 
 #[tokio::test(start_paused = true)]
-async fn operations_go_on_after_an_actor_they_depend_on_has_panicked() {
+async fn operations_continue_after_a_shared_actor_panics() {
     let mut went_on = 0;
     for after in (0..2_000).step_by(61) {
         for which in ["log", "cluster", "both"] {
-            let load = Load::new().await;
+            let load = LoadTest::new().await;
             let operations = load.submit_all("app").await;
             for wait in [after, 250] {
                 tokio::time::sleep(Duration::from_millis(wait)).await;
@@ -149,14 +143,16 @@ async fn operations_go_on_after_an_actor_they_depend_on_has_panicked() {
             }
             for (number, operation) in operations.into_iter().enumerate() {
                 let what = format!("{which} after {after} ms");
-                let succeeded = match load.end(operation).await {
+                let succeeded = match load.wait(operation).await {
                     Ok(view) => {
                         assert_eq!(view.phase, OperationPhase::Succeeded, "{what}: {}", view.message);
                         went_on += 1;
                         true
                     }
-                    // It was not in the log yet.
-                    Err(EngineError::Start { reason, .. }) if reason.contains("begin it again") => false,
+                    // The operation was not in the log yet.
+                    Err(EngineError::StartFailed { reason, .. }) if reason.contains("start it again") => {
+                        false
+                    }
                     Err(EngineError::Log(_)) if after == 0 => false,
                     Err(error) => panic!("{what}: {error}"),
                 };
@@ -167,42 +163,42 @@ async fn operations_go_on_after_an_actor_they_depend_on_has_panicked() {
     assert!(went_on > 300, "{went_on}");
 }
 
-/// Nothing else happens to an operation that waits for its servers: without its watches it would wait for ever.
+/// The operation is only waiting for its servers. Without watches it would wait forever.
 #[tokio::test(start_paused = true)]
-async fn watches_are_made_again_by_those_that_need_them() {
-    let load = Load::new().await;
+async fn operations_subscribe_again_after_watches_are_lost() {
+    let load = LoadTest::new().await;
     let began = tokio::time::Instant::now();
     let operation = load.submit("slow0").await;
     tokio::time::sleep(Duration::from_secs(40)).await;
     load.panic_in_cluster();
-    assert_eq!(load.end(operation).await.unwrap().phase, OperationPhase::Succeeded);
+    assert_eq!(load.wait(operation).await.unwrap().phase, OperationPhase::Succeeded);
     assert!(began.elapsed() < Duration::from_secs(75), "{:?}", began.elapsed());
     load.check_hooks("slow0", true, "while it waits");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_actor_that_keeps_failing_ends_its_operations_with_the_reason() {
-    let load = Load::new().await;
+    let load = LoadTest::new().await;
     let operations = load.submit_all("slow").await;
     for _ in 0..6 {
         load.panic_in_cluster();
         tokio::time::sleep(Duration::from_millis(1_700)).await;
     }
     for (number, operation) in operations.into_iter().enumerate() {
-        let view = load.end(operation).await.unwrap();
+        let view = load.wait(operation).await.unwrap();
         assert_eq!(view.phase, OperationPhase::Error, "{}", view.message);
         let said = "watches of the simulated cluster failed 6 times in 300 s, the last time: injected into the cluster";
         assert!(view.message.contains(said), "{}", view.message);
         load.check_hooks(&format!("slow{number}"), false, "given up");
     }
-    // Nothing is lost for ever: the next operation waits until it can watch.
+    // The failure is not permanent: the next operation waits until it can watch.
     let next = load.submit("app7").await;
-    assert_eq!(load.end(next).await.unwrap().phase, OperationPhase::Succeeded);
+    assert_eq!(load.wait(next).await.unwrap().phase, OperationPhase::Succeeded);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_log_actor_that_keeps_failing_ends_the_engine_with_the_reason() {
-    let load = Load::new().await;
+    let load = LoadTest::new().await;
     let operation = load.submit("slow0").await;
     let waiter = tokio::spawn({
         let engine = load.engine.clone();
@@ -216,7 +212,7 @@ async fn a_log_actor_that_keeps_failing_ends_the_engine_with_the_reason() {
     let Err(EngineError::LogFailed { reason }) =
         load.engine.submit(request("app8"), Targets::default()).await
     else {
-        panic!("an engine without a log goes on");
+        panic!("an engine without a log continues");
     };
     let said = "the engine's log actor failed 6 times in 300 s, the last time: injected into the log actor";
     assert!(reason.contains(said), "{reason}");
@@ -224,25 +220,25 @@ async fn a_log_actor_that_keeps_failing_ends_the_engine_with_the_reason() {
     assert!(matches!(&error, EngineError::LogFailed { .. }), "{error}");
 }
 
-/// What failed long ago does not count: only a window does.
+/// Only failures within the window count.
 #[tokio::test(start_paused = true)]
-async fn an_actor_may_fail_as_often_as_it_likes_over_a_long_time() {
-    let load = Load::new().await;
+async fn failures_outside_the_window_do_not_end_an_actor() {
+    let load = LoadTest::new().await;
     for number in 0..20 {
         load.panic_in_cluster();
         load.engine.shared.log_actor.panic();
         tokio::time::sleep(Duration::from_secs(100)).await;
         if number % 5 == 4 {
             let operation = load.submit(&format!("app{number}")).await;
-            assert_eq!(load.end(operation).await.unwrap().phase, OperationPhase::Succeeded);
+            assert_eq!(load.wait(operation).await.unwrap().phase, OperationPhase::Succeeded);
         }
     }
 }
 
-/// Tells what ends below it.
-struct Above(tokio::sync::mpsc::UnboundedSender<()>);
+/// Reports when a linked task ends.
+struct ParentActor(tokio::sync::mpsc::UnboundedSender<()>);
 
-impl Actor for Above {
+impl Actor for ParentActor {
     type Msg = ();
     type State = ();
     type Arguments = ();
@@ -265,9 +261,9 @@ impl Actor for Above {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_engine_ends_with_the_actor_it_is_linked_to_and_tells_it_of_its_own_end() {
+async fn an_engine_ends_with_its_supervisor_and_reports_its_own_end() {
     let (sender, mut ended) = tokio::sync::mpsc::unbounded_channel();
-    let (above, _) = Actor::spawn(None, Above(sender), ()).await.unwrap();
+    let (above, _) = Actor::spawn(None, ParentActor(sender), ()).await.unwrap();
     let builder = || {
         let cluster = SimCluster::in_memory(SimConfig::default(), SimClock::tokio(START));
         Engine::builder(Arc::new(MemoryLog::new()))
@@ -282,18 +278,18 @@ async fn an_engine_ends_with_the_actor_it_is_linked_to_and_tells_it_of_its_own_e
     let linked = |engine: &Engine| engine.supervisor.get_cell().get_children().len();
     assert_eq!(linked(&engine), 2, "the log's and the cluster's");
     above.stop_and_wait(None, None).await.unwrap();
-    assert!(matches!(engine.at_work().await, Err(EngineError::Stopped)));
+    assert!(matches!(engine.running_operations().await, Err(EngineError::Stopped)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_engine_that_has_ended_by_itself_says_so() {
-    let load = Load::new().await;
+async fn an_engine_that_ends_unexpectedly_reports_it() {
+    let load = LoadTest::new().await;
     let operation = load.submit("app").await;
     assert!(load.engine.failure().is_none());
 
-    // As after a panic: its messages come to nothing from here on.
+    // As after a panic, messages to the supervisor are lost from here on.
     load.engine.supervisor.kill();
-    let ended = load.end(operation).await;
+    let ended = load.wait(operation).await;
 
     assert!(matches!(ended, Err(EngineError::Stopped)), "{ended:?}");
     assert!(matches!(load.engine.failure(), Some(EngineError::Stopped)), "{:?}", load.engine.failure());

@@ -1,126 +1,130 @@
-//! What becomes of a claim: how it is taken, renewed and given back. Without I/O and clock: those are [`Around`] it, so the
-//! tests play it through whatever can happen to several operations.
+//! Life cycle of a claim: acquisition, renewal and release. I/O and the clock are behind [`KeeperEnvironment`], so
+//! tests can simulate any interleaving of several operations.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_cluster::{ClusterError, ErrorKind};
-use tidegate_lifecycle::operation::{CallError, ClaimNews};
-use tidegate_model::{ClaimHolder, ClaimPlace, IfTaken, Object, Timestamp};
+use tidegate_lifecycle::operation::{CallError, ClaimEvent};
+use tidegate_model::{ClaimConflictPolicy, ClaimHolder, ClaimLocation, Object, Timestamp};
 
-use super::patience::{Patience, Verdict};
-use super::place::Places;
-use super::record::{Claimant, Lease, Owner, blank};
-use super::times::{CLAIM_RENEWED_EVERY, LOOK_AGAIN_AFTER, LOOK_EVERY, RENEW_AGAIN_AFTER};
+use super::lease_expiry::{HolderStatus, LeaseExpiry};
+use super::location::ClaimLocations;
+use super::record::{Claimant, Lease, Owner, new_lease};
+use super::times::{CLAIM_RENEWAL_INTERVAL, CONFLICT_RETRY_DELAY, OBSERVATION_INTERVAL, RENEWAL_RETRY_DELAY};
 use crate::effects::call_error;
 
-/// What is around whoever keeps a claim: a cluster, time, and the operation.
-pub(super) trait Around: Send + Sync {
-    /// A moment of the time that passes.
+/// Environment of a claim keeper: a cluster, time, and the operation.
+pub(super) trait KeeperEnvironment: Send + Sync {
+    /// A point in time.
     type Moment: Copy + Send;
 
-    /// The Lease as it is now.
-    fn read(&self, place: &ClaimPlace) -> impl Future<Output = Result<Option<Lease>, ClusterError>> + Send;
-    /// Writes a Lease, if nobody has written it since it was read.
+    /// Reads the current Lease.
+    fn read(&self, place: &ClaimLocation)
+    -> impl Future<Output = Result<Option<Lease>, ClusterError>> + Send;
+    /// Writes a Lease unless the Lease has changed since it was read.
     fn write(&self, lease: Object) -> impl Future<Output = Result<Lease, ClusterError>> + Send;
-    /// Which rights to hold a claim here are missing, in words; `None` where none is known to be.
-    fn lacks(&self, place: &ClaimPlace) -> impl Future<Output = Result<Option<String>, ClusterError>> + Send;
-    /// Whether our own log knows that this operation is over. Then nobody works on it any more, and its claim was left by a
-    /// process that was killed before it could give it back.
+    /// Returns the missing rights to hold a claim here, as text. `None` if no missing right is known.
+    fn missing_rights(
+        &self,
+        place: &ClaimLocation,
+    ) -> impl Future<Output = Result<Option<String>, ClusterError>> + Send;
+    /// Returns true if our own log records that this operation has finished. Its claim was then left behind by a
+    /// process that was killed before the release.
     fn is_over(&self, operation: &str) -> impl Future<Output = bool> + Send;
-    /// Returns when so much time has passed.
+    /// Sleeps.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
-    /// The time that is written into a Lease.
+    /// Returns the wall-clock time for a Lease.
     fn now(&self) -> Timestamp;
-    /// How much time has passed since the beginning, by a clock that only goes forward.
+    /// Returns the monotonic time since the start.
     fn elapsed(&self) -> Duration;
-    /// A point in time that [`Self::renewed`] understands.
+    /// Returns the point in time for [`Self::record_renewal`].
     fn moment(&self) -> Self::Moment;
-    /// A renewal that began at this moment has succeeded.
-    fn renewed(&self, began: Self::Moment);
-    /// Hands what has become of the claim on to the operation.
-    fn tell(&self, news: ClaimNews);
+    /// Records a successful renewal that began at this moment.
+    fn record_renewal(&self, began: Self::Moment);
+    /// Reports an event of the claim to the operation.
+    fn report(&self, news: ClaimEvent);
 }
 
 /// Keeps the claim of one operation.
-pub(super) struct Keeping<A> {
-    pub around: A,
-    pub us: Claimant,
-    pub places: Places,
-    pub if_taken: IfTaken,
-    /// Where an earlier keeper of this operation had it.
-    pub had: Option<ClaimPlace>,
-    /// What was seen of the claims of others while earlier keepers of this process waited.
-    pub vigil: Vigil,
+pub(super) struct ClaimKeeper<A> {
+    pub environment: A,
+    pub claimant: Claimant,
+    pub locations: ClaimLocations,
+    pub if_taken: ClaimConflictPolicy,
+    /// Location at which an earlier keeper of this operation held the claim.
+    pub previous_location: Option<ClaimLocation>,
+    /// Observations of other claims by earlier keepers in this process.
+    pub observations: ObservationStore,
 }
 
-/// A wait for the claims of others. It is one, however often a keeper gives up on a call and another one goes on: whoever is
-/// dead has no longer for that.
+/// Observations while waiting for other operations' claims. They outlive a keeper that gives up on a call, so that a
+/// dead holder doesn't gain time from that.
 #[derive(Clone, Default)]
-pub(crate) struct Vigil(Arc<Mutex<Watching>>);
+pub(crate) struct ObservationStore(Arc<Mutex<HolderObservations>>);
 
 /// A claim that we hold.
-struct Held {
-    place: ClaimPlace,
+struct HeldClaim {
+    location: ClaimLocation,
     lease: Lease,
 }
 
-/// What came of an attempt to take a claim.
+/// Result of an attempt to acquire a claim.
 enum Attempt {
-    Held(Box<Held>),
+    Held(Box<HeldClaim>),
     Taken {
         holder: ClaimHolder,
-        at_work: bool,
+        is_renewing: bool,
     },
     Lost(Option<ClaimHolder>),
-    /// Somebody wrote it at the same moment.
-    Again,
-    /// There is no such namespace, or it is being deleted.
+    /// Another writer changed it at the same moment.
+    Conflict,
+    /// The namespace does not exist or is being deleted.
     NoNamespace(ClusterError),
 }
 
-/// Why a claim is not renewed any more.
-enum Unheld {
-    Over(ClaimNews),
-    /// It may not be.
-    NoRight(ClusterError),
-    /// Its namespace is gone, or being deleted, and takes the Lease with it.
+/// Reason why a claim is no longer renewed.
+enum ClaimLoss {
+    Over(ClaimEvent),
+    /// Renewal is forbidden.
+    Forbidden(ClusterError),
+    /// The namespace, and the Lease with it, is gone or being deleted.
     NoNamespace(ClusterError),
 }
 
-/// Watches the claims of others, in both places.
+/// Observations of other operations' claims in both locations.
 #[derive(Default)]
-struct Watching {
-    home: Patience,
-    aside: Patience,
-    /// The holder was asked to end.
-    asked: Option<String>,
+struct HolderObservations {
+    home: LeaseExpiry,
+    fallback: LeaseExpiry,
+    /// Holder that was asked to end.
+    notified_holder: Option<String>,
 }
 
-impl Vigil {
-    fn begin(&self) -> Watching {
+impl ObservationStore {
+    fn take(&self) -> HolderObservations {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn leave(&self, watching: Watching) {
+    fn put_back(&self, watching: HolderObservations) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = watching;
     }
 }
 
-impl<A: Around> Keeping<A> {
-    /// Takes the claim and renews it. Ends when there is nothing to hold, and says why.
-    pub async fn run(&self) -> Result<ClaimNews, CallError> {
-        let mut held = match self.take().await {
+impl<A: KeeperEnvironment> ClaimKeeper<A> {
+    /// Acquires and renews the claim. Returns the reason once there is no claim to hold any more.
+    pub async fn run(&self) -> Result<ClaimEvent, CallError> {
+        let mut held = match self.acquire().await {
             Ok(held) => held,
             Err(news) => return news,
         };
         loop {
-            let place = held.place.clone();
-            self.around.tell(ClaimNews::Held { place: place.clone(), epoch: held.lease.epoch() });
+            let place = held.location.clone();
+            self.environment.report(ClaimEvent::Held { place: place.clone(), epoch: held.lease.epoch() });
             let again = match self.renew(*held).await {
-                Unheld::Over(news) => return Ok(news),
-                Unheld::NoRight(error) => self.take_back(&place, Some(error)).await,
-                Unheld::NoNamespace(error) => self.move_aside(&place, &error).await,
+                ClaimLoss::Over(news) => return Ok(news),
+                ClaimLoss::Forbidden(error) => self.reacquire(&place, Some(error)).await,
+                ClaimLoss::NoNamespace(error) => self.move_to_fallback(&place, &error).await,
             };
             held = match again {
                 Ok(held) => held,
@@ -129,120 +133,140 @@ impl<A: Around> Keeping<A> {
         }
     }
 
-    /// Takes the claim, however long another operation has it.
-    async fn take(&self) -> Result<Box<Held>, Result<ClaimNews, CallError>> {
-        if let Some(place) = &self.had {
-            return self.take_back(place, None).await.map_err(Ok);
+    /// Acquires the claim, regardless of how long another operation holds it.
+    async fn acquire(&self) -> Result<Box<HeldClaim>, Result<ClaimEvent, CallError>> {
+        if let Some(place) = &self.previous_location {
+            return self.reacquire(place, None).await.map_err(Ok);
         }
-        let mut watching = self.vigil.begin();
-        let taken = self.wait_in_line(&mut watching).await;
-        self.vigil.leave(watching);
+        let mut watching = self.observations.take();
+        let taken = self.wait_for_claim(&mut watching).await;
+        self.observations.put_back(watching);
         taken
     }
 
-    async fn wait_in_line(&self, watching: &mut Watching) -> Result<Box<Held>, Result<ClaimNews, CallError>> {
+    async fn wait_for_claim(
+        &self,
+        watching: &mut HolderObservations,
+    ) -> Result<Box<HeldClaim>, Result<ClaimEvent, CallError>> {
         loop {
-            let moment = self.around.moment();
-            match self.attempt(watching).await {
+            let moment = self.environment.moment();
+            match self.try_acquire(watching).await {
                 Ok(Attempt::Held(held)) => {
-                    self.around.renewed(moment);
+                    self.environment.record_renewal(moment);
                     return Ok(held);
                 }
-                Ok(Attempt::Lost(holder)) => return Err(Ok(ClaimNews::Lost { holder })),
-                Ok(Attempt::Again) => self.around.sleep(LOOK_AGAIN_AFTER).await,
-                Ok(Attempt::NoNamespace(error)) => return Err(refused(&error, self.places.aside.is_some())),
-                Ok(Attempt::Taken { holder, at_work }) => {
-                    self.around.tell(ClaimNews::Taken { holder, at_work });
-                    self.around.sleep(LOOK_EVERY).await;
+                Ok(Attempt::Lost(holder)) => return Err(Ok(ClaimEvent::Lost { holder })),
+                Ok(Attempt::Conflict) => self.environment.sleep(CONFLICT_RETRY_DELAY).await,
+                Ok(Attempt::NoNamespace(error)) => {
+                    return Err(handle_failed_acquisition(&error, self.locations.fallback.is_some()));
                 }
-                Err(error) => return Err(refused(&error, is_no_right(error.kind))),
+                Ok(Attempt::Taken { holder, is_renewing: at_work }) => {
+                    self.environment.report(ClaimEvent::Taken { holder, at_work });
+                    self.environment.sleep(OBSERVATION_INTERVAL).await;
+                }
+                Err(error) => return Err(handle_failed_acquisition(&error, is_forbidden(error.kind))),
             }
         }
     }
 
-    /// Takes the claim again that the operation has had. It goes on from where it was as soon as this succeeds, or without
-    /// the claim where that is forbidden, for as long as nobody else is seen to have taken it.
-    async fn take_back(
+    /// Acquires a claim again that the operation held before. The operation then continues immediately, or without a
+    /// claim where claims are forbidden, unless another operation was observed to have taken the claim.
+    async fn reacquire(
         &self,
-        place: &ClaimPlace,
+        place: &ClaimLocation,
         forbidden: Option<ClusterError>,
-    ) -> Result<Box<Held>, ClaimNews> {
-        let mut watching = Watching::default();
-        let without = |error: &ClusterError| ClaimNews::not_renewed(place, &error.message);
-        let mut told = forbidden.map(|error| self.around.tell(without(&error))).is_some();
+    ) -> Result<Box<HeldClaim>, ClaimEvent> {
+        let mut watching = HolderObservations::default();
+        let without = |error: &ClusterError| ClaimEvent::not_renewed(place, &error.message);
+        let mut is_reported = forbidden.map(|error| self.environment.report(without(&error))).is_some();
         loop {
-            let moment = self.around.moment();
-            match self.contend(place, true, &mut watching, |watching| &mut watching.home).await {
+            let moment = self.environment.moment();
+            match self.try_acquire_at(place, true, &mut watching, |watching| &mut watching.home).await {
                 Ok(Attempt::Held(held)) => {
-                    self.around.renewed(moment);
+                    self.environment.record_renewal(moment);
                     return Ok(held);
                 }
-                Ok(Attempt::Lost(holder)) => return Err(ClaimNews::Lost { holder }),
-                Ok(Attempt::NoNamespace(error)) => return self.move_aside(place, &error).await,
-                Ok(Attempt::Again | Attempt::Taken { .. }) => self.around.sleep(LOOK_AGAIN_AFTER).await,
-                Err(error) if is_no_right(error.kind) => {
-                    if !std::mem::replace(&mut told, true) {
-                        self.around.tell(without(&error));
+                Ok(Attempt::Lost(holder)) => return Err(ClaimEvent::Lost { holder }),
+                Ok(Attempt::NoNamespace(error)) => return self.move_to_fallback(place, &error).await,
+                Ok(Attempt::Conflict | Attempt::Taken { .. }) => {
+                    self.environment.sleep(CONFLICT_RETRY_DELAY).await
+                }
+                Err(error) if is_forbidden(error.kind) => {
+                    if !std::mem::replace(&mut is_reported, true) {
+                        self.environment.report(without(&error));
                     }
-                    self.around.sleep(LOOK_EVERY).await;
+                    self.environment.sleep(OBSERVATION_INTERVAL).await;
                 }
                 Err(error) => {
-                    tracing::debug!(reason = error.message, "a claim could not be taken back yet");
-                    self.around.sleep(again_after(&error)).await;
+                    tracing::debug!(reason = error.message, "failed to reacquire a claim; retrying");
+                    self.environment.sleep(retry_delay(&error)).await;
                 }
             }
         }
     }
 
-    /// The namespace of a claim that we hold has gone, or goes, and the claim with it. From now on it is kept aside, if
-    /// nobody else has it there.
-    async fn move_aside(&self, place: &ClaimPlace, why: &ClusterError) -> Result<Box<Held>, ClaimNews> {
-        let aside = self.places.aside.as_ref().filter(|aside| *aside != place);
-        let Some(aside) = aside else { return Err(without(why)) };
-        let mut watching = Watching::default();
+    /// Moves a claim to the fallback location because its namespace is gone or being deleted. Succeeds unless another
+    /// operation holds the claim there.
+    async fn move_to_fallback(
+        &self,
+        place: &ClaimLocation,
+        reason: &ClusterError,
+    ) -> Result<Box<HeldClaim>, ClaimEvent> {
+        let aside = self.locations.fallback.as_ref().filter(|aside| *aside != place);
+        let Some(aside) = aside else { return Err(no_claim_news(reason)) };
+        let mut watching = HolderObservations::default();
         loop {
-            let moment = self.around.moment();
-            match self.contend(aside, false, &mut watching, |watching| &mut watching.aside).await {
+            let moment = self.environment.moment();
+            match self.try_acquire_at(aside, false, &mut watching, |watching| &mut watching.fallback).await {
                 Ok(Attempt::Held(held)) => {
-                    self.around.renewed(moment);
+                    self.environment.record_renewal(moment);
                     return Ok(held);
                 }
-                Ok(Attempt::Taken { holder, at_work: true }) => {
-                    return Err(ClaimNews::Lost { holder: Some(holder) });
+                Ok(Attempt::Taken { holder, is_renewing: true }) => {
+                    return Err(ClaimEvent::Lost { holder: Some(holder) });
                 }
-                Ok(Attempt::Lost(holder)) => return Err(ClaimNews::Lost { holder }),
-                Ok(Attempt::Taken { at_work: false, .. }) => self.around.sleep(LOOK_EVERY).await,
-                Ok(Attempt::Again) => self.around.sleep(LOOK_AGAIN_AFTER).await,
-                Ok(Attempt::NoNamespace(error)) => return Err(without(&nor_aside(why, aside, &error))),
-                Err(error) if is_no_right(error.kind) => return Err(without(&nor_aside(why, aside, &error))),
-                Err(error) => self.around.sleep(again_after(&error)).await,
+                Ok(Attempt::Lost(holder)) => return Err(ClaimEvent::Lost { holder }),
+                Ok(Attempt::Taken { is_renewing: false, .. }) => {
+                    self.environment.sleep(OBSERVATION_INTERVAL).await
+                }
+                Ok(Attempt::Conflict) => self.environment.sleep(CONFLICT_RETRY_DELAY).await,
+                Ok(Attempt::NoNamespace(error)) => {
+                    return Err(no_claim_news(&combine_errors(reason, aside, &error)));
+                }
+                Err(error) if is_forbidden(error.kind) => {
+                    return Err(no_claim_news(&combine_errors(reason, aside, &error)));
+                }
+                Err(error) => self.environment.sleep(retry_delay(&error)).await,
             }
         }
     }
 
-    async fn attempt(&self, watching: &mut Watching) -> Result<Attempt, ClusterError> {
-        let Places { home, aside } = &self.places;
-        let at_home = self.contend(home, false, watching, |watching| &mut watching.home).await?;
-        match (at_home, aside) {
-            (Attempt::Held(held), Some(aside)) => Ok(match self.in_the_way(aside, watching).await? {
-                Some(other) => other,
-                None => Attempt::Held(held),
-            }),
-            (Attempt::NoNamespace(why), Some(aside)) => {
-                let found = self.contend(aside, false, watching, |watching| &mut watching.aside).await;
+    async fn try_acquire(&self, watching: &mut HolderObservations) -> Result<Attempt, ClusterError> {
+        let ClaimLocations { home, fallback } = &self.locations;
+        let at_home = self.try_acquire_at(home, false, watching, |watching| &mut watching.home).await?;
+        match (at_home, fallback) {
+            (Attempt::Held(held), Some(aside)) => {
+                Ok(match self.find_fallback_holder(aside, watching).await? {
+                    Some(other) => other,
+                    None => Attempt::Held(held),
+                })
+            }
+            (Attempt::NoNamespace(reason), Some(aside)) => {
+                let found =
+                    self.try_acquire_at(aside, false, watching, |watching| &mut watching.fallback).await;
                 let found = match found {
-                    Err(error) if is_no_right(error.kind) => {
-                        return Ok(Attempt::NoNamespace(nor_aside(&why, aside, &error)));
+                    Err(error) if is_forbidden(error.kind) => {
+                        return Ok(Attempt::NoNamespace(combine_errors(&reason, aside, &error)));
                     }
                     found => found?,
                 };
                 let Attempt::Held(held) = found else { return Ok(found) };
-                // Whoever came when the namespace was there has looked aside after it had taken the claim at home. So
-                // one of us sees the other.
-                match self.contend(home, false, watching, |watching| &mut watching.home).await? {
+                // An operation that started while the namespace existed checks the fallback location after acquiring
+                // the claim at home, so at least one of the two operations sees the other.
+                match self.try_acquire_at(home, false, watching, |watching| &mut watching.home).await? {
                     Attempt::NoNamespace(_) => Ok(Attempt::Held(held)),
                     found => {
-                        let _ = self.around.write(held.lease.given_back()).await;
+                        let _ = self.environment.write(held.lease.released()).await;
                         Ok(found)
                     }
                 }
@@ -251,194 +275,213 @@ impl<A: Around> Keeping<A> {
         }
     }
 
-    /// One look at a claim, and one attempt to take it if nobody else has it. `had`: it was ours there before.
-    async fn contend(
+    /// Reads a claim once and tries to acquire it if it is free. `had` is true if the operation held it there before.
+    async fn try_acquire_at(
         &self,
-        place: &ClaimPlace,
+        place: &ClaimLocation,
         had: bool,
-        watching: &mut Watching,
-        patience: fn(&mut Watching) -> &mut Patience,
+        watching: &mut HolderObservations,
+        expiry: fn(&mut HolderObservations) -> &mut LeaseExpiry,
     ) -> Result<Attempt, ClusterError> {
-        let found = match self.around.read(place).await {
+        let found = match self.environment.read(place).await {
             Err(error) if error.kind == ErrorKind::Forbidden && !had => {
-                return Err(self.lacking(place, error).await);
+                return Err(self.add_missing_rights(place, error).await);
             }
             found => found?,
         };
         if found.is_none() && !had {
-            self.may_hold(place).await?;
+            self.check_rights(place).await?;
         }
-        let owner = found.as_ref().map_or(Owner::Free, |lease| lease.owner(&self.us, had));
+        let owner = found.as_ref().map_or(Owner::Free, |lease| lease.owner(&self.claimant, had));
         let known = found.as_ref().map_or(0, Lease::epoch);
-        let now = self.around.now();
-        let Some(lease) = found.or_else(|| blank(place)) else { return Ok(Attempt::Again) };
+        let now = self.environment.now();
+        let Some(lease) = found.or_else(|| new_lease(place)) else { return Ok(Attempt::Conflict) };
         let wanted = match owner {
-            Owner::Ours => lease.renewed(&self.us, now),
-            Owner::Free => lease.taken(&self.us, known.saturating_add(1), now),
+            Owner::Ours => lease.renewed_by(&self.claimant, now),
+            Owner::Free => lease.with_claimant(&self.claimant, known.saturating_add(1), now),
             Owner::Lost(holder) => return Ok(Attempt::Lost(holder)),
-            Owner::Other(holder) => match self.verdict(&holder, &lease, patience(watching)).await {
-                Verdict::RunOut => lease.taken(&self.us, known.saturating_add(1), now),
-                verdict => return self.wait_for(holder, verdict, &lease, watching).await,
+            Owner::Other(holder) => match self.judge_holder(&holder, &lease, expiry(watching)).await {
+                HolderStatus::Expired => lease.with_claimant(&self.claimant, known.saturating_add(1), now),
+                verdict => return self.wait_for_holder(holder, verdict, &lease, watching).await,
             },
         };
-        match self.around.write(wanted).await {
-            Ok(lease) => Ok(Attempt::Held(Box::new(Held { place: place.clone(), lease }))),
+        match self.environment.write(wanted).await {
+            Ok(lease) => Ok(Attempt::Held(Box::new(HeldClaim { location: place.clone(), lease }))),
             Err(error) if has_no_namespace(error.kind) => Ok(Attempt::NoNamespace(error)),
-            Err(error) if is_race(error.kind) => Ok(Attempt::Again),
+            Err(error) if is_race(error.kind) => Ok(Attempt::Conflict),
             Err(error) => Err(error),
         }
     }
 
-    /// A Lease that is made here can be renewed and given back; otherwise it would only be in everybody's way.
-    async fn may_hold(&self, place: &ClaimPlace) -> Result<(), ClusterError> {
-        match self.around.lacks(place).await? {
-            Some(rights) => Err(ClusterError::new(ErrorKind::Forbidden, lacks(&rights))),
+    /// Checks that a Lease created here can also be renewed and released; otherwise the Lease would only block other
+    /// operations.
+    async fn check_rights(&self, place: &ClaimLocation) -> Result<(), ClusterError> {
+        match self.environment.missing_rights(place).await? {
+            Some(rights) => Err(ClusterError::new(ErrorKind::Forbidden, missing_rights_message(&rights))),
             None => Ok(()),
         }
     }
 
-    /// What is forbidden here, with all that is missing beside it.
-    async fn lacking(&self, place: &ClaimPlace, error: ClusterError) -> ClusterError {
-        match self.around.lacks(place).await {
-            Ok(Some(rights)) => {
-                ClusterError::new(error.kind, format!("{}; {}", error.message, lacks(&rights)))
-            }
+    /// Adds all missing rights to a "forbidden" error.
+    async fn add_missing_rights(&self, place: &ClaimLocation, error: ClusterError) -> ClusterError {
+        match self.environment.missing_rights(place).await {
+            Ok(Some(rights)) => ClusterError::new(
+                error.kind,
+                format!("{}; {}", error.message, missing_rights_message(&rights)),
+            ),
             _ => error,
         }
     }
 
-    /// How another's claim stands. One of an operation that is over is not waited for.
-    async fn verdict(&self, holder: &ClaimHolder, lease: &Lease, patience: &mut Patience) -> Verdict {
-        match patience.look(lease, self.around.elapsed()) {
-            Verdict::Unknown if self.around.is_over(&holder.operation).await => Verdict::RunOut,
+    /// Judges another operation's claim. A finished operation doesn't count.
+    async fn judge_holder(
+        &self,
+        holder: &ClaimHolder,
+        lease: &Lease,
+        expiry: &mut LeaseExpiry,
+    ) -> HolderStatus {
+        match expiry.observe(lease, self.environment.elapsed()) {
+            HolderStatus::Unknown if self.environment.is_over(&holder.operation).await => {
+                HolderStatus::Expired
+            }
             verdict => verdict,
         }
     }
 
-    /// Another operation has it. It is asked to end, once, where that is wished.
-    async fn wait_for(
+    /// Waits for the holder. Asks the holder to end once if the policy says so.
+    async fn wait_for_holder(
         &self,
         holder: ClaimHolder,
-        verdict: Verdict,
+        verdict: HolderStatus,
         lease: &Lease,
-        watching: &mut Watching,
+        watching: &mut HolderObservations,
     ) -> Result<Attempt, ClusterError> {
-        let asks = self.if_taken == IfTaken::Supersede
-            && watching.asked.as_ref() != Some(&holder.operation)
-            && lease.end_wanted_by().is_none_or(|by| by.operation != self.us.operation);
+        let asks = self.if_taken == ClaimConflictPolicy::Supersede
+            && watching.notified_holder.as_ref() != Some(&holder.operation)
+            && lease.end_requester().is_none_or(|by| by.operation != self.claimant.operation);
         if asks {
-            match self.around.write(lease.with_wish(&self.us)).await {
-                Ok(_) => watching.asked = Some(holder.operation.clone()),
-                Err(error) if is_race(error.kind) => return Ok(Attempt::Again),
-                Err(error) if is_no_right(error.kind) => {
-                    // Whoever has it has it all the same; it is waited for.
-                    tracing::warn!(reason = error.message, "the holder of a claim could not be asked to end");
-                    watching.asked = Some(holder.operation.clone());
+            match self.environment.write(lease.with_end_request(&self.claimant)).await {
+                Ok(_) => watching.notified_holder = Some(holder.operation.clone()),
+                Err(error) if is_race(error.kind) => return Ok(Attempt::Conflict),
+                Err(error) if is_forbidden(error.kind) => {
+                    // The holder still has the claim, so keep waiting for the holder.
+                    tracing::warn!(reason = error.message, "failed to ask the holder of a claim to stop");
+                    watching.notified_holder = Some(holder.operation.clone());
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(Attempt::Taken { holder, at_work: verdict == Verdict::AtWork })
+        Ok(Attempt::Taken { holder, is_renewing: verdict == HolderStatus::Renewing })
     }
 
-    /// An operation that found no namespace here, and keeps its claim aside. Who may not look there knows of none.
-    async fn in_the_way(
+    /// Returns an operation that found no namespace here and keeps its claim in the fallback location. Without read
+    /// permission there, returns `None`.
+    async fn find_fallback_holder(
         &self,
-        aside: &ClaimPlace,
-        watching: &mut Watching,
+        aside: &ClaimLocation,
+        watching: &mut HolderObservations,
     ) -> Result<Option<Attempt>, ClusterError> {
-        let lease = match self.around.read(aside).await {
+        let lease = match self.environment.read(aside).await {
             Ok(Some(lease)) => lease,
             Ok(None) => return Ok(None),
-            Err(error) if is_no_right(error.kind) => return Ok(None),
+            Err(error) if is_forbidden(error.kind) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let Owner::Other(holder) = lease.owner(&self.us, false) else { return Ok(None) };
-        let verdict = self.verdict(&holder, &lease, &mut watching.aside).await;
-        if verdict != Verdict::RunOut {
-            return self.wait_for(holder, verdict, &lease, watching).await.map(Some);
+        let Owner::Other(holder) = lease.owner(&self.claimant, false) else { return Ok(None) };
+        let verdict = self.judge_holder(&holder, &lease, &mut watching.fallback).await;
+        if verdict != HolderStatus::Expired {
+            return self.wait_for_holder(holder, verdict, &lease, watching).await.map(Some);
         }
-        match self.around.write(lease.taken_away(&self.us)).await {
+        match self.environment.write(lease.revoked_by(&self.claimant)).await {
             Ok(_) => Ok(None),
-            Err(error) if is_race(error.kind) => Ok(Some(Attempt::Again)),
+            Err(error) if is_race(error.kind) => Ok(Some(Attempt::Conflict)),
             Err(error) => Err(error),
         }
     }
 
-    /// Renews the claim until it is lost, or cannot be held any more.
-    async fn renew(&self, mut held: Held) -> Unheld {
-        let mut pause = CLAIM_RENEWED_EVERY;
+    /// Renews the claim until it is lost or can't be held any more.
+    async fn renew(&self, mut held: HeldClaim) -> ClaimLoss {
+        let mut pause = CLAIM_RENEWAL_INTERVAL;
         let mut heard = None;
         loop {
-            let wish = held.lease.end_wanted_by();
-            if let Some(by) = wish.filter(|by| heard.as_ref() != Some(&by.operation)) {
+            let request = held.lease.end_requester();
+            if let Some(by) = request.filter(|by| heard.as_ref() != Some(&by.operation)) {
                 heard = Some(by.operation.clone());
-                self.around.tell(ClaimNews::EndWanted { by });
+                self.environment.report(ClaimEvent::EndWanted { by });
             }
-            self.around.sleep(pause).await;
-            let began = self.around.elapsed();
+            self.environment.sleep(pause).await;
+            let began = self.environment.elapsed();
             pause = match self.renew_once(&mut held).await {
-                // Counted from when it began: one that hung for long may cover nothing any more, and the next follows at once.
-                Ok(None) => CLAIM_RENEWED_EVERY.saturating_sub(self.around.elapsed().saturating_sub(began)),
-                Ok(Some(news)) => return Unheld::Over(news),
-                Err(error) if has_no_namespace(error.kind) => return Unheld::NoNamespace(error),
-                Err(error) if is_no_right(error.kind) => return Unheld::NoRight(error),
-                Err(error) if is_race(error.kind) => LOOK_AGAIN_AFTER,
-                Err(error) => again_after(&error),
+                // Counted from the start of the renewal: a renewal that hung may not cover writes any more, so the next
+                // renewal follows immediately.
+                Ok(None) => {
+                    CLAIM_RENEWAL_INTERVAL.saturating_sub(self.environment.elapsed().saturating_sub(began))
+                }
+                Ok(Some(news)) => return ClaimLoss::Over(news),
+                Err(error) if has_no_namespace(error.kind) => return ClaimLoss::NoNamespace(error),
+                Err(error) if is_forbidden(error.kind) => return ClaimLoss::Forbidden(error),
+                Err(error) if is_race(error.kind) => CONFLICT_RETRY_DELAY,
+                Err(error) => retry_delay(&error),
             };
         }
     }
 
-    async fn renew_once(&self, held: &mut Held) -> Result<Option<ClaimNews>, ClusterError> {
-        let moment = self.around.moment();
-        match self.around.write(held.lease.renewed(&self.us, self.around.now())).await {
+    async fn renew_once(&self, held: &mut HeldClaim) -> Result<Option<ClaimEvent>, ClusterError> {
+        let moment = self.environment.moment();
+        match self.environment.write(held.lease.renewed_by(&self.claimant, self.environment.now())).await {
             Ok(lease) => {
                 held.lease = lease;
-                self.around.renewed(moment);
+                self.environment.record_renewal(moment);
                 return Ok(None);
             }
             Err(error) if is_race(error.kind) => {}
             Err(error) => return Err(error),
         }
-        let moment = self.around.moment();
-        let found = self.around.read(&held.place).await?;
-        let owner = found.as_ref().map_or(Owner::Free, |lease| lease.owner(&self.us, true));
+        let moment = self.environment.moment();
+        let found = self.environment.read(&held.location).await?;
+        let owner = found.as_ref().map_or(Owner::Free, |lease| lease.owner(&self.claimant, true));
         let is_new = found.is_none();
         let known = found.as_ref().map_or(held.lease.epoch(), Lease::epoch);
-        let Some(lease) = found.or_else(|| blank(&held.place)) else { return Ok(None) };
-        let now = self.around.now();
+        let Some(lease) = found.or_else(|| new_lease(&held.location)) else { return Ok(None) };
+        let now = self.environment.now();
         let wanted = match owner {
-            Owner::Ours => lease.renewed(&self.us, now),
-            // A person has removed it.
-            Owner::Free => lease.taken(&self.us, known.saturating_add(u64::from(is_new)), now),
-            Owner::Other(holder) => return Ok(Some(ClaimNews::Lost { holder: Some(holder) })),
-            Owner::Lost(holder) => return Ok(Some(ClaimNews::Lost { holder })),
+            Owner::Ours => lease.renewed_by(&self.claimant, now),
+            // A user has removed it.
+            Owner::Free => lease.with_claimant(&self.claimant, known.saturating_add(u64::from(is_new)), now),
+            Owner::Other(holder) => return Ok(Some(ClaimEvent::Lost { holder: Some(holder) })),
+            Owner::Lost(holder) => return Ok(Some(ClaimEvent::Lost { holder })),
         };
-        held.lease = self.around.write(wanted).await?;
-        self.around.renewed(moment);
+        held.lease = self.environment.write(wanted).await?;
+        self.environment.record_renewal(moment);
         if is_new {
-            self.around.tell(ClaimNews::Held { place: held.place.clone(), epoch: held.lease.epoch() });
+            self.environment
+                .report(ClaimEvent::Held { place: held.location.clone(), epoch: held.lease.epoch() });
         }
         Ok(None)
     }
 }
 
-/// Gives the claim of an operation that is over back, if it has it. Otherwise it runs out. From another's claim the wish
-/// for its end goes, since nobody waits for that any more.
-pub(super) async fn give_back(around: &impl Around, us: &Claimant, places: &[ClaimPlace]) {
+/// Releases the claim of a finished operation if the operation holds it. If the release fails, the claim expires. Also
+/// withdraws the operation's request that another holder end, because the operation is no longer waiting for that
+/// claim.
+pub(super) async fn release_claim(
+    environment: &impl KeeperEnvironment,
+    us: &Claimant,
+    places: &[ClaimLocation],
+) {
     for place in places {
-        while let Ok(Some(lease)) = around.read(place).await {
-            let is_wanted_by_us = lease.end_wanted_by().is_some_and(|by| by.operation == us.operation);
+        while let Ok(Some(lease)) = environment.read(place).await {
+            let is_wanted_by_us = lease.end_requester().is_some_and(|by| by.operation == us.operation);
             let wanted = match lease.owner(us, false) {
-                Owner::Ours => lease.given_back(),
-                _ if is_wanted_by_us => lease.without_wish(),
+                Owner::Ours => lease.released(),
+                _ if is_wanted_by_us => lease.without_end_request(),
                 _ => break,
             };
-            match around.write(wanted).await {
-                // Somebody has asked for its end meanwhile.
+            match environment.write(wanted).await {
+                // Another operation has requested its end meanwhile.
                 Err(error) if is_race(error.kind) => {}
                 Err(error) => {
-                    tracing::warn!(%place, reason = error.message, "a claim could not be given back; it runs out");
+                    tracing::warn!(%place, reason = error.message, "failed to release a claim; it expires");
                     break;
                 }
                 Ok(_) => break,
@@ -447,49 +490,51 @@ pub(super) async fn give_back(around: &impl Around, us: &Claimant, places: &[Cla
     }
 }
 
-fn lacks(rights: &str) -> String {
+fn missing_rights_message(rights: &str) -> String {
     format!("these rights are missing: {rights}")
 }
 
-/// Somebody else has written it since it was read.
-fn is_race(kind: ErrorKind) -> bool {
+/// Returns true if another writer changed the object after it was read.
+pub(super) fn is_race(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::AlreadyExists | ErrorKind::NotFound)
 }
 
-/// When a call that failed is made again: as the server asks, if it does.
-fn again_after(error: &ClusterError) -> Duration {
+/// Returns the delay before a failed call is retried. The server may request a delay.
+pub(super) fn retry_delay(error: &ClusterError) -> Duration {
     match error.kind {
-        ErrorKind::TooManyRequests { retry_after: Some(asked) } => asked.max(RENEW_AGAIN_AFTER),
-        _ => RENEW_AGAIN_AFTER,
+        ErrorKind::TooManyRequests { retry_after: Some(asked) } => asked.max(RENEWAL_RETRY_DELAY),
+        _ => RENEWAL_RETRY_DELAY,
     }
 }
 
-/// Nothing new can be put there.
+/// Returns true if no object can be created in the namespace.
 fn has_no_namespace(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NamespaceMissing | ErrorKind::NamespaceTerminating)
 }
 
-/// No claim can be had here.
-fn is_no_right(kind: ErrorKind) -> bool {
+/// Returns true if claims are forbidden here.
+fn is_forbidden(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Forbidden | ErrorKind::UnknownKind | ErrorKind::Unsupported)
 }
 
-/// Why a claim could not be taken: the operation goes on without, or it is tried again, or that is the end.
-fn refused(error: &ClusterError, goes_on: bool) -> Result<ClaimNews, CallError> {
-    if goes_on { Ok(without(error)) } else { Err(call_error(error)) }
+/// Decides how to proceed after a failed acquisition: continue without a claim, retry, or end.
+fn handle_failed_acquisition(error: &ClusterError, goes_on: bool) -> Result<ClaimEvent, CallError> {
+    if goes_on { Ok(no_claim_news(error)) } else { Err(call_error(error)) }
 }
 
-/// Neither where the claim belongs nor aside.
-fn nor_aside(why: &ClusterError, aside: &ClaimPlace, error: &ClusterError) -> ClusterError {
-    let words =
-        format!("{}; nor can it be kept in namespace {}: {}", why.message, aside.namespace, error.message);
-    ClusterError::new(why.kind, words)
+/// Combines the errors of both locations.
+fn combine_errors(reason: &ClusterError, aside: &ClaimLocation, error: &ClusterError) -> ClusterError {
+    let text = format!(
+        "{}; the claim cannot be stored in namespace {} either: {}",
+        reason.message, aside.namespace, error.message
+    );
+    ClusterError::new(reason.kind, text)
 }
 
-/// Why there is no claim to be had.
-fn without(error: &ClusterError) -> ClaimNews {
+/// Explains why there is no claim.
+fn no_claim_news(error: &ClusterError) -> ClaimEvent {
     match error.kind {
-        ErrorKind::NamespaceTerminating => ClaimNews::namespace_goes(&error.message),
-        _ => ClaimNews::Without { reason: error.message.clone() },
+        ErrorKind::NamespaceTerminating => ClaimEvent::namespace_terminating(&error.message),
+        _ => ClaimEvent::Without { reason: error.message.clone() },
     }
 }

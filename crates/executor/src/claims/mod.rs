@@ -1,26 +1,38 @@
-//! The claim of an operation on a cluster: a `Lease` per application, which keeps apart operations whose engines share
-//! no log.
+//! An operation's claim on a cluster: one `Lease` per application, which keeps operations of engines without a shared
+//! log apart.
 //!
-//! Clocks of different machines are not compared. A claim has run out when whoever wants it has watched it for its whole
-//! duration, by a clock of its own that only goes forward, and it was not renewed; its holder stops writing well before.
-//! `place` says where the Lease is, `record` what is in it, `patience` when it has run out, `keeper` how it is taken
-//! and renewed, `live` does that in the engine, `hold` keeps calls back that are not covered by it.
+//! Clocks of different machines are never compared. A claim has expired once a contender has watched it for its whole
+//! duration, on its own monotonic clock, without seeing a renewal. The holder stops writing well before that.
+//!
+//! - `location` names the Lease, and `record` defines its content.
+//! - `lease_expiry` decides when it has expired.
+//! - `keeper` acquires and renews it, and `claim_task` runs the keeper in the engine.
+//! - `lease_coverage` blocks writes that aren't covered by the claim.
+//!
+//! A service's Lease uses the same records: `leadership` decides which service is in charge of a control plane.
+//! `service_lease` acquires and renews the Lease, and fences the clusters of a service that has lost it.
 
-mod hold;
+mod claim_task;
 mod keeper;
-mod live;
-mod patience;
-mod place;
+mod leadership;
+mod lease_coverage;
+mod lease_expiry;
+mod location;
 mod record;
 #[cfg(test)]
-mod renewals;
-mod times;
+mod renewal_tests;
+mod service_lease;
 #[cfg(test)]
-mod trials;
+mod simulation;
+mod times;
 
-pub(crate) use self::hold::{Covered, Hold};
-pub(crate) use self::keeper::Vigil;
-pub(crate) use self::live::{GivingBack, Keeper, Live};
-pub(crate) use self::place::Places;
+pub(crate) use self::claim_task::{ClaimRelease, ClaimTask, EngineEnvironment};
+pub(crate) use self::keeper::ObservationStore;
+pub use self::leadership::{LeaseHolder, ServiceIdentity};
+pub(crate) use self::lease_coverage::{CoveredCluster, LeaseCoverage};
+pub(crate) use self::location::ClaimLocations;
 pub(crate) use self::record::Claimant;
-pub use self::times::{CLAIM_LASTS, CLAIM_RENEWED_EVERY};
+pub use self::service_lease::{Fence, HeldLease, LeaseError, LeaseLoss, LeaseWait, ServiceLease};
+pub use self::times::{
+    CLAIM_DURATION, CLAIM_RENEWAL_INTERVAL, SERVICE_LEASE_DURATION, SERVICE_LEASE_RENEWAL_INTERVAL,
+};

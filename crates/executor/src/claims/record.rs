@@ -1,20 +1,20 @@
-//! What is in the Lease of a claim. It may have been written by anybody, so everything in it may be missing.
+//! Content of a claim's Lease. Any program may have written it, so every field can be missing.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_model::annotations::{
-    CLAIM_APPLICATION, CLAIM_END_WANTED_BY, CLAIM_END_WANTED_BY_HOLDER, CLAIM_HOLDER, CLAIM_REVISION,
-    OPERATION_ID,
+    CLAIM_APPLICATION, CLAIM_HOLDER, CLAIM_REVISION, CLAIM_SUPERSEDE_REQUESTED_BY,
+    CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER, OPERATION_ID,
 };
-use tidegate_model::{ClaimHolder, ClaimPlace, Gvk, Object, Timestamp};
+use tidegate_model::{ClaimHolder, ClaimLocation, Gvk, Object, Timestamp};
 
-use super::times::CLAIM_LASTS;
+use super::times::CLAIM_DURATION;
 
-/// The longest duration that is believed: a claim must run out some day.
-const LASTS_MAX: Duration = Duration::from_secs(600);
+/// Maximum lease duration that is accepted, because every claim must expire eventually.
+const LEASE_DURATION_MAX: Duration = Duration::from_secs(600);
 
-/// The kind of a claim.
+/// Returns the kind of a claim.
 pub(super) fn lease_kind() -> Gvk {
     Gvk::new("coordination.k8s.io", "v1", "Lease")
 }
@@ -24,25 +24,25 @@ pub(super) fn lease_kind() -> Gvk {
 pub(crate) struct Claimant {
     pub operation: String,
     pub application: String,
-    /// Who works on it, and where.
-    pub who: String,
+    /// Process and host that run the operation.
+    pub worker: String,
     pub revision: String,
 }
 
-/// A Lease as it was read or written last.
+/// A Lease as last read or written.
 #[derive(Clone, Debug)]
 pub(super) struct Lease(pub Object);
 
-/// Whom a Lease belongs to, as its holder and its marks say.
+/// Owner of a Lease according to its holder and marks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// Nobody: it may be taken.
+    /// No owner: it can be acquired.
     Free,
-    /// This operation, whichever process of it wrote the Lease.
+    /// This operation, regardless of which of its processes wrote the Lease.
     Ours,
-    /// Another operation, as it has named itself.
+    /// Another operation, with its own identity.
     Other(ClaimHolder),
-    /// We had it, and another operation has taken it, or had it for a while.
+    /// We held the Lease, and another operation has held it since.
     Lost(Option<ClaimHolder>),
 }
 
@@ -51,8 +51,8 @@ impl Lease {
         self.0.annotation(name).unwrap_or_default().to_owned()
     }
 
-    /// The operation that has it; empty when it was given back.
-    fn holder_id(&self) -> &str {
+    /// Returns the operation that holds the Lease. Empty after a release.
+    pub fn holder_id(&self) -> &str {
         self.0.text("/spec/holderIdentity")
     }
 
@@ -65,32 +65,37 @@ impl Lease {
         }
     }
 
-    /// How many holders it has had.
+    /// Returns the number of holders so far.
     pub fn epoch(&self) -> u64 {
         self.0.integer("/spec/leaseTransitions").and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
     }
 
-    /// What changes with each renewal.
+    /// Returns the fields that change with each renewal.
     pub fn renewal(&self) -> (String, String, u64) {
         (self.holder_id().to_owned(), self.0.text("/spec/renewTime").to_owned(), self.epoch())
     }
 
-    /// How long it lasts without a renewal. Another program may keep its own time.
-    pub fn lasts(&self) -> Duration {
-        let seconds =
-            self.0.integer("/spec/leaseDurationSeconds").and_then(|count| u64::try_from(count).ok());
-        seconds.map_or(CLAIM_LASTS, |seconds| Duration::from_secs(seconds).clamp(CLAIM_LASTS, LASTS_MAX))
+    /// Returns the time after which the Lease expires without a renewal. Other programs can use their own duration.
+    pub fn duration(&self) -> Duration {
+        self.duration_at_least(CLAIM_DURATION)
     }
 
-    /// Who asks its holder to end.
-    pub fn end_wanted_by(&self) -> Option<ClaimHolder> {
-        let operation = self.annotation(CLAIM_END_WANTED_BY);
-        let who = self.annotation(CLAIM_END_WANTED_BY_HOLDER);
+    /// Returns the time after which the Lease expires without a renewal. `min` is both the minimum and the default.
+    pub fn duration_at_least(&self, min: Duration) -> Duration {
+        let seconds =
+            self.0.integer("/spec/leaseDurationSeconds").and_then(|count| u64::try_from(count).ok());
+        seconds.map_or(min, |seconds| Duration::from_secs(seconds).clamp(min, LEASE_DURATION_MAX.max(min)))
+    }
+
+    /// Returns the operation that requested the holder's end.
+    pub fn end_requester(&self) -> Option<ClaimHolder> {
+        let operation = self.annotation(CLAIM_SUPERSEDE_REQUESTED_BY);
+        let who = self.annotation(CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER);
         (!operation.is_empty()).then(|| ClaimHolder { operation, who, ..ClaimHolder::default() })
     }
 
-    /// Whose it is for us, who had it before or not. Whoever had it last stays written in it, so that we know whether
-    /// another operation was at work while we were away.
+    /// Returns the owner from our point of view. `had` is true if we held the Lease before. The last holder stays
+    /// recorded, so that we know whether another operation was active in the meantime.
     pub fn owner(&self, us: &Claimant, had: bool) -> Owner {
         let is_free = self.holder_id().is_empty();
         let was_ours = self.0.annotation(OPERATION_ID) == Some(us.operation.as_str());
@@ -103,80 +108,92 @@ impl Lease {
         }
     }
 
-    fn changed(&self, change: impl FnOnce(&mut Object)) -> Object {
+    fn with_change(&self, change: impl FnOnce(&mut Object)) -> Object {
         let mut object = self.0.clone();
-        // The server knows who owns which field.
+        // The server tracks the field owners.
         object.metadata_mut().remove("managedFields");
         change(&mut object);
         object
     }
 
-    /// The Lease as it is taken.
-    pub fn taken(&self, us: &Claimant, epoch: u64, now: Timestamp) -> Object {
-        self.changed(|object| {
+    /// Returns the Lease as acquired by a holder with this identity.
+    pub fn with_holder(&self, holder: &str, lasts: Duration, epoch: u64, now: Timestamp) -> Object {
+        self.with_change(|object| {
             let spec = object.section_mut("spec");
-            spec.insert("holderIdentity".to_owned(), us.operation.as_str().into());
-            spec.insert("leaseDurationSeconds".to_owned(), CLAIM_LASTS.as_secs().into());
-            spec.insert("acquireTime".to_owned(), micro_time(now));
-            spec.insert("renewTime".to_owned(), micro_time(now));
+            spec.insert("holderIdentity".to_owned(), holder.into());
+            spec.insert("leaseDurationSeconds".to_owned(), lasts.as_secs().into());
+            spec.insert("acquireTime".to_owned(), format_micro_time(now));
+            spec.insert("renewTime".to_owned(), format_micro_time(now));
             spec.insert("leaseTransitions".to_owned(), epoch.into());
+        })
+    }
+
+    /// Returns the Lease with a new renewal time.
+    pub fn with_renewal_time(&self, now: Timestamp) -> Object {
+        self.with_change(|object| {
+            object.section_mut("spec").insert("renewTime".to_owned(), format_micro_time(now));
+        })
+    }
+
+    /// Returns the Lease as acquired.
+    pub fn with_claimant(&self, us: &Claimant, epoch: u64, now: Timestamp) -> Object {
+        Self(self.with_holder(&us.operation, CLAIM_DURATION, epoch, now)).with_change(|object| {
             object.set_annotation(OPERATION_ID, us.operation.as_str());
             object.set_annotation(CLAIM_APPLICATION, us.application.as_str());
-            object.set_annotation(CLAIM_HOLDER, us.who.as_str());
+            object.set_annotation(CLAIM_HOLDER, us.worker.as_str());
             object.set_annotation(CLAIM_REVISION, us.revision.as_str());
-            forget_wishes(object);
+            remove_end_requests(object);
         })
     }
 
-    /// The Lease as its holder renews it.
-    pub fn renewed(&self, us: &Claimant, now: Timestamp) -> Object {
-        self.changed(|object| {
-            object.section_mut("spec").insert("renewTime".to_owned(), micro_time(now));
-            object.set_annotation(CLAIM_HOLDER, us.who.as_str());
+    /// Returns the Lease as renewed by its holder.
+    pub fn renewed_by(&self, us: &Claimant, now: Timestamp) -> Object {
+        Self(self.with_renewal_time(now)).with_change(|object| {
+            object.set_annotation(CLAIM_HOLDER, us.worker.as_str());
         })
     }
 
-    /// The Lease as it is given back. It stays, because its count of holders must never go back.
-    pub fn given_back(&self) -> Object {
-        self.changed(|object| {
+    /// Returns the Lease as released. The Lease isn't deleted, because its number of holders must never decrease.
+    pub fn released(&self) -> Object {
+        self.with_change(|object| {
             object.section_mut("spec").remove("holderIdentity");
-            forget_wishes(object);
+            remove_end_requests(object);
         })
     }
 
-    /// The Lease of an operation that is not at work any more, taken away from it.
-    pub fn taken_away(&self, us: &Claimant) -> Object {
+    /// Returns the Lease taken away from an operation that is no longer running.
+    pub fn revoked_by(&self, us: &Claimant) -> Object {
         let epoch = self.epoch().saturating_add(1);
-        self.changed(|object| {
+        self.with_change(|object| {
             let spec = object.section_mut("spec");
             spec.remove("holderIdentity");
             spec.insert("leaseTransitions".to_owned(), epoch.into());
             object.set_annotation(OPERATION_ID, us.operation.as_str());
-            forget_wishes(object);
+            remove_end_requests(object);
         })
     }
 
-    /// The Lease without anybody's wish that its holder may end.
-    pub fn without_wish(&self) -> Object {
-        self.changed(forget_wishes)
+    /// Returns the Lease without the request that its holder end.
+    pub fn without_end_request(&self) -> Object {
+        self.with_change(remove_end_requests)
     }
 
-    /// The Lease with the wish that its holder may end.
-    pub fn with_wish(&self, us: &Claimant) -> Object {
-        self.changed(|object| {
-            object.set_annotation(CLAIM_END_WANTED_BY, us.operation.as_str());
-            object.set_annotation(CLAIM_END_WANTED_BY_HOLDER, us.who.as_str());
+    /// Returns the Lease with a request that its holder end.
+    pub fn with_end_request(&self, us: &Claimant) -> Object {
+        self.with_change(|object| {
+            object.set_annotation(CLAIM_SUPERSEDE_REQUESTED_BY, us.operation.as_str());
+            object.set_annotation(CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER, us.worker.as_str());
         })
     }
 }
 
-fn forget_wishes(object: &mut Object) {
-    object.remove_annotation(CLAIM_END_WANTED_BY);
-    object.remove_annotation(CLAIM_END_WANTED_BY_HOLDER);
+fn remove_end_requests(object: &mut Object) {
+    object.remove_annotation(CLAIM_SUPERSEDE_REQUESTED_BY);
+    object.remove_annotation(CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER);
 }
 
-/// A Lease that is not there yet; `None` if the place cannot have one.
-pub(super) fn blank(place: &ClaimPlace) -> Option<Lease> {
+/// Returns a Lease that doesn't exist yet. `None` if the Lease can't exist at this location.
+pub(super) fn new_lease(place: &ClaimLocation) -> Option<Lease> {
     let object = json!({
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -189,8 +206,8 @@ pub(super) fn blank(place: &ClaimPlace) -> Option<Lease> {
     Object::try_from(object).ok().map(Lease)
 }
 
-/// A time as a Lease has it: with exactly six digits of a second.
-fn micro_time(at: Timestamp) -> Value {
+/// Formats a time for a Lease, with exactly six fractional digits.
+fn format_micro_time(at: Timestamp) -> Value {
     let text = at.to_string();
     Value::from(text.strip_suffix('Z').map_or(text.clone(), |start| format!("{start}000Z")))
 }
@@ -199,14 +216,14 @@ fn micro_time(at: Timestamp) -> Value {
 mod tests {
     use super::*;
 
-    fn us() -> Claimant {
+    fn claimant() -> Claimant {
         let text = |text: &str| text.to_owned();
-        Claimant { operation: text("us"), application: text("web"), who: text("ann"), revision: text("r") }
+        Claimant { operation: text("us"), application: text("web"), worker: text("ann"), revision: text("r") }
     }
 
     fn lease(holder: &str, last: &str) -> Lease {
-        let place = ClaimPlace { namespace: "n".into(), name: "tidegate-web".into() };
-        let mut lease = blank(&place).unwrap();
+        let place = ClaimLocation { namespace: "n".into(), name: "tidegate-web".into() };
+        let mut lease = new_lease(&place).unwrap();
         if !holder.is_empty() {
             lease.0.section_mut("spec").insert("holderIdentity".into(), holder.into());
         }
@@ -215,43 +232,43 @@ mod tests {
     }
 
     #[test]
-    fn whose_a_claim_is() {
+    fn the_owner_follows_from_the_holder_and_the_marks() {
         let other = || ClaimHolder { operation: "them".into(), ..ClaimHolder::default() };
         for (holder, last, had, owner) in [
             ("", "", false, Owner::Free),
             ("", "them", false, Owner::Free),
             ("us", "us", false, Owner::Ours),
             ("them", "them", false, Owner::Other(other())),
-            // We had it, and come back.
+            // We held the Lease and want it again.
             ("us", "us", true, Owner::Ours),
             ("", "us", true, Owner::Free),
             ("", "them", true, Owner::Lost(None)),
             ("them", "them", true, Owner::Lost(Some(other()))),
         ] {
-            assert_eq!(lease(holder, last).owner(&us(), had), owner, "{holder} {last} {had}");
+            assert_eq!(lease(holder, last).owner(&claimant(), had), owner, "{holder} {last} {had}");
         }
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn a_written_lease_is_read_back_unchanged() {
         let now: Timestamp = "2026-11-21T09:30:00.25Z".parse().unwrap();
-        let taken = Lease(lease("", "them").with_wish(&us()));
-        assert_eq!(taken.end_wanted_by().map(|by| (by.operation, by.who)), Some(("us".into(), "ann".into())));
-        let taken = Lease(taken.taken(&us(), 4, now));
+        let taken = Lease(lease("", "them").with_end_request(&claimant()));
+        assert_eq!(taken.end_requester().map(|by| (by.operation, by.who)), Some(("us".into(), "ann".into())));
+        let taken = Lease(taken.with_claimant(&claimant(), 4, now));
         assert_eq!(taken.0.text("/spec/renewTime"), "2026-11-21T09:30:00.250000Z");
-        assert_eq!((taken.epoch(), taken.lasts(), taken.end_wanted_by()), (4, CLAIM_LASTS, None));
+        assert_eq!((taken.epoch(), taken.duration(), taken.end_requester()), (4, CLAIM_DURATION, None));
         let holder = taken.holder();
         assert_eq!((holder.who.as_str(), holder.revision.as_str(), holder.since), ("ann", "r", Some(now)));
-        let later = Lease(taken.renewed(&us(), now + Duration::from_secs(5)));
+        let later = Lease(taken.renewed_by(&claimant(), now + Duration::from_secs(5)));
         assert_ne!(later.renewal(), taken.renewal());
-        assert_eq!(later.holder().since, Some(now), "since when it is held stays");
-        let free = Lease(later.given_back());
-        assert_eq!((free.owner(&us(), false), free.epoch()), (Owner::Free, 4));
-        assert_eq!(Lease(later.taken_away(&us())).epoch(), 5);
+        assert_eq!(later.holder().since, Some(now), "the start of the claim stays the same");
+        let free = Lease(later.released());
+        assert_eq!((free.owner(&claimant(), false), free.epoch()), (Owner::Free, 4));
+        assert_eq!(Lease(later.revoked_by(&claimant())).epoch(), 5);
     }
 
     #[test]
-    fn what_others_write_into_it_does_no_harm() {
+    fn foreign_values_in_a_lease_do_no_harm() {
         let mut odd = lease("them", "them");
         for spec in [
             json!({"holderIdentity": 7, "leaseTransitions": -1, "leaseDurationSeconds": 0}),
@@ -260,9 +277,12 @@ mod tests {
             json!("x"),
         ] {
             odd.0.fields_mut().insert("spec".into(), spec);
-            assert!(odd.lasts() >= CLAIM_LASTS && odd.lasts() <= LASTS_MAX);
-            let _ =
-                (odd.owner(&us(), true), odd.renewal(), odd.taken(&us(), odd.epoch(), Timestamp::default()));
+            assert!(odd.duration() >= CLAIM_DURATION && odd.duration() <= LEASE_DURATION_MAX);
+            let _ = (
+                odd.owner(&claimant(), true),
+                odd.renewal(),
+                odd.with_claimant(&claimant(), odd.epoch(), Timestamp::default()),
+            );
         }
     }
 }

@@ -1,23 +1,32 @@
-//! How long a claim lasts, and when it is looked at.
+//! Durations of claims and of the service's Lease.
 
 use std::time::Duration;
 
-/// How long a claim lasts that is not renewed.
-pub const CLAIM_LASTS: Duration = Duration::from_secs(30);
-/// How often it is renewed.
-pub const CLAIM_RENEWED_EVERY: Duration = Duration::from_secs(5);
-/// How long a holder goes on writing after it began its last renewal that succeeded. What is left of the duration is for
-/// a call on its way.
-pub(super) const COVERS: Duration = Duration::from_secs(20);
-/// How soon a renewal is tried again that failed.
-pub(super) const RENEW_AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// How often the claim of another operation is looked at.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// A look that comes later than this after the one before does not count as watching: the cluster was away, or we were.
-pub(super) const LOOK_GAP: Duration = Duration::from_secs(10);
-/// How soon a claim is looked at again that was written by somebody at the same moment.
-pub(super) const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// How long the end of an operation waits for its claim to be given back. It runs out by itself otherwise.
-pub(super) const GIVE_BACK_WITHIN: Duration = Duration::from_secs(5);
-/// How long a write waits for the renewal of the claim that covers it.
-pub(super) const COVERED_WITHIN: Duration = Duration::from_secs(10);
+/// Duration after which a claim expires without a renewal.
+pub const CLAIM_DURATION: Duration = Duration::from_secs(30);
+/// Interval between renewals of a claim.
+pub const CLAIM_RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
+/// Time after the start of the last successful renewal at which a holder stops writing. The rest of the duration is for
+/// calls in flight.
+pub(super) const CLAIM_COVERAGE: Duration = Duration::from_secs(20);
+/// Delay before a failed renewal is repeated.
+pub(super) const RENEWAL_RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Interval between reads of another operation's claim.
+pub(super) const OBSERVATION_INTERVAL: Duration = Duration::from_secs(2);
+/// Maximum gap between two reads that still counts as continuous observation. After a longer gap, the cluster or this
+/// process was unavailable.
+pub(super) const OBSERVATION_GAP_MAX: Duration = Duration::from_secs(10);
+/// Delay before a claim is read again after a write conflict.
+pub(super) const CONFLICT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// Maximum time that the end of an operation waits for the release of its claim. After this time the claim expires by
+/// itself.
+pub(super) const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Duration of a service's Lease.
+pub const SERVICE_LEASE_DURATION: Duration = Duration::from_secs(15);
+/// Time between two renewals of a service's Lease.
+pub const SERVICE_LEASE_RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
+/// Time after the start of the last successful renewal at which a service stops writing. The rest of the duration is
+/// for calls in flight.
+pub(super) const SERVICE_LEASE_COVERAGE: Duration = Duration::from_secs(10);
+/// Maximum time that a write waits for a claim renewal.
+pub(super) const COVERAGE_WAIT_MAX: Duration = Duration::from_secs(10);

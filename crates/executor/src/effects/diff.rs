@@ -1,4 +1,4 @@
-//! How an application differs from its manifests, for whoever only looks.
+//! Read-only comparison of an application with its manifests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,177 +7,185 @@ use serde::{Deserialize, Serialize};
 use tidegate_cluster::{Cluster, ClusterError};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::{Action, Object, OperationId, Plan, SyncRequest, Task, TaskId, Timestamp, Warning};
-use tidegate_oplog::Known;
+use tidegate_oplog::ApplicationInventory;
 use tidegate_planner::{Comparer, Difference, is_ignored_when_extraneous};
 
-use super::comparing::{Judged, by_key, compare, is_in_doubt, replace_again};
-use super::planning::{Drawn, Targets, draw};
+use super::comparison::{
+    ComparisonPurpose, PredictedDifference, compare, index_by_key, mark_for_replacement, needs_dry_run,
+};
+use super::planning::{PlanDraft, draft_plan};
+use super::targets::Targets;
 
-/// A comparison belongs to no operation.
+/// Id for comparisons, which don't belong to an operation.
 pub const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
 
-/// How an object stands to the manifests.
+/// Comparison status of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ObjectStatus {
-    /// A sync would change nothing of it.
+    /// A sync wouldn't change the object.
     Same,
-    /// A sync would change it.
+    /// A sync would change the object.
     Modified,
-    /// A sync would create it.
+    /// A sync would create the object.
     Added,
-    /// It is the application's, and no longer in the manifests.
+    /// The object belongs to the application but is no longer in the manifests.
     Extra,
 }
 
-/// How one object differs from what the manifests make of it.
+/// Difference between one object and its manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObjectDifference {
-    /// What a sync would do about the object, and which one it is.
+    /// The object and a sync's action for it.
     pub task: Task,
-    /// Whether it is there, and whether it is as the manifests have it.
+    /// Comparison status.
     pub status: ObjectStatus,
-    /// It asks not to count (`IgnoreExtraneous`), or it was found elsewhere and may be another's.
+    /// True if the difference doesn't count: the object has `IgnoreExtraneous`, or it was found in another place and
+    /// may belong to another application.
     pub ignored: bool,
-    /// The object as it is, where it is there; values of Secrets are not masked, and it does not travel.
+    /// The live object, if it exists. Its Secret values aren't masked, so it is never serialized.
     #[serde(skip)]
     pub live: Option<Arc<Object>>,
-    /// What differs; values of Secrets are masked.
+    /// The difference, with Secret values masked.
     pub difference: Difference,
-    /// Why the server refuses the manifest. The difference is then an estimate.
+    /// Reason why the server rejects the manifest. The difference is then an estimate.
     pub refused: Option<String>,
-    /// It is to be deleted and created again: the difference is an estimate, at best by a trial under another name.
+    /// True if the object must be deleted and created again. The difference is then an estimate, at best from a dry run
+    /// under another name.
     pub estimate: bool,
 }
 
-/// What is asked of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// What a sync would change. Objects that are replaced as a whole (`Replace=true`) lose what others wrote to them.
-    Sync,
-    /// Whether the cluster has what the manifests ask for, whatever others wrote besides.
-    Manifests,
-}
-
-/// How an application differs from the cluster.
+/// Differences between an application and the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Differences {
-    /// Object by object, in the order in which they would be synced.
+    /// Differences of each object, in sync order.
     pub objects: Vec<ObjectDifference>,
-    /// The findings of the plan.
+    /// Findings of the plan.
     pub findings: Vec<Warning>,
-    /// All that may hold something of the application was looked through, and not only what may be.
-    pub is_whole: bool,
+    /// True if every place that may contain objects of the application was searched.
+    pub is_complete: bool,
 }
 
-/// Compares an application with the cluster, in the order in which it would be synced, and gives the plan's findings.
-/// What is no longer wanted is looked for as by a sync that prunes. Hooks are not
-/// compared. Writes nothing, and shows no value of a Secret among the manifests.
+/// Compares an application with the cluster in sync order, and returns the plan's findings. Searches for extra objects
+/// in the same way as a sync with pruning. Doesn't compare hooks and doesn't write to the cluster. Masks all Secret
+/// values in the manifests.
 pub async fn diff(
     cluster: &dyn Cluster,
-    (question, request): (Question, &SyncRequest),
+    (question, request): (ComparisonPurpose, &SyncRequest),
     targets: Targets,
     started_at: Timestamp,
-    known: Option<&Known>,
+    inventory: Option<&ApplicationInventory>,
 ) -> Result<Differences, CallError> {
     let mask = targets.mask();
-    match differences(cluster, (question, request), targets, started_at, known).await {
+    match compute_differences(cluster, (question, request), targets, started_at, inventory).await {
         Ok(mut found) => {
             let Differences { objects, findings, .. } = &mut found;
-            objects.iter_mut().filter_map(|object| object.refused.as_mut()).for_each(|why| mask.hide(why));
-            objects.iter_mut().for_each(|object| mask.hide(&mut object.task.reason));
-            findings.iter_mut().for_each(|finding| mask.hide(&mut finding.message));
+            objects
+                .iter_mut()
+                .filter_map(|object| object.refused.as_mut())
+                .for_each(|reason| mask.apply(reason));
+            objects.iter_mut().for_each(|object| mask.apply(&mut object.task.reason));
+            findings.iter_mut().for_each(|finding| mask.apply(&mut finding.message));
             Ok(found)
         }
         Err(mut error) => {
-            mask.hide(&mut error.message);
+            mask.apply(&mut error.message);
             Err(error)
         }
     }
 }
 
-async fn differences(
+async fn compute_differences(
     cluster: &dyn Cluster,
-    (question, request): (Question, &SyncRequest),
+    (question, request): (ComparisonPurpose, &SyncRequest),
     targets: Targets,
     started_at: Timestamp,
-    known: Option<&Known>,
+    inventory: Option<&ApplicationInventory>,
 ) -> Result<Differences, CallError> {
-    // A sync of what is out of sync goes by the manifests as well.
-    let shows_replacements = question == Question::Sync && !request.options.has("ApplyOutOfSyncOnly=true");
+    // With `ApplyOutOfSyncOnly`, a sync also compares with the manifests.
+    let shows_replacements =
+        question == ComparisonPurpose::Sync && !request.options.has("ApplyOutOfSyncOnly=true");
     let mut request = request.clone();
-    // So that the plan says what is in sync and finds all that is no longer wanted; and nothing of it is carried out.
+    // Makes the plan mark objects that are in sync and find all extra objects. The plan is never executed.
     request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned());
     request.options.prune = true;
     let asked = (NO_OPERATION, &request);
-    let Drawn { mut planned, live, is_whole, .. } = draw(cluster, asked, targets, started_at, known).await?;
+    let PlanDraft { mut planned, live, is_complete, .. } =
+        draft_plan(cluster, asked, targets, started_at, inventory).await?;
     if shows_replacements {
-        replace_what_is_in_sync(&mut planned.plan);
+        mark_objects_in_sync_for_replacement(&mut planned.plan);
     }
     let ask = |task: &Task, option| {
         if task.options.already_deleting {
             return false;
         }
         let is_replacement = task.action == Action::Replace;
-        let is_taken_over = task.action == Action::Apply && task.options.take_over.is_some();
+        let is_taken_over = task.action == Action::Apply && !task.options.take_over.is_empty();
         (shows_replacements && is_replacement)
             || (is_taken_over && option != Some(false))
-            || is_in_doubt(task, option)
+            || needs_dry_run(task, option)
     };
-    let question = if shows_replacements { Question::Sync } else { Question::Manifests };
+    let question = if shows_replacements { ComparisonPurpose::Sync } else { ComparisonPurpose::Manifests };
     let compared = compare(cluster, asked, &planned, &live, (question, ask)).await;
-    let mut outcomes: BTreeMap<TaskId, Result<Judged, ClusterError>> =
+    let mut outcomes: BTreeMap<TaskId, Result<PredictedDifference, ClusterError>> =
         compared.into_iter().map(|compared| (compared.task, compared.outcome)).collect();
-    let by_key = by_key(&live);
+    let by_key = index_by_key(&live);
     let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
     let mut objects = Vec::new();
-    for (id, task) in planned.plan.enumerate().filter(|(_, task)| !task.is_hook()) {
+    for (id, task) in planned.plan.tasks_with_ids().filter(|(_, task)| !task.is_hook()) {
         let manifest = task.manifest.and_then(|manifest| planned.manifests.get(manifest.index()));
         let live = by_key.get(&task.key()).map(|live| live.unpack());
         let pair = (manifest, live.as_deref());
-        let judged = judge(&comparer, task, pair, outcomes.remove(&id));
+        let judged = build_difference(&comparer, task, pair, outcomes.remove(&id));
         objects.push(ObjectDifference { live, ..judged });
     }
-    Ok(Differences { objects, findings: planned.plan.warnings, is_whole })
+    Ok(Differences { objects, findings: planned.plan.warnings, is_complete })
 }
 
-/// That an object has all that its manifest gives says nothing about what else a replacement would take from it.
-fn replace_what_is_in_sync(plan: &mut Plan) {
+/// Marks objects in sync for replacement. Even if an object has all fields of its manifest, a replacement can remove
+/// its other fields.
+fn mark_objects_in_sync_for_replacement(plan: &mut Plan) {
     let is_replaced = |task: &&mut Task| task.action == Action::Unchanged && task.options.replace;
-    plan.tasks.iter_mut().filter(is_replaced).for_each(replace_again);
+    plan.tasks.iter_mut().filter(is_replaced).for_each(mark_for_replacement);
 }
 
-fn judge(
+fn build_difference(
     comparer: &Comparer,
     task: &Task,
     (manifest, live): (Option<&Object>, Option<&Object>),
-    outcome: Option<Result<Judged, ClusterError>>,
+    outcome: Option<Result<PredictedDifference, ClusterError>>,
 ) -> ObjectDifference {
     let (mut ignored, mut refused) = (false, None);
     let is_remade = task.action == Action::Replace && task.options.force;
-    let is_taken_over = task.action == Action::Apply && task.options.take_over.is_some();
-    let is_known = matches!(outcome, Some(Ok(Judged::Known(_))));
-    let estimate = live.is_some() && (is_remade || (is_taken_over && !is_known));
+    let is_taken_over = task.action == Action::Apply && !task.options.take_over.is_empty();
+    let is_known = matches!(outcome, Some(Ok(PredictedDifference::Exact(_))));
+    let knows_taken =
+        || live.is_some_and(|live| Comparer::can_tell_taken_over(live, &task.options.take_over));
+    let estimate = live.is_some() && (is_remade || (is_taken_over && !is_known && !knows_taken()));
     let (status, difference) = match (manifest, live, outcome) {
         (_, Some(live), None) if task.action.is_prune() => {
             ignored = task.options.found_elsewhere || is_ignored_when_extraneous(live);
-            (ObjectStatus::Extra, Difference::of_one(Some(live), None))
+            (ObjectStatus::Extra, Difference::one_sided(Some(live), None))
         }
-        (_, Some(_), Some(Ok(Judged::Known(difference) | Judged::Estimated(difference)))) => {
+        (
+            _,
+            Some(_),
+            Some(Ok(PredictedDifference::Exact(difference) | PredictedDifference::Estimated(difference))),
+        ) => {
             let is_same = difference.changes.is_empty();
             (if is_same { ObjectStatus::Same } else { ObjectStatus::Modified }, difference)
         }
         (Some(manifest), Some(live), outcome) if task.action != Action::Unchanged => {
             refused = outcome.and_then(Result::err).map(|error| error.message);
-            (ObjectStatus::Modified, comparer.estimated(manifest, live, task.options.take_over.as_deref()))
+            (ObjectStatus::Modified, comparer.estimated_difference(manifest, live, &task.options.take_over))
         }
-        (manifest, None, _) => (ObjectStatus::Added, Difference::of_one(None, manifest)),
+        (manifest, None, _) => (ObjectStatus::Added, Difference::one_sided(None, manifest)),
         (_, Some(_), _) => (ObjectStatus::Same, Difference::default()),
     };
     let mut task = task.clone();
     let mut estimate = estimate;
     if status == ObjectStatus::Modified && task.action == Action::Unchanged && task.options.replace {
         estimate = task.options.force;
-        replace_again(&mut task);
+        mark_for_replacement(&mut task);
     }
     ObjectDifference { task, status, ignored, live: None, difference, refused, estimate }
 }

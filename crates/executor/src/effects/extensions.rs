@@ -1,43 +1,45 @@
-//! Which extensions a plan names, and which of them the engine does not have.
+//! Extensions that a plan names, and warnings about extensions that the engine doesn't have.
 
 use std::collections::BTreeSet;
 
 use tidegate_health::review_annotations;
-use tidegate_lifecycle::operation::{gate_problem, is_known_gate};
+use tidegate_lifecycle::operation::{gate_error, is_built_in_gate};
 use tidegate_model::{Plan, Severity, Warning, annotations};
-use tidegate_planner::Planned;
+use tidegate_planner::PlanResult;
 
 use crate::gates::is_defined_by_name;
 
-/// The names of the extensions an engine has. The `tidegate` command has none.
+/// Names of an engine's extensions. The `tidegate` command doesn't have any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtensionNames {
-    /// Names that `tidegate.dev/gate` may give, besides those that every engine has.
+    /// Valid names for `tidegate.dev/gate`, in addition to the built-in gates.
     pub gates: BTreeSet<String>,
-    /// Names that `tidegate.dev/hook-runner` may give.
+    /// Valid names for `tidegate.dev/hook-runner`.
     pub hook_runners: BTreeSet<String>,
-    /// Names that `tidegate.dev/health-judge` may give.
+    /// Valid names for `tidegate.dev/health-judge`.
     pub health_judges: BTreeSet<String>,
 }
 
 impl ExtensionNames {
-    /// Why a gate never opens: nobody has it. `None` for one that may open.
-    pub fn why_never(&self, gate: &str) -> Option<String> {
-        if is_known_gate(gate) || self.gates.contains(gate) {
+    /// Explains why a gate never opens because it does not exist. Returns `None` for an existing gate.
+    pub fn explain_missing_gate(&self, gate: &str) -> Option<String> {
+        if is_built_in_gate(gate) || self.gates.contains(gate) {
             return None;
         }
-        Some(match gate_problem(gate) {
+        Some(match gate_error(gate) {
             Some(problem) => format!("names {gate:?}: {problem}"),
             None if is_defined_by_name(gate) => {
-                format!("names {gate:?}, which nobody has defined; name a file that does with --gates")
+                format!(
+                    "names {gate:?}, which is not defined; define it in the file of `tidegate sync --gates` or `tidegate serve --gates`"
+                )
             }
-            None => format!("names {gate:?}, which this engine does not have"),
+            None => format!("names {gate:?}, which is not registered with this engine"),
         })
     }
 }
 
-/// Adds a warning to the plan for every extension it names and the engine does not have: a gate or judge that nobody
-/// has never lets its wave pass, and a hook nobody can run fails.
+/// Adds a warning to the plan for each extension that the plan names but the engine doesn't have. A missing gate or
+/// judge blocks its wave forever, and a hook without its runner fails.
 pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
     let mut found = Vec::new();
     let mut note = |code: &str, object: Option<String>, annotation: &str, problem: &str, effect: &str| {
@@ -50,12 +52,12 @@ pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
         });
     };
     for wave in &plan.waves {
-        for problem in wave.gates.iter().filter_map(|gate| known.why_never(gate)) {
+        for problem in wave.gates.iter().filter_map(|gate| known.explain_missing_gate(gate)) {
             let effect = format!("wave {} of {} stays closed", wave.wave, wave.phase);
             note("missing-gate", None, annotations::GATE, &problem, &effect);
         }
     }
-    let missing = |name: &str| format!("names {name:?}, which this engine does not have");
+    let missing = |name: &str| format!("names {name:?}, which is not registered with this engine");
     for task in &plan.tasks {
         let object = || Some(task.key().to_string());
         if let Some(runner) = task.hook.as_ref().and_then(|hook| hook.runner.as_ref())
@@ -83,10 +85,10 @@ pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
     plan.warnings.append(&mut found);
 }
 
-/// Adds a warning to the plan for every object whose annotations about its health cannot be used: it would be judged in
-/// another way than it asks for, or never.
-pub fn review_health(planned: &mut Planned) {
-    let Planned { plan, manifests, .. } = planned;
+/// Adds a warning to the plan for each object with invalid health annotations. Its health would be evaluated
+/// differently than requested, or never.
+pub fn warn_of_invalid_health_annotations(planned: &mut PlanResult) {
+    let PlanResult { plan, manifests, .. } = planned;
     let problems = plan.tasks.iter().flat_map(|task| {
         let manifest = task.manifest.and_then(|manifest| manifests.get(manifest.index()));
         let problems = manifest.map(review_annotations).unwrap_or_default();
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_is_named_and_what_somebody_has_is_not() {
+    fn only_missing_extensions_are_named() {
         let mut missing = plan();
         warn_of_missing_extensions(&mut missing, &ExtensionNames::default());
         let codes: Vec<&str> = missing.warnings.iter().map(|warning| warning.code.as_str()).collect();

@@ -1,20 +1,20 @@
-//! Values of Secrets never leave in words: whatever text comes back from a cluster, a hook or an extension is searched
-//! for them before it becomes a fact, an event, a message or a line of a log.
+//! Masking of Secret values in text. All text from a cluster, a hook or an extension is searched for them before it
+//! becomes an event, a notification, a message or a log line.
 //!
-//! Known are the values of the operation's own Secrets: as they stand in `stringData`, decoded and encoded in `data`,
-//! in base64 of either alphabet and in hex, line by line, and the texts inside values that are JSON themselves. They are
-//! searched for in the text as it stands, and as it reads without percent signs, backslashes and line breaks, and out of
-//! base64 (`views`): whoever quotes a value may write any of its characters in another way, and pack it with others, as
-//! `user:value`. Long values are found
-//! by their beginning as well, because servers cut what they quote. Of the shortest, masking every occurrence would make
-//! texts unreadable and tell the value by its absence: they are masked as whole words, the very shortest in quotes.
+//! The known values come from the operation's own Secrets: as written in `stringData`, decoded and encoded in `data`,
+//! in both base64 alphabets and in hex, line by line, and as strings inside JSON values. A program can escape any
+//! character of a value, or encode the value together with other text, as in `user:value`. The search therefore covers
+//! the text itself, the text without percent signs, backslashes and line breaks, and the text decoded from base64
+//! (`views`). Long values are also found by their beginning, because servers truncate quotations. Masking every
+//! occurrence of a very short value would make texts unreadable and reveal the value by its absence. Short values are
+//! therefore masked only as whole words, and the shortest only in quotes.
 
-mod lines;
+mod line_mask;
 #[cfg(test)]
-mod trials;
+mod proptests;
 mod views;
 
-pub use self::lines::LineMask;
+pub use self::line_mask::LineMask;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -24,32 +24,33 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use serde_json::Value;
 use tidegate_model::Object;
 
-use self::views::{View, each_view};
+use self::views::{View, for_each_view};
 
-/// What stands in the place of a value: always the same, so that not even its length shows.
+/// Replacement for a value. Always the same, so that it doesn't reveal the length.
 pub const MASK: &str = "++++++++";
 
 /// Values shorter than this are masked only in quotes.
-const WORD_BYTES: usize = 4;
+const UNQUOTED_BYTES_MIN: usize = 4;
 /// Values shorter than this are masked only as whole words.
-const ANYWHERE_BYTES: usize = 8;
-/// Of longer values so much of the beginning gives them away.
-const BEGINNING_BYTES: usize = 12;
-/// So much of a value is known in its rarer forms: no text that comes back shows more. Base64 packs three at a time.
-const PACKED_BYTES: usize = 48 * 1024;
-/// Every pattern has at least this many bytes: the shortest value and its quotes.
-const KEY_BYTES: usize = 3;
+const ANYWHERE_BYTES_MIN: usize = 8;
+/// Number of bytes at the beginning of a longer value that already reveal it.
+const PREFIX_BYTES: usize = 12;
+/// Maximum size in bytes of a value whose rarer encodings are searched for, because no returned text is longer. A
+/// multiple of three, for base64.
+const ENCODED_BYTES_MAX: usize = 48 * 1024;
+/// Minimum length of a pattern in bytes: the shortest value with its quotes.
+const PATTERN_BYTES_MIN: usize = 3;
 
-/// Words that stand everywhere and hide nothing.
-const PLAIN: [&str; 4] = ["true", "false", "null", "none"];
+/// Common words that don't reveal anything.
+const COMMON_WORDS: [&str; 4] = ["true", "false", "null", "none"];
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The values of the Secrets of one operation.
+/// Values of one operation's Secrets.
 #[derive(Clone, Default)]
 pub struct Mask {
-    /// By their first bytes.
-    patterns: HashMap<[u8; KEY_BYTES], Vec<String>>,
+    /// Patterns by their first bytes.
+    patterns: HashMap<[u8; PATTERN_BYTES_MIN], Vec<String>>,
     bytes: usize,
 }
 
@@ -60,17 +61,17 @@ impl std::fmt::Debug for Mask {
 }
 
 impl Mask {
-    /// Of the Secrets among some manifests.
-    pub fn of<'o>(objects: impl IntoIterator<Item = &'o Object>) -> Self {
+    /// Creates a mask for the Secrets among some manifests.
+    pub fn from_objects<'o>(objects: impl IntoIterator<Item = &'o Object>) -> Self {
         let mut patterns = BTreeSet::new();
         for object in objects {
             if object.kind() == "Secret" && object.group().is_empty() {
-                collect(object.as_value(), &mut patterns);
+                collect_values(object.as_value(), &mut patterns);
             }
         }
         let mut mask = Self::default();
         for pattern in patterns {
-            if let Some(key) = pattern.as_bytes().first_chunk::<KEY_BYTES>() {
+            if let Some(key) = pattern.as_bytes().first_chunk::<PATTERN_BYTES_MIN>() {
                 mask.bytes = mask.bytes.saturating_add(pattern.len());
                 mask.patterns.entry(*key).or_default().push(pattern);
             }
@@ -78,29 +79,29 @@ impl Mask {
         mask
     }
 
-    /// About how much memory it takes.
+    /// Returns its approximate size in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Masks all values in a text.
-    pub fn hide(&self, text: &mut String) {
-        for place in self.places(text).into_iter().rev() {
+    pub fn apply(&self, text: &mut String) {
+        for place in self.value_ranges(text).into_iter().rev() {
             text.replace_range(place, MASK);
         }
     }
 
-    /// Where a text shows values, in order and apart from each other.
-    fn places(&self, text: &str) -> Vec<Range<usize>> {
+    /// Returns the ranges of a text that show values, in order and without overlaps.
+    fn value_ranges(&self, text: &str) -> Vec<Range<usize>> {
         let mut hidden: Vec<Range<usize>> = Vec::new();
         if self.patterns.is_empty() {
             return hidden;
         }
-        each_view(text, &mut |view| hidden.extend(self.found(view)));
+        for_each_view(text, &mut |view| hidden.extend(self.find_in_view(view)));
         hidden.sort_by_key(|place| place.start);
         let mut merged: Vec<Range<usize>> = Vec::new();
         for Range { start, end } in hidden {
-            // A character of which a part was found goes as a whole.
+            // A partially matched character is masked as a whole.
             let start = (0..=start).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
             let end = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
             match merged.last_mut() {
@@ -111,123 +112,125 @@ impl Mask {
         merged
     }
 
-    /// Where in the text a reading of it shows a value.
-    fn found(&self, view: &View) -> Vec<Range<usize>> {
+    /// Returns the ranges of the text in which a view shows values.
+    fn find_in_view(&self, view: &View) -> Vec<Range<usize>> {
         let mut found = Vec::new();
-        for (at, window) in view.bytes.windows(KEY_BYTES).enumerate() {
-            let Ok(key) = <[u8; KEY_BYTES]>::try_from(window) else { continue };
+        for (at, window) in view.bytes.windows(PATTERN_BYTES_MIN).enumerate() {
+            let Ok(key) = <[u8; PATTERN_BYTES_MIN]>::try_from(window) else { continue };
             let patterns = self.patterns.get(&key).into_iter().flatten();
-            let length = patterns.filter_map(|pattern| matched(view, at, pattern.as_bytes())).max();
-            found.extend(length.and_then(|length| view.place(at..at.saturating_add(length))));
+            let length = patterns.filter_map(|pattern| match_length(view, at, pattern.as_bytes())).max();
+            found.extend(length.and_then(|length| view.original_range(at..at.saturating_add(length))));
         }
         found
     }
 
-    /// As [`Mask::hide`], for a text that is given away.
-    pub fn hidden(&self, mut text: String) -> String {
-        self.hide(&mut text);
+    /// Returns a text with all values masked, like [`Mask::apply`].
+    pub fn masked(&self, mut text: String) -> String {
+        self.apply(&mut text);
         text
     }
 }
 
-/// How many bytes of a reading a pattern covers from a place on.
-fn matched(view: &View, at: usize, pattern: &[u8]) -> Option<usize> {
+/// Returns the number of bytes that a pattern covers at a position of a view.
+fn match_length(view: &View, at: usize, pattern: &[u8]) -> Option<usize> {
     let rest = view.bytes.get(at..)?;
-    let anywhere = pattern.len() >= ANYWHERE_BYTES;
+    let anywhere = pattern.len() >= ANYWHERE_BYTES_MIN;
     if rest.starts_with(pattern) {
         let word =
             |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte));
         let before = at.checked_sub(1).and_then(|before| view.bytes.get(before));
         let inside = word(before) || word(rest.get(pattern.len()));
-        // Where lines were put together, a short word proves nothing.
-        let is_word = !view.joined && (pattern.starts_with(b"\"") || !inside);
+        // Where lines were joined, matching a short word doesn't prove anything.
+        let is_word = !view.has_joined_lines && (pattern.starts_with(b"\"") || !inside);
         return (anywhere || is_word).then_some(pattern.len());
     }
     let common = rest.iter().zip(pattern).take_while(|(a, b)| a == b).count();
-    (common >= BEGINNING_BYTES).then_some(common)
+    (common >= PREFIX_BYTES).then_some(common)
 }
 
-fn collect(secret: &Value, patterns: &mut BTreeSet<String>) {
+fn collect_values(secret: &Value, patterns: &mut BTreeSet<String>) {
     let entries = |field: &str| secret.get(field).and_then(Value::as_object).into_iter().flatten();
     for (_, value) in entries("stringData") {
         match value {
-            Value::String(text) => add(text, patterns),
-            Value::Number(number) => add(&number.to_string(), patterns),
+            Value::String(text) => add_value(text, patterns),
+            Value::Number(number) => add_value(&number.to_string(), patterns),
             _ => {}
         }
     }
     for text in entries("data").filter_map(|(_, value)| value.as_str()) {
-        add_plain(text, patterns);
+        add_plain_value(text, patterns);
         let packed: String = text.split_ascii_whitespace().collect();
         match STANDARD.decode(packed).map(String::from_utf8) {
-            Ok(Ok(decoded)) => add(&decoded, patterns),
-            Ok(Err(binary)) => add_packed(binary.as_bytes(), patterns),
+            Ok(Ok(decoded)) => add_value(&decoded, patterns),
+            Ok(Err(binary)) => add_alphanumeric_encodings(binary.as_bytes(), patterns),
             Err(_) => {}
         }
     }
     let applied = secret.pointer("/metadata/annotations").and_then(|all| all.get(LAST_APPLIED));
     if let Some(applied) = applied.and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok()) {
-        collect(&applied, patterns);
+        collect_values(&applied, patterns);
     }
 }
 
-/// A value in all its forms.
-fn add(value: &str, patterns: &mut BTreeSet<String>) {
-    add_plain(value, patterns);
-    add_packed(value.as_bytes(), patterns);
+/// Adds a value in all its encodings.
+fn add_value(value: &str, patterns: &mut BTreeSet<String>) {
+    add_plain_value(value, patterns);
+    add_alphanumeric_encodings(value.as_bytes(), patterns);
     let trimmed = value.trim();
     if trimmed != value {
-        add_plain(trimmed, patterns);
-        add_packed(trimmed.as_bytes(), patterns);
+        add_plain_value(trimmed, patterns);
+        add_alphanumeric_encodings(trimmed.as_bytes(), patterns);
     }
     if trimmed.contains('\n') {
         let lines = || trimmed.lines().map(str::trim);
-        lines().filter(|line| line.len() >= ANYWHERE_BYTES).for_each(|line| add_plain(line, patterns));
-        // As it reads in other lines.
-        add_plain(&lines().collect::<String>(), patterns);
-        add_plain(&lines().collect::<Vec<_>>().join(" "), patterns);
+        lines()
+            .filter(|line| line.len() >= ANYWHERE_BYTES_MIN)
+            .for_each(|line| add_plain_value(line, patterns));
+        // The value with other line breaks.
+        add_plain_value(&lines().collect::<String>(), patterns);
+        add_plain_value(&lines().collect::<Vec<_>>().join(" "), patterns);
     }
     if let Ok(inner @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str::<Value>(trimmed) {
-        add_inner(&inner, patterns);
+        add_nested_values(&inner, patterns);
     }
 }
 
-/// Bytes as they are written where only letters and digits may stand.
-fn add_packed(bytes: &[u8], patterns: &mut BTreeSet<String>) {
-    add_plain(&STANDARD.encode(bytes), patterns);
-    let bytes = bytes.get(..PACKED_BYTES).unwrap_or(bytes);
+/// Adds the encodings that consist of letters and digits only.
+fn add_alphanumeric_encodings(bytes: &[u8], patterns: &mut BTreeSet<String>) {
+    add_plain_value(&STANDARD.encode(bytes), patterns);
+    let bytes = bytes.get(..ENCODED_BYTES_MAX).unwrap_or(bytes);
     for engine in [&STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD] {
-        add_plain(&engine.encode(bytes), patterns);
+        add_plain_value(&engine.encode(bytes), patterns);
     }
-    if bytes.len() < WORD_BYTES {
+    if bytes.len() < UNQUOTED_BYTES_MIN {
         return;
     }
-    add_plain(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), patterns);
-    add_plain(&bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>(), patterns);
+    add_plain_value(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), patterns);
+    add_plain_value(&bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>(), patterns);
 }
 
-fn add_inner(value: &Value, patterns: &mut BTreeSet<String>) {
+fn add_nested_values(value: &Value, patterns: &mut BTreeSet<String>) {
     match value {
-        Value::String(text) if text.len() >= ANYWHERE_BYTES => add_plain(text, patterns),
-        Value::Array(items) => items.iter().for_each(|item| add_inner(item, patterns)),
-        Value::Object(fields) => fields.values().for_each(|item| add_inner(item, patterns)),
+        Value::String(text) if text.len() >= ANYWHERE_BYTES_MIN => add_plain_value(text, patterns),
+        Value::Array(items) => items.iter().for_each(|item| add_nested_values(item, patterns)),
+        Value::Object(fields) => fields.values().for_each(|item| add_nested_values(item, patterns)),
         _ => {}
     }
 }
 
-fn add_plain(text: &str, patterns: &mut BTreeSet<String>) {
-    if text.is_empty() || PLAIN.contains(&text) {
+fn add_plain_value(text: &str, patterns: &mut BTreeSet<String>) {
+    if text.is_empty() || COMMON_WORDS.contains(&text) {
         return;
     }
-    if text.len() < WORD_BYTES {
+    if text.len() < UNQUOTED_BYTES_MIN {
         patterns.insert(format!("\"{text}\""));
     } else {
         patterns.insert(text.to_owned());
     }
-    // As it reads where lines were put together.
+    // The value with joined lines.
     if text.contains(|sign: char| sign.is_ascii_whitespace()) {
         let squeezed: String = text.split_ascii_whitespace().collect();
-        if squeezed.len() >= ANYWHERE_BYTES {
+        if squeezed.len() >= ANYWHERE_BYTES_MIN {
             patterns.insert(squeezed);
         }
     }
@@ -240,7 +243,7 @@ mod tests {
     use super::*;
 
     fn mask(secret: Value) -> Mask {
-        Mask::of([&Object::try_from(secret).unwrap()])
+        Mask::from_objects([&Object::try_from(secret).unwrap()])
     }
 
     fn secret(data: Value, texts: Value) -> Value {
@@ -265,18 +268,18 @@ mod tests {
             ("flag true", "flag true"),
             ("nothing of it, größer", "nothing of it, größer"),
             ("größer hunter2 \"quoted\" größer", "größer ++++++++ größer"),
-            // Cut by the server.
+            // Truncated by the server.
             ("value: hunter2 \"quo...", "value: ++++++++..."),
         ] {
-            assert_eq!(mask.hidden(text.to_owned()), expected, "{text}");
+            assert_eq!(mask.masked(text.to_owned()), expected, "{text}");
         }
         for value in ["hunter2 \"quoted\"", "decoded-value"] {
             let text = format!("illegal base64 {}", STANDARD.encode(value));
-            assert_eq!(mask.hidden(text), "illegal base64 ++++++++");
+            assert_eq!(mask.masked(text), "illegal base64 ++++++++");
         }
     }
 
-    /// Whoever quotes a value may write it in another way.
+    /// Programs can quote a value with different escapes.
     #[test]
     fn values_are_masked_however_they_are_encoded() {
         let value = "Canary 7d41/+?<välue>\"!";
@@ -303,24 +306,27 @@ mod tests {
             r#"Canary 7d41/+?\n<välue>\"!"#,
             &format!("{first}\r\n{second}"),
         ] {
-            let hidden = mask.hidden(format!("no: {text} here"));
+            let hidden = mask.masked(format!("no: {text} here"));
             assert!(hidden.starts_with("no: ++++++++") && hidden.ends_with(" here"), "{text}: {hidden}");
             assert!(hidden.len() <= "no: ++++++++ here".len() + 3, "{text}: {hidden}");
         }
-        // A surrogate pair, and the words around it.
-        let mask = Mask::of([&Object::try_from(secret(json!({}), json!({"a": "smile 😀 please"}))).unwrap()]);
-        assert_eq!(mask.hidden(r#"a "smile \ud83d\ude00 please" b"#.to_owned()), r#"a "++++++++" b"#);
-        assert_eq!(mask.hidden("100% sure\n50%\\".to_owned()), "100% sure\n50%\\");
+        // A surrogate pair and the words around it.
+        let mask =
+            Mask::from_objects([
+                &Object::try_from(secret(json!({}), json!({"a": "smile 😀 please"}))).unwrap()
+            ]);
+        assert_eq!(mask.masked(r#"a "smile \ud83d\ude00 please" b"#.to_owned()), r#"a "++++++++" b"#);
+        assert_eq!(mask.masked("100% sure\n50%\\".to_owned()), "100% sure\n50%\\");
     }
 
-    /// As in the header of a request: `Basic` and base64 of user and password.
+    /// As in a request header: `Basic` and the base64 of user and password.
     #[test]
     fn values_are_masked_where_they_are_packed_with_others() {
         let mask =
             mask(secret(json!({}), json!({"password": "hunter2", "long": "correct horse", "pin": "123"})));
         for packed in ["user:hunter2", "me:hunter2", "a:hunter2", "a:hunter2\n", "{\"p\":\"hunter2\"}"] {
             let text = format!("no: Basic {}, please", STANDARD.encode(packed));
-            let hidden = mask.hidden(text.clone());
+            let hidden = mask.masked(text.clone());
             let (before, after) = hidden.split_once(MASK).unwrap_or_else(|| panic!("{packed}: {hidden}"));
             assert!(before.starts_with("no: Basic ") && after.ends_with(", please"), "{packed}: {hidden}");
             let shown = before.len() - "no: Basic ".len();
@@ -328,30 +334,30 @@ mod tests {
         }
         for text in ["an ordinary sentence with internationalization", "kube-system/coredns-7db6d8ff4d-x2x9z"]
         {
-            assert_eq!(mask.hidden(text.to_owned()), text);
+            assert_eq!(mask.masked(text.to_owned()), text);
         }
     }
 
     #[test]
-    fn what_is_no_secret_hides_nothing() {
+    fn common_words_and_short_values_are_not_masked() {
         let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "plain-value"}});
-        assert_eq!(mask(config).hidden("plain-value".to_owned()), "plain-value");
+        assert_eq!(mask(config).masked("plain-value".to_owned()), "plain-value");
         let other = json!({"apiVersion": "example.com/v1", "kind": "Secret", "metadata": {"name": "c"}, "data": {"a": "plain-value"}});
-        assert_eq!(mask(other).hidden("plain-value".to_owned()), "plain-value");
+        assert_eq!(mask(other).masked("plain-value".to_owned()), "plain-value");
     }
 
     #[test]
-    fn the_last_applied_annotation_gives_nothing_away() {
+    fn the_last_applied_annotation_reveals_nothing() {
         let applied = secret(json!({}), json!({"old": "older-password"})).to_string();
         let with = json!({"apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "s", "annotations": {LAST_APPLIED: applied}}});
-        assert_eq!(mask(with).hidden("older-password".to_owned()), MASK);
+        assert_eq!(mask(with).masked("older-password".to_owned()), MASK);
     }
 
     #[test]
     fn overlapping_values_become_one_mask() {
         let mask = mask(secret(json!({}), json!({"a": "abcdefghij", "b": "hijklmnopq"})));
-        assert_eq!(mask.hidden("abcdefghijklmnopq".to_owned()), MASK);
+        assert_eq!(mask.masked("abcdefghijklmnopq".to_owned()), MASK);
         assert!(!format!("{mask:?}").contains("abcdefghij"));
     }
 }

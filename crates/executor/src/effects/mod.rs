@@ -1,50 +1,58 @@
-//! What a command means on a cluster: the calls, and what their answers mean.
+//! Effects of commands on a cluster: the calls, and the interpretation of their answers.
 //!
-//! Free of actors and timers, so the simulator carries commands out through the same code. Every function may run
-//! twice for the same command (a crash between doing and recording) and then changes nothing the second time.
+//! Independent of actors and timers, so that the simulator executes commands with the same code. Every function can run
+//! twice for the same command, if the process crashes between executing and recording it. The second run doesn't change
+//! anything.
 
-mod comparing;
-mod definitions;
+mod call_errors;
+mod comparison;
+mod crd_checks;
 mod diff;
 mod extensions;
-mod failures;
-mod found;
+mod hook_diagnostics;
 mod hooks;
 mod inventory;
-mod kept;
-mod logs;
+mod live_object;
 mod mask;
 mod namespaces;
+mod pinned_plan;
 mod planning;
+mod predicted_rejections;
 mod pruning;
+mod recreation_dry_run;
+mod rejections;
 mod resources;
 mod rights;
+mod stored_plan;
 mod subject;
-mod trial;
-mod unsearched;
+mod targets;
+mod unsearched_kinds;
 
 use tidegate_cluster::Cluster;
 use tidegate_lifecycle::operation::{Answer, TaskCommand};
 
-pub use diff::{Differences, NO_OPERATION, ObjectDifference, ObjectStatus, Question, diff};
-pub use extensions::{ExtensionNames, review_health, warn_of_missing_extensions};
-pub(crate) use failures::call_error;
-pub use inventory::{cluster_of, update as update_inventory};
-pub use kept::{InvalidPlan, KeptPlan, PinnedPlan, PlanMoved};
-pub(crate) use logs::{LastWords, READ_WITHIN, read as read_logs};
+pub(crate) use call_errors::call_error;
+pub use comparison::ComparisonPurpose;
+pub use diff::{Differences, NO_OPERATION, ObjectDifference, ObjectStatus, diff};
+pub use extensions::{ExtensionNames, warn_of_invalid_health_annotations, warn_of_missing_extensions};
+pub(crate) use hook_diagnostics::{DIAGNOSTICS_TIMEOUT, HookDiagnostics, read_diagnostics as read_logs};
+pub use inventory::{cluster_identity, update_inventory};
 pub use mask::{LineMask, MASK, Mask};
 pub(crate) use namespaces::kind as namespace_kind;
-pub use namespaces::look_at as look_at_namespaces;
-pub use planning::{NotPlanned, Prepared, Targets, plan, prepare};
-pub use rights::review as review_rights;
-pub(crate) use rights::words as missing_rights_words;
+pub use namespaces::observe_namespaces as look_at_namespaces;
+pub use pinned_plan::{OutdatedPlan, PinnedPlan};
+pub use planning::{PlanError, PreparedPlan, plan, prepare};
+pub use rights::add_missing_rights as review_rights;
+pub(crate) use rights::format_rights as missing_rights_words;
+pub use stored_plan::{InvalidPlan, StoredPlan};
 pub use subject::Subject;
-pub use unsearched::NOT_SEARCHED;
+pub use targets::Targets;
+pub use unsearched_kinds::NOT_SEARCHED;
 
-/// Carries out a command about one task, except [`TaskCommand::RunHook`], which is for a runner and not for a cluster.
-pub async fn carry_out(cluster: &dyn Cluster, subject: &Subject<'_>, command: &TaskCommand) -> Answer {
+/// Executes a command for one task, except [`TaskCommand::RunHook`], which is for a hook runner and not for a cluster.
+pub async fn execute(cluster: &dyn Cluster, subject: &Subject<'_>, command: &TaskCommand) -> Answer {
     match command {
-        TaskCommand::Check => Answer::Checked(resources::check(cluster, subject).await),
+        TaskCommand::Check => Answer::Checked(resources::validate(cluster, subject).await),
         TaskCommand::Prune { uid } => Answer::Pruned(pruning::prune(cluster, subject, uid).await),
         TaskCommand::ClearHook => Answer::Cleared(hooks::clear(cluster, subject).await),
         TaskCommand::Apply if subject.task.is_hook() => hooks::create(cluster, subject).await,
@@ -53,8 +61,8 @@ pub async fn carry_out(cluster: &dyn Cluster, subject: &Subject<'_>, command: &T
         TaskCommand::DeleteHook { uid } => Answer::Deleted(hooks::delete(cluster, subject, uid).await),
         TaskCommand::StopHook => Answer::Stopped(hooks::stop(cluster, subject).await),
         TaskCommand::ReadLogs => {
-            let found = LastWords::default();
-            logs::read(cluster, subject, &found).await;
+            let found = HookDiagnostics::default();
+            hook_diagnostics::read_diagnostics(cluster, subject, &found).await;
             found.into_answer()
         }
         TaskCommand::RunHook { runner } => {

@@ -1,32 +1,35 @@
-//! The namespaces that an operation writes into: what is put into one goes with it.
+//! Namespaces that an operation writes to. Deleting a namespace deletes the objects in it.
 
 use tidegate_cluster::Cluster;
-use tidegate_lifecycle::operation::{Identity, NamespaceSight};
+use tidegate_lifecycle::operation::{NamespaceObservation, ObjectIdentity};
 use tidegate_model::Gvk;
 
-/// How many namespaces one operation looks at; few deploy to more.
-const LOOKS_MAX: usize = 64;
+/// Maximum number of namespaces that one operation observes. Few operations deploy to more.
+const NAMESPACES_MAX: usize = 64;
 
-/// Namespaces are of this kind.
+/// Returns the kind `Namespace`.
 pub(crate) fn kind() -> Gvk {
     Gvk::new("", "v1", "Namespace")
 }
 
-/// What stands in the places of these namespaces, as far as that can be seen: whoever may not see one is not told. One call
-/// at a time: whoever asks has one place among the calls under way.
-pub async fn look_at(cluster: &dyn Cluster, names: impl IntoIterator<Item = &str>) -> Vec<NamespaceSight> {
-    let mut sights = Vec::new();
-    for name in names.into_iter().filter(|name| !name.is_empty()).take(LOOKS_MAX) {
+/// Observes these namespaces, if the user may read them. Makes one call at a time, because the caller has one permit
+/// for concurrent calls.
+pub async fn observe_namespaces(
+    cluster: &dyn Cluster,
+    names: impl IntoIterator<Item = &str>,
+) -> Vec<NamespaceObservation> {
+    let mut observations = Vec::new();
+    for name in names.into_iter().filter(|name| !name.is_empty()).take(NAMESPACES_MAX) {
         if let Ok(found) = cluster.get(&kind(), "", name).await {
-            sights.push(NamespaceSight {
+            observations.push(NamespaceObservation {
                 name: name.to_owned(),
-                terminating: found.as_ref().is_some_and(tidegate_model::Object::is_deleting),
-                found: found.map(|object| Identity {
+                is_terminating: found.as_ref().is_some_and(tidegate_model::Object::is_deleting),
+                identity: found.map(|object| ObjectIdentity {
                     uid: object.uid().to_owned(),
                     resource_version: object.resource_version().to_owned(),
                 }),
             });
         }
     }
-    sights
+    observations
 }

@@ -1,20 +1,20 @@
-//! Deleting what is no longer wanted: an object, or where the application is deleted also what is left of a hook.
+//! Deletion of extra objects, and of hook objects when the application is deleted.
 
 use tidegate_cluster::Cluster;
-use tidegate_lifecycle::operation::{CallError, Pruning};
+use tidegate_lifecycle::operation::{CallError, PruneResult};
 
 use super::subject::Subject;
 use super::{hooks, resources};
 
-/// Deletes the object with this UID, if it is still ours and to be deleted.
+/// Deletes the object with this UID if it still belongs to the application and must be deleted.
 pub(super) async fn prune(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     uid: &str,
-) -> Result<Pruning, CallError> {
+) -> Result<PruneResult, CallError> {
     let pruning = resources::prune(cluster, subject, uid).await?;
-    if pruning == Pruning::Begun && subject.request.deletion.is_some() {
-        hooks::let_go(cluster, subject, uid).await?;
+    if pruning == PruneResult::DeletionStarted && subject.request.deletion.is_some() {
+        hooks::release_orphaned(cluster, subject, uid).await?;
     }
     Ok(pruning)
 }

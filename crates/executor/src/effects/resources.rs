@@ -1,139 +1,173 @@
 //! Dry runs, applies and prunes.
 
 use tidegate_cluster::{
-    Applied as Written, ApplyRequest, Cluster, ClusterError, DeleteRequest, Deleted, ErrorKind, Propagation,
-    WriteMode,
+    ApplyRequest, ApplyResult as Written, Cluster, ClusterError, DeleteRequest, DeleteResult, ErrorKind,
+    Propagation, WriteMode,
 };
-use tidegate_lifecycle::operation::{Answer, Applied, CallError, Clearing, Pruning, Trial};
+use tidegate_lifecycle::operation::{
+    Answer, ApplyResponse, CallError, ClearingResult, DryRunResponse, PruneResult,
+};
 use tidegate_model::{Action, Gvk, Object, SyncRequest, Task};
-use tidegate_planner::{bindings, may_be_shared, reason_to_keep, why_not_shared};
+use tidegate_planner::{
+    can_fall_back_to_client_side, can_overwrite_shared, managers_to_take_over, prune_refusal_reason,
+    role_bindings, shared_resource_refusal,
+};
 
-use super::failures::call_error;
-use super::found::{adopted, find, look};
-use super::subject::{Subject, manifest, propagation, written};
-use super::trial::Tried;
-use super::{definitions, trial};
+use super::call_errors::call_error;
+use super::live_object::{adoption_result, find_object, read_object};
+use super::recreation_dry_run::RecreationPrediction;
+use super::subject::{Subject, applied_result, copy_manifest, deletion_propagation};
+use super::{crd_checks, recreation_dry_run, rejections};
 
-fn mode(subject: &Subject<'_>) -> WriteMode {
+/// Returns true if an object is replaced as a whole when it is out of sync.
+pub(super) fn is_replaced(task: &Task) -> bool {
+    task.action == Action::Replace || (task.action == Action::Unchanged && task.options.replace)
+}
+
+fn write_mode(subject: &Subject<'_>) -> WriteMode {
     let Task { action, options, .. } = subject.task;
-    if super::comparing::is_replaced(subject.task) {
+    if is_replaced(subject.task) {
         return WriteMode::Replace { recreate: options.force };
     }
     if *action == Action::Create && options.replace {
-        // There is nothing to replace, so that is a creation.
+        // There is no object to replace, so the object is created.
         return WriteMode::Replace { recreate: false };
     }
-    // Server-side apply always takes over: what is in the manifests is meant.
+    // Server-side apply always takes over conflicting fields, because the manifests are authoritative.
     if options.server_side { WriteMode::Apply { force: true } } else { WriteMode::ClientSideApply }
 }
 
-pub(super) fn request(subject: &Subject<'_>, object: Object, dry_run: bool) -> ApplyRequest {
-    let (mode, options) = (mode(subject), &subject.task.options);
-    // A dry run must not move ownership; it then only shows a little too much as staying.
+pub(super) fn apply_request(subject: &Subject<'_>, object: Object, dry_run: bool) -> ApplyRequest {
+    let (mode, options) = (write_mode(subject), &subject.task.options);
+    // A dry run must not take over fields. Its result then only shows a few too many fields as remaining.
     let takes_over = matches!(mode, WriteMode::Apply { .. }) && !dry_run;
     ApplyRequest {
         object,
         mode,
         validate: options.validate,
         dry_run,
-        take_over: options.take_over.clone().filter(|_| takes_over),
+        take_over: if takes_over { options.take_over.clone() } else { Vec::new() },
         resource_version: String::new(),
         operation: Some(subject.operation),
     }
 }
 
-/// The server's opinion of a manifest. Writes nothing.
-pub(super) async fn check(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<Trial, CallError> {
-    let object = manifest(subject)?;
+/// Validates a manifest with a dry run. Doesn't write to the cluster.
+pub(super) async fn validate(
+    cluster: &dyn Cluster,
+    subject: &Subject<'_>,
+) -> Result<DryRunResponse, CallError> {
+    let object = copy_manifest(subject)?;
     let Task { action, live, .. } = subject.task;
     let answer = if subject.task.is_hook() && live.is_some() && *action == Action::Create {
-        // The older object is deleted before the hook is created, so its immutable fields do not matter. One that the
-        // hook's policy keeps is written over, and judged as it is.
-        trial::anew(cluster, request(subject, object, true)).await
+        // The older object is deleted before the hook is created, so its immutable fields don't matter. If the hook's
+        // policy keeps the object, the object is overwritten, so the change to it is validated.
+        recreation_dry_run::dry_run_recreation(cluster, apply_request(subject, object.clone(), true)).await
     } else {
-        try_to_put(cluster, subject, request(subject, object, true)).await
+        predict_write(cluster, subject, apply_request(subject, object.clone(), true)).await
     };
     match answer {
-        Ok(Tried { message, warnings, .. }) => Ok(Trial { message, warnings }),
-        // Its kind or namespace comes with this very wave: the apply itself will tell.
+        Ok(RecreationPrediction { message, warnings, .. }) => Ok(DryRunResponse { message, warnings }),
+        // This wave creates the kind or namespace of the object. The apply itself reports errors.
         Err(error)
             if subject.task.options.dry_run_at_wave
                 && matches!(error.kind, ErrorKind::UnknownKind | ErrorKind::NamespaceMissing) =>
         {
-            Ok(Trial::default())
+            Ok(DryRunResponse::default())
         }
-        Err(error) => Err(call_error(&error)),
+        Err(error) => Err(call_error(&rejections::explain_rejection(cluster, subject, &object, error).await)),
     }
 }
 
-/// What the server would make of a manifest; `None` where it would take it, and what it would make of it cannot be known.
-/// Writes nothing.
+/// Server's prediction for a manifest.
+pub(super) struct Prediction {
+    pub object: Object,
+    /// True if the manifest would be applied on the client side, because the server doesn't support server-side apply
+    /// for the object.
+    pub is_client_side: bool,
+}
+
+/// Predicts the result of applying a manifest. `None` if the server accepts the manifest but doesn't report a result.
+/// Doesn't write to the cluster.
 pub(super) async fn predict(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     manifest: &Object,
-) -> Result<Option<Object>, ClusterError> {
-    let request = request(subject, manifest.clone(), true);
-    try_to_put(cluster, subject, request).await.map(|tried| tried.object)
+) -> Result<Option<Prediction>, ClusterError> {
+    let request = apply_request(subject, manifest.clone(), true);
+    match predict_write(cluster, subject, request).await {
+        Ok(RecreationPrediction { object, is_client_side, .. }) => {
+            Ok(object.map(|object| Prediction { object, is_client_side }))
+        }
+        Err(error) => Err(rejections::explain_rejection(cluster, subject, manifest, error).await),
+    }
 }
 
-/// What the server would make of a manifest if the object were not there; `None` where that cannot be known. Writes nothing.
-pub(super) async fn imagine(
+/// Predicts the result of a manifest as if the object didn't exist. `None` if the result can't be predicted. Doesn't
+/// write to the cluster.
+pub(super) async fn predict_creation(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     manifest: &Object,
 ) -> Option<Object> {
-    trial::imagined(cluster, request(subject, manifest.clone(), true)).await
+    recreation_dry_run::predict_as_new(cluster, apply_request(subject, manifest.clone(), true)).await
 }
 
-/// What became of a manifest.
-pub(super) enum Put {
+/// Result of writing a manifest.
+pub(super) enum WriteResult {
     Written(Written),
-    /// The old object is on its way out. The manifest can be written when it is gone.
-    Leaving {
+    /// The old object is being deleted. The manifest can be written once that object is gone.
+    Deleting {
         uid: String,
     },
 }
 
-/// Writes a manifest. What is there is deleted and made anew where it has to be.
-async fn put(
+/// Writes a manifest. Deletes and recreates the existing object if needed.
+async fn write_manifest(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     request: ApplyRequest,
-) -> Result<Put, ClusterError> {
-    match put_over(cluster, subject, request).await? {
-        Over::Written(written) => Ok(Put::Written(written)),
-        Over::Anew(request, mode) => recreate(cluster, subject, request, mode).await,
+) -> Result<WriteResult, ClusterError> {
+    match overwrite(cluster, subject, request).await? {
+        OverwriteResult::Written { written, .. } => Ok(WriteResult::Written(written)),
+        OverwriteResult::NeedsRecreation(request, mode) => recreate(cluster, subject, request, mode).await,
     }
 }
 
-/// Whether a manifest was written over what is there.
-enum Over {
-    Written(Written),
-    /// What is there is to be deleted, and the manifest written in this way.
-    Anew(ApplyRequest, WriteMode),
+/// Result of writing over an existing object.
+enum OverwriteResult {
+    Written {
+        written: Written,
+        /// True if the manifest was applied on the client side, because the server doesn't support server-side apply
+        /// for the object.
+        is_client_side: bool,
+    },
+    /// The existing object must be deleted, and then the manifest must be written in this mode.
+    NeedsRecreation(ApplyRequest, WriteMode),
 }
 
-/// Writes a manifest over what is there, unless that is to be replaced by `Force`; or cannot be changed into the manifest,
-/// and `Force` says so or it is a binding that is to give another role: what it gives cannot be changed, and `kubectl auth
-/// reconcile` does the same.
-async fn put_over(
+/// Writes a manifest over an existing object. Returns `NeedsRecreation` if the object must be recreated. This is the
+/// case for a replacement with `Force`. It is also the case if the server rejects a change to an object with `Force`,
+/// or to a binding with a new role: the role of a binding is immutable, and `kubectl auth reconcile` recreates the
+/// binding as well.
+async fn overwrite(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     request: ApplyRequest,
-) -> Result<Over, ClusterError> {
+) -> Result<OverwriteResult, ClusterError> {
     let server_side = subject.task.options.server_side;
     if request.mode == (WriteMode::Replace { recreate: true }) {
-        return Ok(Over::Anew(request, WriteMode::Replace { recreate: false }));
+        return Ok(OverwriteResult::NeedsRecreation(request, WriteMode::Replace { recreate: false }));
     }
     let forced = subject.task.options.force;
-    let may_recreate = is_change(subject) && (forced || bindings::is_binding(&request.object.gvk()));
+    let may_recreate =
+        is_change(subject) && (forced || role_bindings::is_role_binding(&request.object.gvk()));
     if !may_recreate {
-        return cluster.apply(request).await.map(Over::Written);
+        return apply_existing(cluster, subject, request).await;
     }
-    match cluster.apply(request.clone()).await {
+    match apply_existing(cluster, subject, request.clone()).await {
         Err(refused) if refused.kind == ErrorKind::Invalid => {
-            if !forced && !gives_another_role(cluster, &request.object).await? {
+            if !forced && !changes_role(cluster, &request.object).await? {
                 return Err(refused);
             }
             let mode = match server_side {
@@ -142,78 +176,154 @@ async fn put_over(
                 true => WriteMode::Apply { force: true },
                 false => WriteMode::ClientSideApply,
             };
-            Ok(Over::Anew(request, mode))
+            Ok(OverwriteResult::NeedsRecreation(request, mode))
         }
-        answer => answer.map(Over::Written),
+        answer => answer,
     }
 }
 
-/// The same for a trial, which leaves everything where it is: of what is to be made anew the server is asked about the
-/// creation and about the deletion.
-async fn try_to_put(
+/// Maximum number of attempts to take over fields while other clients are writing to the object.
+const TAKEOVER_ATTEMPTS_MAX: usize = 5;
+
+/// Applies a manifest. If the server doesn't support server-side apply, applies it on the client side, provided that
+/// this is allowed.
+async fn apply_existing(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     request: ApplyRequest,
-) -> Result<Tried, ClusterError> {
-    let request = ApplyRequest { dry_run: true, ..request };
-    let (request, anew) = match put_over(cluster, subject, request).await? {
-        Over::Written(written) => return Ok(written.into()),
-        Over::Anew(request, mode) => (request, mode),
+) -> Result<OverwriteResult, ClusterError> {
+    let done = |written| OverwriteResult::Written { written, is_client_side: false };
+    let falls_back = matches!(request.mode, WriteMode::Apply { .. })
+        && can_fall_back_to_client_side(&request.object, &subject.request.options);
+    if !falls_back {
+        return take_over_and_apply(cluster, subject, request).await.map(done);
+    }
+    // Otherwise fields would repeatedly be taken over for an apply that is then rejected.
+    let tries = !request.dry_run && !request.take_over.is_empty();
+    let trial = ApplyRequest { dry_run: true, take_over: Vec::new(), ..request.clone() };
+    let tried = if tries { cluster.apply(trial).await.map(drop) } else { Ok(()) };
+    let answer = match tried {
+        Err(refused) if refused.should_try_client_side_apply() => Err(refused),
+        _ => take_over_and_apply(cluster, subject, request.clone()).await,
     };
-    let Tried { object, mut warnings, .. } =
-        trial::anew(cluster, ApplyRequest { mode: anew, ..request.clone() }).await?;
-    let mode = match anew {
+    let refused = match answer {
+        Err(refused) if refused.should_try_client_side_apply() => refused,
+        answer => return answer.map(done),
+    };
+    let client_side = ApplyRequest { mode: WriteMode::ClientSideApply, take_over: Vec::new(), ..request };
+    let mut written = cluster.apply(client_side).await?;
+    let warning = format!("applied on the client side (ServerSideApply=auto): {}", refused.message);
+    written.warnings.insert(0, warning);
+    Ok(OverwriteResult::Written { written, is_client_side: true })
+}
+
+/// Applies a manifest. Takes over fields only at an object version that was just verified to be the planned object of
+/// the application, because its mark may have changed since the plan was made. After a kill between the two writes
+/// there is no field left to take over, and the second write removes the fields that the manifest doesn't have.
+async fn take_over_and_apply(
+    cluster: &dyn Cluster,
+    subject: &Subject<'_>,
+    request: ApplyRequest,
+) -> Result<Written, ClusterError> {
+    if request.take_over.is_empty() {
+        return cluster.apply(request).await;
+    }
+    let planned = subject.task.live.as_ref().map(|live| live.uid.as_str());
+    let mut lost = None;
+    for _ in 0..TAKEOVER_ATTEMPTS_MAX {
+        let found = read_object(cluster, subject).await?.filter(|found| planned == Some(found.uid()));
+        let mut managers = found
+            .as_ref()
+            .map(|found| managers_to_take_over(&request.object, found, subject.request))
+            .unwrap_or_default();
+        managers.retain(|manager| request.take_over.contains(manager));
+        let version = found.filter(|_| !managers.is_empty()).map(|found| found.resource_version().to_owned());
+        let resource_version = version.unwrap_or_else(|| request.resource_version.clone());
+        let bound = ApplyRequest { take_over: managers, resource_version, ..request.clone() };
+        let is_bound = !bound.take_over.is_empty();
+        match cluster.apply(bound).await {
+            Err(error) if is_bound && error.kind == ErrorKind::Conflict => lost = Some(error),
+            answer => return answer,
+        }
+    }
+    let changed = || ClusterError::new(ErrorKind::Conflict, format!("{} has changed", subject.task.key()));
+    Err(lost.unwrap_or_else(changed))
+}
+
+/// Predicts the result of [`overwrite`] without a change. If the object must be recreated, sends dry runs of both the
+/// creation and the deletion.
+async fn predict_write(
+    cluster: &dyn Cluster,
+    subject: &Subject<'_>,
+    request: ApplyRequest,
+) -> Result<RecreationPrediction, ClusterError> {
+    let request = ApplyRequest { dry_run: true, ..request };
+    let (request, new_mode) = match overwrite(cluster, subject, request).await? {
+        OverwriteResult::Written { written, is_client_side } => {
+            return Ok(RecreationPrediction { is_client_side, ..written.into() });
+        }
+        OverwriteResult::NeedsRecreation(request, mode) => (request, mode),
+    };
+    let RecreationPrediction { object, mut warnings, .. } =
+        recreation_dry_run::dry_run_recreation(cluster, ApplyRequest { mode: new_mode, ..request.clone() })
+            .await?;
+    let mode = match new_mode {
         WriteMode::Replace { .. } => WriteMode::Replace { recreate: true },
-        anew => WriteMode::Recreate { server_side: !matches!(anew, WriteMode::ClientSideApply) },
+        new_mode => WriteMode::Recreate { server_side: !matches!(new_mode, WriteMode::ClientSideApply) },
     };
     let done = cluster.apply(ApplyRequest { mode, ..request }).await?;
     warnings.extend(done.warnings);
-    Ok(Tried { object, message: done.message, warnings })
+    Ok(RecreationPrediction { object, message: done.message, warnings, is_client_side: false })
 }
 
-async fn gives_another_role(cluster: &dyn Cluster, manifest: &Object) -> Result<bool, ClusterError> {
+async fn changes_role(cluster: &dyn Cluster, manifest: &Object) -> Result<bool, ClusterError> {
     let live = cluster.get(&manifest.gvk(), manifest.namespace(), manifest.name()).await?;
-    Ok(live.is_some_and(|live| bindings::gives_another_role(manifest, &live)))
+    Ok(live.is_some_and(|live| role_bindings::changes_role(manifest, &live)))
 }
 
-/// Deletes what is there and writes the manifest, or says what is still in its way. Nothing is deleted for a manifest that
-/// the server would not take afterwards.
+/// Deletes the existing object and writes the manifest, or returns the object that still exists. Never deletes the
+/// object if the server would then reject the manifest.
 async fn recreate(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     request: ApplyRequest,
-    anew: WriteMode,
-) -> Result<Put, ClusterError> {
+    new_mode: WriteMode,
+) -> Result<WriteResult, ClusterError> {
     let planned = subject.task.live.as_ref().map(|live| live.uid.as_str());
-    let found = look(cluster, subject).await?;
-    // One that has come since was perhaps made by us, before a crash or by a call that failed.
-    let is_to_go = |found: &Object| !subject.again || planned == Some(found.uid());
+    let found = read_object(cluster, subject).await?;
+    // A newer object may have been created by this operation before a crash or by a failed call.
+    let is_to_go = |found: &Object| !subject.is_repeated || planned == Some(found.uid());
     if let Some(found) = found.filter(is_to_go) {
         let uid = found.uid().to_owned();
         let deletion = DeleteRequest {
             resource_version: request.resource_version.clone(),
             operation: Some(subject.operation),
-            ..DeleteRequest::of(&found)
+            ..DeleteRequest::for_object(&found)
         };
-        // A deletion that has begun is not sent again.
+        // If a deletion is in progress, it isn't requested again.
         let left = if found.is_deleting() {
-            Ok(Deleted::Deleting)
+            Ok(DeleteResult::Deleting)
         } else {
-            trial::anew(cluster, ApplyRequest { mode: anew, ..request.clone() }).await?;
+            recreation_dry_run::dry_run_recreation(
+                cluster,
+                ApplyRequest { mode: new_mode, ..request.clone() },
+            )
+            .await?;
             cluster.delete(deletion).await
         };
         match left {
-            Ok(Deleted::Deleting) => return Ok(Put::Leaving { uid }),
-            Ok(Deleted::Gone) => {}
+            Ok(DeleteResult::Deleting) => return Ok(WriteResult::Deleting { uid }),
+            Ok(DeleteResult::Gone) => {}
             Err(error) if error.kind == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
-    let request = ApplyRequest { mode: anew, take_over: None, resource_version: String::new(), ..request };
-    cluster.apply(request).await.map(Put::Written)
+    let request =
+        ApplyRequest { mode: new_mode, take_over: Vec::new(), resource_version: String::new(), ..request };
+    cluster.apply(request).await.map(WriteResult::Written)
 }
 
-/// Whether an object that is there is to be changed.
+/// Returns true if the task changes an existing object.
 fn is_change(subject: &Subject<'_>) -> bool {
     let Task { action, live, .. } = subject.task;
     *action == Action::Apply && live.is_some()
@@ -221,87 +331,97 @@ fn is_change(subject: &Subject<'_>) -> bool {
 
 /// Applies the manifest of a resource.
 pub(super) async fn apply(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answer {
-    match stands(cluster, subject).await {
+    match answer_from_existing(cluster, subject).await {
         Ok(None) => {}
         Ok(Some(answer)) => return answer,
         Err(error) => return Answer::Applied(Err(error)),
     }
-    match manifest(subject) {
-        Ok(object) => answer(cluster, subject, request(subject, object, false)).await,
+    match copy_manifest(subject) {
+        Ok(object) => write_and_answer(cluster, subject, apply_request(subject, object, false)).await,
         Err(error) => Answer::Applied(Err(error)),
     }
 }
 
-/// Writes a manifest, and says what became of it.
-pub(super) async fn answer(cluster: &dyn Cluster, subject: &Subject<'_>, request: ApplyRequest) -> Answer {
-    let written = match put(cluster, subject, request).await {
-        Ok(Put::Leaving { uid }) => return Answer::Cleared(Ok(Clearing::Deleting { uid })),
-        // It goes, and what was written goes with it.
-        Ok(Put::Written(written)) if written.object.is_deleting() && !subject.task.is_hook() => {
-            return leaving(&written.object);
+/// Writes a manifest and converts the result.
+pub(super) async fn write_and_answer(
+    cluster: &dyn Cluster,
+    subject: &Subject<'_>,
+    request: ApplyRequest,
+) -> Answer {
+    let manifest = request.object.clone();
+    let written = match write_manifest(cluster, subject, request).await {
+        Ok(WriteResult::Deleting { uid }) => return Answer::Cleared(Ok(ClearingResult::Deleting { uid })),
+        // The object is being deleted, and the changes just written will be deleted with it.
+        Ok(WriteResult::Written(written)) if written.object.is_deleting() && !subject.task.is_hook() => {
+            return deletion_answer(&written.object);
         }
-        Ok(Put::Written(written)) => Ok(written),
-        Err(error) => Err(error),
+        Ok(WriteResult::Written(written)) => Ok(written),
+        Err(error) => Err(rejections::explain_rejection(cluster, subject, &manifest, error).await),
     };
-    Answer::Applied(applied(cluster, subject, written).await.map(Box::new))
+    Answer::Applied(convert_write_result(cluster, subject, written).await.map(Box::new))
 }
 
-/// What is there already and decides what becomes of the task: created before a crash, or on its way out.
-async fn stands(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<Option<Answer>, CallError> {
+/// Returns an answer if the existing object already decides the task, because it was created before a crash or is being
+/// deleted.
+async fn answer_from_existing(
+    cluster: &dyn Cluster,
+    subject: &Subject<'_>,
+) -> Result<Option<Answer>, CallError> {
     let Task { action, options, .. } = subject.task;
     let SyncRequest { application, tracking, .. } = subject.request;
-    if !may_be_shared(subject.request)
-        && let Some(found) = find(cluster, subject).await?
-        && let Some(why) = why_not_shared(subject.request, &subject.task.key(), &found)
+    if !can_overwrite_shared(subject.request)
+        && let Some(found) = find_object(cluster, subject).await?
+        && let Some(reason) = shared_resource_refusal(subject.request, &subject.task.key(), &found)
     {
-        return Err(CallError::permanent(why));
+        return Err(CallError::permanent(reason));
     }
-    // What is written to an object on its way out goes with it.
+    // Changes to an object that is being deleted would be lost.
     if options.already_deleting
-        && let Some(found) = find(cluster, subject).await?.filter(Object::is_deleting)
+        && let Some(found) = find_object(cluster, subject).await?.filter(Object::is_deleting)
     {
-        return Ok(Some(leaving(&found)));
+        return Ok(Some(deletion_answer(&found)));
     }
     let is_creation = *action == Action::Create && options.replace;
-    // An object that was not there when the plan was made is there because this operation made it.
-    if subject.again
+    // An object that didn't exist when the plan was made was created by this operation.
+    if subject.is_repeated
         && is_creation
-        && let Some(found) = find(cluster, subject).await?
+        && let Some(found) = find_object(cluster, subject).await?
         && tracking.is_owner(application, &found)
         && !found.is_deleting()
     {
-        return Ok(Some(Answer::Applied(Ok(Box::new(adopted(subject, &found).await)))));
+        return Ok(Some(Answer::Applied(Ok(Box::new(adoption_result(subject, &found).await)))));
     }
     Ok(None)
 }
 
-/// Somebody deletes an object that is to be there. It is awaited like one that we delete, and made anew when it is gone.
-fn leaving(found: &Object) -> Answer {
-    Answer::Cleared(Ok(Clearing::Deleting { uid: found.uid().to_owned() }))
+/// Handles a required object that another client is deleting. Waits as for the operation's own deletions, then creates
+/// the object again.
+fn deletion_answer(found: &Object) -> Answer {
+    Answer::Cleared(Ok(ClearingResult::Deleting { uid: found.uid().to_owned() }))
 }
 
-/// What the answer to a write means.
-pub(super) async fn applied(
+/// Converts the result of a write.
+pub(super) async fn convert_write_result(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     answer: Result<Written, ClusterError>,
-) -> Result<Applied, CallError> {
+) -> Result<ApplyResponse, CallError> {
     match answer {
         Ok(done) => {
-            if let Some(why) = definitions::why_never_established(&done.object) {
-                return Err(CallError::permanent(why));
+            if let Some(reason) = crd_checks::explain_unestablished(&done.object) {
+                return Err(CallError::permanent(reason));
             }
-            let applied = written(subject, &done.object, done.message).await;
-            Ok(Applied { warnings: done.warnings, ..applied })
+            let applied = applied_result(subject, &done.object, done.message).await;
+            Ok(ApplyResponse { warnings: done.warnings, ..applied })
         }
         Err(error) => {
             let mut failure = call_error(&error);
-            // The server needs a moment to serve a kind that was just defined. Others are not awaited.
+            // The server needs a moment to serve a newly defined kind. The operation doesn't wait for other kinds.
             if error.kind == ErrorKind::UnknownKind {
-                match definitions::why_never_served(cluster, subject).await {
-                    None => failure.transient = true,
-                    Some(why) if why.is_empty() => {}
-                    Some(why) => failure.message = format!("{}; {why}", failure.message),
+                match crd_checks::explain_unserved_kind(cluster, subject).await {
+                    None => failure.is_transient = true,
+                    Some(reason) if reason.is_empty() => {}
+                    Some(reason) => failure.message = format!("{}; {reason}", failure.message),
                 }
             }
             Err(failure)
@@ -309,113 +429,122 @@ pub(super) async fn applied(
     }
 }
 
-/// Deletes the object with this UID, if it is as it was planned, or still ours and to be pruned.
+/// Deletes the object with this UID if it is unchanged since the plan was made, or if it still belongs to the
+/// application and must be pruned.
 pub(super) async fn prune(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     uid: &str,
-) -> Result<Pruning, CallError> {
+) -> Result<PruneResult, CallError> {
     let Task { live, options, .. } = subject.task;
-    // Who has not written to it since the plan was made has not begun to delete it either.
+    // If the object is unchanged since the plan was made, its deletion hasn't started either.
     let planned = live.as_ref().map(|live| live.resource_version.as_str());
-    let known = planned.filter(|_| !(subject.again || options.already_deleting));
-    let keeps = |live: &Object| reason_to_keep(subject.request, live);
-    remove(cluster, subject, uid, (known, &keeps)).await
+    let known = planned.filter(|_| !(subject.is_repeated || options.already_deleting));
+    let keeps = |live: &Object| prune_refusal_reason(subject.request, live);
+    delete_unless_kept(cluster, subject, uid, (known, &keeps)).await
 }
 
-/// Deletes the object with this UID unless its deletion has begun already. `known`: a version of it of which that is
-/// certain, empty for any; without one it is looked at first. `Ok(true)`: it is gone, or another object has its name.
-pub(super) async fn delete(
+/// Deletes the object with this UID unless its deletion is already in progress. `known` is a version of the object
+/// before any deletion. If it is empty, any version is deleted. If it is `None`, the object is read first. Returns
+/// `Ok(true)` if the object is gone or another object has its name.
+pub(super) async fn delete_object(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     uid: &str,
     known: Option<&str>,
 ) -> Result<bool, CallError> {
-    Ok(remove(cluster, subject, uid, (known, &|_| None)).await? == Pruning::Gone)
+    Ok(delete_unless_kept(cluster, subject, uid, (known, &|_| None)).await? == PruneResult::Gone)
 }
 
-/// How often a deletion is bound to a version of its object. Whoever writes to it all the time does not keep it.
-const VERSIONS_MAX: usize = 3;
+/// Maximum number of deletions with a version precondition. The last attempt has no precondition, so that constant
+/// writes by other clients can't prevent the deletion.
+const CONDITIONAL_DELETES_MAX: usize = 3;
 
-/// What is left of an object.
-enum Standing {
-    /// It is gone, or another object has its name.
+/// State of an object that must be deleted.
+enum DeletionState {
+    /// The object is gone, or another object has its name.
     Gone,
-    /// Its deletion has begun.
-    Leaving,
-    /// It is to be kept, because.
-    Kept(&'static str),
-    /// Nobody has deleted it yet, as of this version; empty where it may not be seen.
-    There(String),
+    /// The deletion of the object is in progress.
+    Deleting,
+    /// The object must not be deleted, for this reason.
+    Protected(&'static str),
+    /// The object isn't being deleted as of this version. The version is empty if the object isn't readable.
+    Present(String),
 }
 
-type Keeps<'k> = &'k (dyn Fn(&Object) -> Option<&'static str> + Sync);
+type KeepCheck<'k> = &'k (dyn Fn(&Object) -> Option<&'static str> + Sync);
 
-/// Whatever is looked at on the way is asked whether it is to be kept.
-async fn remove(
+/// Deletes the object with this UID. Checks in each observed version whether the object must be kept.
+async fn delete_unless_kept(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     uid: &str,
-    (known, keeps): (Option<&str>, Keeps<'_>),
-) -> Result<Pruning, CallError> {
-    let mut standing = match known {
-        Some(version) => Standing::There(version.to_owned()),
-        None => look_at(cluster, subject, uid, keeps).await?,
+    (known, keeps): (Option<&str>, KeepCheck<'_>),
+) -> Result<PruneResult, CallError> {
+    let mut state = match known {
+        Some(version) => DeletionState::Present(version.to_owned()),
+        None => read_deletion_state(cluster, subject, uid, keeps).await?,
     };
     for tries in 1.. {
-        let version = match standing {
-            Standing::Gone => break,
-            Standing::Leaving => return Ok(Pruning::Begun),
-            Standing::Kept(reason) => return Ok(Pruning::Kept { reason: reason.to_owned() }),
-            Standing::There(version) => version,
+        let version = match state {
+            DeletionState::Gone => break,
+            DeletionState::Deleting => return Ok(PruneResult::DeletionStarted),
+            DeletionState::Protected(reason) => {
+                return Ok(PruneResult::LeftAlone { reason: reason.to_owned() });
+            }
+            DeletionState::Present(version) => version,
         };
-        let resource_version = if tries > VERSIONS_MAX { String::new() } else { version };
+        let resource_version = if tries > CONDITIONAL_DELETES_MAX { String::new() } else { version };
         let request = DeleteRequest {
             gvk: subject.task.gvk.clone(),
             namespace: subject.task.namespace.clone(),
             name: subject.task.name.clone(),
             uid: uid.to_owned(),
             resource_version,
-            propagation: match propagation(subject.request) {
-                // It deletes its Applications itself, in its order: in the foreground Kubernetes would do that at once.
-                Propagation::Foreground if is_set(&subject.task.gvk) => Propagation::Background,
+            propagation: match deletion_propagation(subject.request) {
+                // An ApplicationSet deletes its Applications itself, in its own order. Foreground propagation would
+                // delete all of them at once.
+                Propagation::Foreground if is_appset(&subject.task.gvk) => Propagation::Background,
                 other => other,
             },
             dry_run: false,
             operation: Some(subject.operation),
         };
         match cluster.delete(request).await {
-            Ok(Deleted::Gone) => break,
-            Ok(Deleted::Deleting) => return Ok(Pruning::Begun),
+            Ok(DeleteResult::Gone) => break,
+            Ok(DeleteResult::Deleting) => return Ok(PruneResult::DeletionStarted),
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => break,
-            // It was written since, which may have been a deletion; or it is another object.
-            Err(error) if error.kind == ErrorKind::Conflict && tries <= VERSIONS_MAX => {
-                standing = look_at(cluster, subject, uid, keeps).await?;
+            // The object has changed in the meantime, possibly because of a deletion, or it is another object.
+            Err(error) if error.kind == ErrorKind::Conflict && tries <= CONDITIONAL_DELETES_MAX => {
+                state = read_deletion_state(cluster, subject, uid, keeps).await?;
             }
             Err(error) => return Err(call_error(&error)),
         }
     }
-    Ok(Pruning::Gone)
+    Ok(PruneResult::Gone)
 }
 
-async fn look_at(
+async fn read_deletion_state(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
     uid: &str,
-    keeps: Keeps<'_>,
-) -> Result<Standing, CallError> {
-    match look(cluster, subject).await {
-        Ok(Some(object)) if object.uid() == uid && object.is_deleting() => Ok(Standing::Leaving),
+    keeps: KeepCheck<'_>,
+) -> Result<DeletionState, CallError> {
+    match read_object(cluster, subject).await {
+        Ok(Some(object)) if object.uid() == uid && object.is_deleting() => Ok(DeletionState::Deleting),
         Ok(Some(object)) if object.uid() == uid => Ok(match keeps(&object) {
-            Some(reason) => Standing::Kept(reason),
-            None => Standing::There(object.resource_version().to_owned()),
+            Some(reason) => DeletionState::Protected(reason),
+            None => DeletionState::Present(object.resource_version().to_owned()),
         }),
-        Ok(_) => Ok(Standing::Gone),
-        Err(error) if error.kind == ErrorKind::Forbidden => Ok(Standing::There(String::new())),
+        Ok(_) => Ok(DeletionState::Gone),
+        Err(error) if error.kind == ErrorKind::Forbidden => Ok(DeletionState::Present(String::new())),
         Err(error) => Err(call_error(&error)),
     }
 }
 
-fn is_set(gvk: &Gvk) -> bool {
+fn is_appset(gvk: &Gvk) -> bool {
     gvk.group == "argoproj.io" && gvk.kind == "ApplicationSet"
 }
+
+#[cfg(test)]
+mod tests;

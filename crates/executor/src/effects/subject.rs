@@ -1,40 +1,41 @@
-//! The subject of a command about one task, and what all effects make of it.
+//! The subject of a command for one task, and helpers for all effects.
 
 use std::sync::Arc;
 
 use tidegate_cluster::Propagation;
 use tidegate_health::HealthRules;
-use tidegate_lifecycle::operation::{Applied, CallError};
+use tidegate_lifecycle::operation::{ApplyResponse, CallError};
 use tidegate_model::{
     Cascade, Health, HealthStatus, Object, OperationId, PackedObject, SyncRequest, Task, Timestamp,
 };
 
-use crate::judging;
+use crate::health_evaluation;
 
-/// What a command about one task is about, with everything an effect may look at besides the cluster.
+/// Subject of a command for one task, with all inputs of an effect except the cluster.
 pub struct Subject<'a> {
-    /// Written into hooks as their mark, and into the cluster's audit.
+    /// Operation that the command belongs to. Marks hooks and appears in the cluster's audit log.
     pub operation: OperationId,
-    /// What was asked of the operation: its options hold for this task too.
+    /// The operation's request, whose options also apply to this task.
     pub request: &'a SyncRequest,
-    /// The attempt the command is for.
+    /// Attempt that the command belongs to.
     pub attempt: u32,
-    /// UID of the hook object that an earlier attempt, or an earlier try in this one, has left: it is none of this one.
+    /// UID of a hook object from an earlier attempt, or from an earlier try in this attempt. That object doesn't count
+    /// as this hook.
     pub leftover: Option<&'a str>,
-    /// The task of the plan that the command is about.
+    /// Task of the plan.
     pub task: &'a Task,
-    /// Its manifest, for commands that write one.
+    /// Manifest, for commands that write one.
     pub manifest: Option<&'a PackedObject>,
-    /// The command may have been carried out before: look first.
-    pub again: bool,
-    /// The time, for observations.
+    /// True if the command may already have been executed. Effects then check the cluster first.
+    pub is_repeated: bool,
+    /// Current time for observations.
     pub now: Timestamp,
-    /// How what is seen is judged.
+    /// Rules for evaluating observations.
     pub health: &'a HealthRules,
 }
 
-/// A copy of its manifest.
-pub(super) fn manifest(subject: &Subject<'_>) -> Result<Object, CallError> {
+/// Returns a copy of the manifest.
+pub(super) fn copy_manifest(subject: &Subject<'_>) -> Result<Object, CallError> {
     subject.manifest.map(|packed| Arc::unwrap_or_clone(packed.unpack())).ok_or_else(|| {
         CallError::permanent(format!(
             "the manifest of {} is not in the operation's bundle",
@@ -43,18 +44,18 @@ pub(super) fn manifest(subject: &Subject<'_>) -> Result<Object, CallError> {
     })
 }
 
-/// What a written object tells the machine.
-pub(super) async fn written(subject: &Subject<'_>, object: &Object, message: String) -> Applied {
-    let seen = judging::observe(subject.health, object, subject.now).await;
-    // Where a judge decides, the rule for the kind has no say, and that there is none means nothing.
+/// Converts a written object for the state machine.
+pub(super) async fn applied_result(subject: &Subject<'_>, object: &Object, message: String) -> ApplyResponse {
+    let seen = health_evaluation::observe_object(subject.health, object, subject.now).await;
+    // With a judge, the kind's rule doesn't apply, so a missing rule has no meaning.
     let observed = match &subject.task.health_judge {
         Some(judge) => {
             let unknown = format!("health judge {judge} has not answered yet");
-            seen.judged(Health::new(HealthStatus::Progressing, unknown), false)
+            seen.with_health(Health::new(HealthStatus::Progressing, unknown), false)
         }
         None => seen,
     };
-    Applied {
+    ApplyResponse {
         uid: object.uid().to_owned(),
         resource_version: object.resource_version().to_owned(),
         generation: object.generation(),
@@ -64,9 +65,9 @@ pub(super) async fn written(subject: &Subject<'_>, object: &Object, message: Str
     }
 }
 
-/// What happens to the objects a deleted object owns: as the deletion of the application says (one that leaves its objects
-/// deletes nothing but hooks), or else `PrunePropagationPolicy`.
-pub(super) fn propagation(request: &SyncRequest) -> Propagation {
+/// Returns the deletion propagation for owned objects: the propagation of the application's deletion, otherwise
+/// `PrunePropagationPolicy`. A deletion that leaves the objects in place only deletes hooks.
+pub(super) fn deletion_propagation(request: &SyncRequest) -> Propagation {
     match request.deletion {
         Some(Cascade::Background) => return Propagation::Background,
         Some(Cascade::Foreground | Cascade::Orphan) => return Propagation::Foreground,

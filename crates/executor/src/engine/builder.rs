@@ -1,4 +1,4 @@
-//! Putting an engine together.
+//! Builder of an engine.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -7,46 +7,47 @@ use std::time::Duration;
 use ractor::{Actor, ActorCell, ActorRef};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
-use tidegate_lifecycle::operation::{Event, concurrency_group, is_known_gate};
+use tidegate_lifecycle::operation::{Event, concurrency_group, is_built_in_gate};
 use tidegate_model::Destination;
 use tidegate_oplog::Retention;
 use tokio::sync::Semaphore;
 
-use super::{Engine, IN_FLIGHT};
+use super::{DEFAULT_IN_FLIGHT, Engine};
 use crate::actors::log::LogHandle;
 use crate::actors::supervisor::Supervisor;
 use crate::clock::{Clock, SystemClock};
 use crate::clusters::{ClusterHandle, Clusters};
+use crate::engine_context::{Compaction, CurrentHealthRules, EngineContext};
 use crate::error::EngineError;
-use crate::events::{Announcer, Events, Seen, notify};
-use crate::extend::{Extensions, GateQuestion, HealthQuestion, HookRun};
-use crate::gates::{Groups, Objects, Web};
+use crate::events::{EventBroadcaster, EventCursor, EventStream, forward_events};
+use crate::extensions::{Extensions, GateRequest, HealthRequest, HookRun};
+use crate::gates::{Groups, HttpClient, ObjectWatches};
 use crate::ids::{IdSource, Ids, random_ids};
 use crate::log::{Log, LogFailure};
-use crate::output::Places;
-use crate::shared::{Compaction, Rules, Shared};
+use crate::output::OutputLimits;
 
-/// How many operations may wait for their planning with their manifests in memory. Those beyond read them again.
-const HANDED_OVER: usize = 16;
+/// Maximum number of operations that keep their manifests in memory while they are waiting to be planned. Other
+/// operations read their manifests again.
+const SUBMITTED_IN_MEMORY_MAX: usize = 16;
 
-/// Puts an engine together.
+/// Builder of an engine.
 pub struct EngineBuilder {
     log: Log,
     clusters: BTreeMap<Destination, Arc<dyn Cluster>>,
     clock: Arc<dyn Clock>,
     ids: IdSource,
     extensions: Extensions,
-    notifiers: Vec<(ActorRef<Event>, Option<Seen>)>,
+    notifiers: Vec<(ActorRef<Event>, Option<EventCursor>)>,
     health: HealthRules,
     worker: String,
     in_flight: usize,
-    name_taken: Option<EngineError>,
-    supervised_by: Option<ActorCell>,
+    name_error: Option<EngineError>,
+    supervisor: Option<ActorCell>,
     compaction: Option<Compaction>,
 }
 
-/// Registers an extension, and remembers the first name given twice.
-fn register<T>(
+/// Registers an extension. Records the first duplicate name.
+fn register_extension<T>(
     map: &mut BTreeMap<String, ActorRef<T>>,
     taken: &mut Option<EngineError>,
     kind: &'static str,
@@ -54,7 +55,7 @@ fn register<T>(
     actor: ActorRef<T>,
 ) {
     if map.insert(name.clone(), actor).is_some() {
-        taken.get_or_insert(EngineError::NameTaken { kind, name });
+        taken.get_or_insert(EngineError::DuplicateName { kind, name });
     }
 }
 
@@ -69,86 +70,100 @@ impl EngineBuilder {
             notifiers: Vec::new(),
             health: HealthRules::built_in(),
             worker: String::new(),
-            in_flight: IN_FLIGHT,
-            name_taken: None,
-            supervised_by: None,
+            in_flight: DEFAULT_IN_FLIGHT,
+            name_error: None,
+            supervisor: None,
             compaction: None,
         }
     }
 
-    /// A cluster operations may work on.
+    /// Adds a cluster.
     #[must_use]
     pub fn cluster(mut self, destination: Destination, cluster: Arc<dyn Cluster>) -> Self {
         self.clusters.insert(destination, cluster);
         self
     }
 
-    /// Another clock than the machine's, for tests.
+    /// Sets the clock, for tests. [default: system clock]
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Another source of ids than random UUIDv7, for tests.
+    /// Sets the source of ids, for tests. [default: random UUIDv7]
     #[must_use]
     pub fn ids(mut self, ids: IdSource) -> Self {
         self.ids = ids;
         self
     }
 
-    /// How health is judged; by the built-in rules if not said.
+    /// Sets the health rules. [default: built-in rules]
     #[must_use]
     pub fn health(mut self, rules: HealthRules) -> Self {
         self.health = rules;
         self
     }
 
-    /// Who works here, and where, such as `ann on build-7`: what other operations are told about those of this engine.
-    /// If not said, it is whoever began each of them.
+    /// Sets the identity of this engine, such as `ann on build-7`. Other operations see it as the holder of claims.
+    /// [default: requester of each operation]
     #[must_use]
     pub fn worker(mut self, worker: impl Into<String>) -> Self {
         self.worker = worker.into();
         self
     }
 
-    /// How many calls to one cluster may be on their way at once; [`IN_FLIGHT`] if not said.
+    /// Sets the maximum number of concurrent calls to one cluster. [default: [`DEFAULT_IN_FLIGHT`]]
     #[must_use]
     pub fn in_flight(mut self, calls: usize) -> Self {
         self.in_flight = calls;
         self
     }
 
-    /// A gate that `tidegate.dev/gate: <name>` names. `approval`, `soak:` and `concurrency:` are gates of every engine
-    /// ([`EngineError::BuiltInGate`] at the start); `window:` is taken from the file of sync windows.
+    /// Registers a gate for `tidegate.dev/gate: <name>`. `approval`, `soak:` and `concurrency:` are built in, so
+    /// registering one of them fails at start ([`EngineError::BuiltInGate`]). `window:` is read from the file of sync
+    /// windows.
     #[must_use]
-    pub fn gate(mut self, name: impl Into<String>, gate: ActorRef<GateQuestion>) -> Self {
+    pub fn gate(mut self, name: impl Into<String>, gate: ActorRef<GateRequest>) -> Self {
         let name = name.into();
-        if is_known_gate(&name) || concurrency_group(&name).is_some() {
-            self.name_taken.get_or_insert(EngineError::BuiltInGate { name });
+        if is_built_in_gate(&name) || concurrency_group(&name).is_some() {
+            self.name_error.get_or_insert(EngineError::BuiltInGate { name });
             return self;
         }
-        register(&mut self.extensions.gates, &mut self.name_taken, "gate", name, gate);
+        register_extension(&mut self.extensions.gates, &mut self.name_error, "gate", name, gate);
         self
     }
 
-    /// A hook runner that `tidegate.dev/hook-runner: <name>` names.
+    /// Registers a hook runner for `tidegate.dev/hook-runner: <name>`.
     #[must_use]
     pub fn hook_runner(mut self, name: impl Into<String>, runner: ActorRef<HookRun>) -> Self {
-        register(&mut self.extensions.runners, &mut self.name_taken, "hook runner", name.into(), runner);
+        register_extension(
+            &mut self.extensions.runners,
+            &mut self.name_error,
+            "hook runner",
+            name.into(),
+            runner,
+        );
         self
     }
 
-    /// A health judge that `tidegate.dev/health-judge: <name>` names.
+    /// Registers a health judge for `tidegate.dev/health-judge: <name>`.
     #[must_use]
-    pub fn health_judge(mut self, name: impl Into<String>, judge: ActorRef<HealthQuestion>) -> Self {
-        register(&mut self.extensions.judges, &mut self.name_taken, "health judge", name.into(), judge);
+    pub fn health_judge(mut self, name: impl Into<String>, judge: ActorRef<HealthRequest>) -> Self {
+        register_extension(
+            &mut self.extensions.judges,
+            &mut self.name_error,
+            "health judge",
+            name.into(),
+            judge,
+        );
         self
     }
 
-    /// A notifier: it gets every event that the log takes in from the start of the engine on, of an operation in order.
+    /// Adds a notifier. The notifier receives every event that is recorded after the start of the engine, in order
+    /// within each operation.
     ///
-    /// What was recorded before, and not told because the process died, it does not get; see
+    /// The notifier doesn't receive earlier events that were recorded but not delivered because the process died; see
     /// [`EngineBuilder::notifier_after`].
     #[must_use]
     pub fn notifier(mut self, notifier: ActorRef<Event>) -> Self {
@@ -156,41 +171,42 @@ impl EngineBuilder {
         self
     }
 
-    /// A notifier that has seen the events of an earlier process so far: it gets all others, first those that the log
-    /// has. A notifier that keeps [`Seen`] as durably as what it does gets each event at least once, whatever dies; what
-    /// was compacted meanwhile is named in a warning.
+    /// Adds a notifier that has already received events from an earlier process. The notifier receives all other
+    /// events, starting with those in the log. A notifier that stores the [`EventCursor`] as durably as its own results
+    /// receives each event at least once, even across crashes. A warning reports events that were compacted in the
+    /// meantime.
     #[must_use]
-    pub fn notifier_after(mut self, notifier: ActorRef<Event>, seen: Seen) -> Self {
+    pub fn notifier_after(mut self, notifier: ActorRef<Event>, seen: EventCursor) -> Self {
         self.notifiers.push((notifier, Some(seen)));
         self
     }
 
-    /// Makes the log smaller every so often, by what is to be kept; at least a second passes in between. If not said, it grows
-    /// until [`Engine::compact`] is called. For programs that work for long.
+    /// Compacts the log at this interval, according to the retention policy. The interval is at least one second. For
+    /// long-running programs. [default: only on [`Engine::compact`]]
     #[must_use]
     pub fn compact_every(mut self, every: Duration, keep: Retention) -> Self {
-        self.compaction = Some(Compaction { every: every.max(Duration::from_secs(1)), keep });
+        self.compaction = Some(Compaction { interval: every.max(Duration::from_secs(1)), retention: keep });
         self
     }
 
-    /// Links the engine to an actor of one's own: that one is told when the engine ends, and the engine ends with it. All
-    /// actors of the engine are linked below.
+    /// Links the engine to a supervisor of the caller. The supervisor is notified when the engine ends, and the engine
+    /// ends with the supervisor. All actors of the engine are linked below it.
     #[must_use]
     pub fn supervised_by(mut self, supervisor: ActorCell) -> Self {
-        self.supervised_by = Some(supervisor);
+        self.supervisor = Some(supervisor);
         self
     }
 
-    /// Starts the actors. What is open in the log stays as it is until it is resumed.
+    /// Starts the actors. Open operations in the log stay unchanged until they are resumed.
     pub async fn start(self) -> Result<Engine, EngineError> {
-        if let Some(error) = self.name_taken {
+        if let Some(error) = self.name_error {
             return Err(error);
         }
         let log_failure = LogFailure::default();
         let clusters = Clusters::new(self.clusters.into_iter().map(|(destination, cluster)| {
             (destination, ClusterHandle::new(cluster, self.in_flight, Arc::clone(&log_failure)))
         }));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(EngineContext {
             log: self.log,
             log_failure,
             log_actor: LogHandle::new(),
@@ -199,32 +215,32 @@ impl EngineBuilder {
             worker: self.worker,
             clock: self.clock,
             extensions: Arc::new(self.extensions),
-            health: Rules::new(self.health),
+            health: CurrentHealthRules::new(self.health),
             in_flight: self.in_flight,
             compaction: self.compaction,
-            announcer: Announcer::new(),
+            broadcaster: EventBroadcaster::new(),
             groups: Groups::default(),
-            web: Web::default(),
-            objects: Objects::default(),
-            permits: OnceLock::new(),
-            output: Places::default(),
-            handed_over: Arc::new(Semaphore::new(HANDED_OVER)),
+            http_client: HttpClient::default(),
+            object_watches: ObjectWatches::default(),
+            policy_check: OnceLock::new(),
+            output_limits: OutputLimits::default(),
+            submission_permits: Arc::new(Semaphore::new(SUBMITTED_IN_MEMORY_MAX)),
         });
         let mut notifying = Vec::new();
         for (notifier, seen) in self.notifiers {
-            // Nothing is at work yet, so nothing is told before they listen.
+            // No operation is running yet, so the notifiers don't miss an event before they start listening.
             let events = match seen {
-                Some(seen) => Events::of_all(&shared.log, &shared.announcer, seen),
-                None => Events::from_now(&shared.log, &shared.announcer).await?,
+                Some(seen) => EventStream::for_all(&shared.log, &shared.broadcaster, seen),
+                None => EventStream::from_now(&shared.log, &shared.broadcaster).await?,
             };
-            notifying.push(tokio::spawn(notify(notifier, events)));
+            notifying.push(tokio::spawn(forward_events(notifier, events)));
         }
-        let begun = match self.supervised_by {
+        let started = match self.supervisor {
             Some(above) => Actor::spawn_linked(None, Supervisor, Arc::clone(&shared), above).await,
             None => Actor::spawn(None, Supervisor, Arc::clone(&shared)).await,
         };
-        let (supervisor, _) = begun.map_err(|_| EngineError::Stopped)?;
-        let notifying = Arc::new(Mutex::new(notifying));
-        Ok(Engine { shared, supervisor, notifying, ids: Arc::new(Ids::new(self.ids)) })
+        let (supervisor, _) = started.map_err(|_| EngineError::Stopped)?;
+        let notifier_tasks = Arc::new(Mutex::new(notifying));
+        Ok(Engine { shared, supervisor, notifier_tasks, ids: Arc::new(Ids::new(self.ids)) })
     }
 }

@@ -1,27 +1,27 @@
-//! Events: told when their facts are durable, and read from the log by whoever missed them.
+//! Events: delivered once their records are durable. Listeners that missed events read them from the log.
 //!
 //! ```text
-//! facts ─▶ log ─▶ durable ─▶ Narrator ─▶ Announcer ──▶ Events, notifiers
-//!           └───────────── Narrator ◀── who was away, or slow ──┘
+//! records ─▶ log ─▶ durable ─▶ EventEmitter ─▶ EventBroadcaster ──▶ Events, notifiers
+//!             └───────────── EventEmitter ◀── absent or slow listeners ──┘
 //! ```
 //!
-//! The same facts give the same events both ways, so a stream of them has no gap and no repetition, whatever was missed
-//! of what was told: a slow listener, an actor that failed, a process that died.
+//! Both ways produce the same events from the same records, so a stream of events has no gaps and no repetitions,
+//! regardless of why a delivery was missed: a slow listener, a failed actor, or a dead process.
 
-mod announcer;
+mod broadcaster;
 mod replay;
 mod stream;
 
 use ractor::ActorRef;
 use tidegate_lifecycle::operation::Event;
 
-pub(crate) use self::announcer::{Announcer, Told};
-pub use self::replay::{Gone, Missed, Replay, replay};
-pub(crate) use self::stream::recorded;
-pub use self::stream::{Events, Seen};
+pub(crate) use self::broadcaster::{EventBatch, EventBroadcaster};
+pub use self::replay::{EventGap, MissingEvents, Replay, replay};
+pub(crate) use self::stream::read_log_end;
+pub use self::stream::{EventCursor, EventStream};
 
-/// Passes everything on to a notifier, until nothing more is told. One that is gone is told nothing.
-pub(crate) async fn notify(notifier: ActorRef<Event>, mut events: Events) {
+/// Forwards all events to a notifier until the stream ends. Stops if the notifier is gone.
+pub(crate) async fn forward_events(notifier: ActorRef<Event>, mut events: EventStream) {
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
@@ -29,7 +29,7 @@ pub(crate) async fn notify(notifier: ActorRef<Event>, mut events: Events) {
                     return;
                 }
             }
-            Err(missed) => tracing::warn!(%missed, "a notifier is not told everything"),
+            Err(missed) => tracing::warn!(%missed, "a notifier does not receive all events"),
         }
     }
 }

@@ -1,137 +1,138 @@
-//! Events, read from the log.
+//! Events read from the log.
 
-use tidegate_lifecycle::operation::{Event, EventKind, Fact, Narrator};
+use tidegate_lifecycle::operation::{Event, EventEmitter, EventKind, OperationEvent};
 use tidegate_model::OperationId;
 use tidegate_oplog::{History, LogError, OperationLog, TypedLog as _};
 
-/// Events that cannot be told.
+/// Reason why events can't be delivered.
 #[derive(Debug, thiserror::Error)]
-pub enum Missed {
-    /// The oldest facts of an open operation were compacted. The stream goes on with the first that is still there.
-    #[error(
-        "operation {operation}: what happened after number {after} and before {first} is not kept any more"
-    )]
+pub enum EventGap {
+    /// The oldest records of an open operation were compacted. The stream continues with the first remaining record.
+    #[error("operation {operation}: events after number {after} and before {first} are no longer stored")]
     Compacted {
-        /// Id of the operation whose events were asked for.
+        /// Id of the requested operation.
         operation: OperationId,
-        /// What was asked for: everything after this number.
+        /// Requested start: all events after this number.
         after: u64,
-        /// Number of the first fact that is still there.
+        /// Number of the first remaining record.
         first: u64,
     },
-    /// An operation is over, and only its summary is kept.
+    /// The operation has finished, and the log only has its summary.
     #[error(
-        "operation {operation} is over, and what happened after number {after} is not kept any more; `tidegate ops show {operation}` has its result"
+        "operation {operation} has finished, and its events after number {after} are no longer stored; `tidegate ops show \
+         {operation}` has its result"
     )]
-    Forgotten {
-        /// Id of the operation whose events were asked for.
+    Removed {
+        /// Id of the requested operation.
         operation: OperationId,
-        /// What was asked for: everything after this number.
+        /// Requested start: all events after this number.
         after: u64,
     },
-    /// The log has less than was seen. The stream goes on with what comes.
+    /// The log ends before the requested start. The stream continues with new events.
     #[error(
-        "operation {operation} has {last} records, and number {after} was seen: the log lost its end, or is another one"
+        "operation {operation} has {last} records, but number {after} was requested: the end of the log was lost, or this is a \
+         different log"
     )]
     Ahead {
-        /// Id of the operation whose events were asked for.
+        /// Id of the requested operation.
         operation: OperationId,
-        /// What was asked for: everything after this number.
+        /// Requested start: all events after this number.
         after: u64,
-        /// Number of the last fact there is.
+        /// Number of the last record.
         last: u64,
     },
-    /// What the log has cannot be read.
+    /// The log can't be read.
     #[error(transparent)]
     Log(#[from] LogError),
 }
 
-/// What the log tells of an operation after a fact.
+/// Logged events of an operation after a given record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
-    /// The events that are still there, in order.
+    /// The available events, in order.
     pub events: Vec<Event>,
-    /// Number of the last fact.
+    /// Number of the last record.
     pub last: u64,
-    /// What is not there any more.
-    pub gone: Option<Gone>,
-    /// No event will follow.
+    /// Unavailable events.
+    pub missing: Option<MissingEvents>,
+    /// True if no more events follow.
     pub is_over: bool,
 }
 
-/// Why not every event after a fact can be told.
+/// Reason why events are unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
-    /// Older facts were compacted.
-    Before {
-        /// Number of the first that is still there.
+pub enum MissingEvents {
+    /// Older records were compacted.
+    Compacted {
+        /// Number of the first remaining record.
         first: u64,
     },
-    /// The operation is over, and only its summary is kept.
-    All,
-    /// There are not so many facts: the log lost its end, or is another one.
+    /// The operation has finished, and the log only has its summary.
+    Removed,
+    /// The log has fewer records, because it lost its end or is a different log.
     Ahead,
 }
 
 impl Replay {
-    /// What cannot be told to whoever asked for the events of an operation after a number.
-    pub fn missed(&self, operation: OperationId, after: u64) -> Option<Missed> {
-        Some(match self.gone? {
-            Gone::Before { first } => Missed::Compacted { operation, after, first },
-            Gone::All => Missed::Forgotten { operation, after },
-            Gone::Ahead => Missed::Ahead { operation, after, last: self.last },
+    /// Returns the events that can't be delivered to a listener that requested the events after a given number.
+    pub fn event_gap(&self, operation: OperationId, after: u64) -> Option<EventGap> {
+        Some(match self.missing? {
+            MissingEvents::Compacted { first } => EventGap::Compacted { operation, after, first },
+            MissingEvents::Removed => EventGap::Removed { operation, after },
+            MissingEvents::Ahead => EventGap::Ahead { operation, after, last: self.last },
         })
     }
 }
 
-/// What the log tells of an operation after the fact with a number; after 0 it is everything. `None` when the log does
-/// not know the operation.
+/// Returns the logged events of an operation after a record number. The number 0 returns all events. `None` if the log
+/// doesn't contain the operation.
 pub fn replay(
     log: &(impl OperationLog + ?Sized),
     operation: OperationId,
     after: u64,
 ) -> Result<Option<Replay>, LogError> {
-    let Some(entry) = log.entry_as::<Fact>(operation)? else { return Ok(None) };
+    let Some(entry) = log.entry_as::<OperationEvent>(operation)? else { return Ok(None) };
     let ended = !entry.summary.is_open();
     if after == entry.sequence && ended {
-        return Ok(Some(Replay { events: Vec::new(), last: after, gone: None, is_over: true }));
+        return Ok(Some(Replay { events: Vec::new(), last: after, missing: None, is_over: true }));
     }
-    let History { first_sequence: first, facts, .. } = match log.facts_as::<Fact>(operation) {
-        Err(LogError::Compacted { .. }) => {
-            let gone = if after > entry.sequence { Gone::Ahead } else { Gone::All };
-            return Ok(Some(Replay {
-                events: Vec::new(),
-                last: entry.sequence,
-                gone: Some(gone),
-                is_over: true,
-            }));
-        }
-        history => history?,
-    };
-    let mut narrator = narrator(log, operation, first, &facts)?;
-    let told = facts.iter().filter_map(|fact| narrator.tell(fact));
-    let events: Vec<Event> = told.filter(|event| event.sequence > after).collect();
-    let last = narrator.sequence();
-    let gone = match first.saturating_sub(1) {
-        _ if after > last => Some(Gone::Ahead),
-        before if before > after => Some(Gone::Before { first }),
+    let History { first_sequence: first, events: records, .. } =
+        match log.events_as::<OperationEvent>(operation) {
+            Err(LogError::Compacted { .. }) => {
+                let gone = if after > entry.sequence { MissingEvents::Ahead } else { MissingEvents::Removed };
+                return Ok(Some(Replay {
+                    events: Vec::new(),
+                    last: entry.sequence,
+                    missing: Some(gone),
+                    is_over: true,
+                }));
+            }
+            history => history?,
+        };
+    let mut emitter = restore_emitter(log, operation, first, &records)?;
+    let emitted = records.iter().filter_map(|record| emitter.emit(record));
+    let events: Vec<Event> = emitted.filter(|event| event.sequence > after).collect();
+    let last = emitter.sequence();
+    let missing = match first.saturating_sub(1) {
+        _ if after > last => Some(MissingEvents::Ahead),
+        before if before > after => Some(MissingEvents::Compacted { first }),
         _ => None,
     };
     let is_over = ended || events.last().is_some_and(|last| matches!(last.what, EventKind::Finished { .. }));
-    Ok(Some(Replay { events, last, gone, is_over }))
+    Ok(Some(Replay { events, last, missing, is_over }))
 }
 
-/// What tells these facts: where the first ones are gone, a snapshot says what they were about.
-fn narrator(
+/// Creates the event emitter for these records. Starts from a snapshot if the first records are gone.
+fn restore_emitter(
     log: &(impl OperationLog + ?Sized),
     operation: OperationId,
     first: u64,
-    facts: &[Fact],
-) -> Result<Narrator, LogError> {
+    events: &[OperationEvent],
+) -> Result<EventEmitter, LogError> {
     if first <= 1 {
-        return Ok(Narrator::default());
+        return Ok(EventEmitter::default());
     }
-    let snapshot = log.load_as::<Fact>(operation)?.snapshot;
+    let snapshot = log.load_as::<OperationEvent>(operation)?.snapshot;
     let state = snapshot.map(|(_, state)| state).unwrap_or_default();
-    Ok(Narrator::of_later(&state, first.saturating_sub(1), facts))
+    Ok(EventEmitter::from_later_state(&state, first.saturating_sub(1), events))
 }

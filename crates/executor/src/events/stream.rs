@@ -1,123 +1,129 @@
-//! A stream of events: first what the log has, then what is told, without gap or repetition.
+//! A stream of events: first the events in the log, then live events, without gap or repetition.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tidegate_lifecycle::operation::{Event, Fact};
+use tidegate_lifecycle::operation::{Event, OperationEvent};
 use tidegate_model::OperationId;
 use tidegate_oplog::{LogError, Lookup, TypedLog as _};
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use super::announcer::{Announcer, Told};
-use super::replay::{Missed, replay};
+use super::broadcaster::{EventBatch, EventBroadcaster};
+use super::replay::{EventGap, replay};
 use crate::log::Log;
-use crate::log::blocking;
+use crate::log::run_blocking;
 
-/// With so many operations seen, it is looked which of them the log has forgotten.
-const SEEN_MANY: usize = 4096;
+/// Number of seen operations above which operations that the log has removed are dropped.
+const CURSOR_CLEANUP_THRESHOLD: usize = 4096;
 
-/// How far somebody has seen the events of all operations: of each the number of the last fact. Kept by the consumer, as
-/// durable as what it makes of the events.
+/// Position in the events of all operations: the number of the last seen record of each operation. The consumer stores
+/// it as durably as its own results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Seen(BTreeMap<OperationId, u64>);
+pub struct EventCursor(BTreeMap<OperationId, u64>);
 
-impl Seen {
-    /// An event was seen.
-    pub fn note(&mut self, event: &Event) {
-        self.pass(event.operation, event.sequence);
+impl EventCursor {
+    /// Records an event as seen.
+    pub fn record(&mut self, event: &Event) {
+        self.advance(event.operation, event.sequence);
     }
 
-    /// Everything of an operation up to a number counts as seen. A lower number than before changes nothing.
-    pub fn pass(&mut self, operation: OperationId, sequence: u64) {
+    /// Records all events of an operation up to a number as seen. A lower number than before has no effect.
+    pub fn advance(&mut self, operation: OperationId, sequence: u64) {
         let seen = self.0.entry(operation).or_default();
         *seen = sequence.max(*seen);
     }
 
-    /// Without what a log no longer has, of which nothing will be told.
+    /// Removes operations that the log no longer has, because no more events of these operations will follow.
     #[must_use]
-    pub fn among(mut self, recorded: &Self) -> Self {
+    pub fn retain_logged(mut self, recorded: &Self) -> Self {
         self.0.retain(|operation, _| recorded.0.contains_key(operation));
         self
     }
 
-    /// The number up to which an operation was seen; 0 if it never was.
-    pub fn of(&self, operation: OperationId) -> u64 {
+    /// Returns the last seen number of an operation, or 0.
+    pub fn last_seen(&self, operation: OperationId) -> u64 {
         self.0.get(&operation).copied().unwrap_or_default()
     }
 }
 
-/// How far the log goes now.
-pub(crate) async fn recorded(log: &Log) -> Result<Seen, LogError> {
-    let entries = blocking(log, |log| log.find_as::<Fact>(Lookup::all())).await?;
-    Ok(Seen(entries.into_iter().map(|entry| (entry.stream.into(), entry.sequence)).collect()))
+/// Returns the current end of the log.
+pub(crate) async fn read_log_end(log: &Log) -> Result<EventCursor, LogError> {
+    let entries = run_blocking(log, |log| log.find_as::<OperationEvent>(Lookup::all())).await?;
+    Ok(EventCursor(entries.into_iter().map(|entry| (entry.stream.into(), entry.sequence)).collect()))
 }
 
-/// Whose events are wanted.
+/// Selection of operations.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum OperationFilter {
     One(OperationId),
     All,
 }
 
-/// Events of one operation, or of all. Each event after what was named as seen comes once, those of one operation in
-/// order; what cannot be told is named. A slow reader loses nothing and holds up nobody: it reads the log.
-pub struct Events {
-    of: Of,
+/// Events of one operation or of all operations. Each event after the given position is delivered once, in order within
+/// each operation. Unavailable events are reported. A slow reader doesn't lose events or delay other readers, because
+/// it reads the log.
+pub struct EventStream {
+    filter: OperationFilter,
     log: Log,
-    live: broadcast::Receiver<Arc<Told>>,
-    /// Everything up to here is ready, or was given out.
-    seen: Seen,
-    ready: VecDeque<Result<Event, Missed>>,
-    /// What is to be read from the log.
-    behind: BTreeSet<OperationId>,
-    /// Which operations are to be read is not known.
-    lost: bool,
-    /// With more operations seen than this, those that the log has forgotten are.
-    most: usize,
-    /// Nothing follows what is ready.
+    live: broadcast::Receiver<Arc<EventBatch>>,
+    /// Position up to which events are ready or delivered.
+    cursor: EventCursor,
+    ready: VecDeque<Result<Event, EventGap>>,
+    /// Operations whose events must be read from the log.
+    lagging: BTreeSet<OperationId>,
+    /// True if it isn't known which operations must be read from the log.
+    is_lagging_unknown: bool,
+    /// Number of seen operations above which operations that the log has removed are dropped.
+    cleanup_threshold: usize,
+    /// True if no more events follow the ready events.
     is_over: bool,
 }
 
-impl Events {
-    pub(crate) fn of_one(log: &Log, announcer: &Announcer, operation: OperationId, after: u64) -> Self {
-        let mut seen = Seen::default();
-        seen.pass(operation, after);
-        let stream = Self::new(Of::One(operation), log, announcer, seen);
-        Self { behind: BTreeSet::from([operation]), ..stream }
+impl EventStream {
+    pub(crate) fn for_operation(
+        log: &Log,
+        announcer: &EventBroadcaster,
+        operation: OperationId,
+        after: u64,
+    ) -> Self {
+        let mut seen = EventCursor::default();
+        seen.advance(operation, after);
+        let stream = Self::new(OperationFilter::One(operation), log, announcer, seen);
+        Self { lagging: BTreeSet::from([operation]), ..stream }
     }
 
-    pub(crate) fn of_all(log: &Log, announcer: &Announcer, seen: Seen) -> Self {
-        Self { lost: true, ..Self::new(Of::All, log, announcer, seen) }
+    pub(crate) fn for_all(log: &Log, announcer: &EventBroadcaster, seen: EventCursor) -> Self {
+        Self { is_lagging_unknown: true, ..Self::new(OperationFilter::All, log, announcer, seen) }
     }
 
-    pub(crate) async fn from_now(log: &Log, announcer: &Announcer) -> Result<Self, LogError> {
-        let stream = Self::new(Of::All, log, announcer, Seen::default());
-        Ok(Self { seen: recorded(log).await?, ..stream })
+    pub(crate) async fn from_now(log: &Log, announcer: &EventBroadcaster) -> Result<Self, LogError> {
+        let stream = Self::new(OperationFilter::All, log, announcer, EventCursor::default());
+        Ok(Self { cursor: read_log_end(log).await?, ..stream })
     }
 
-    /// Listens before anything is read, so nothing falls in between.
-    fn new(of: Of, log: &Log, announcer: &Announcer, seen: Seen) -> Self {
+    /// Subscribes before reading the log, so that no event is missed.
+    fn new(filter: OperationFilter, log: &Log, announcer: &EventBroadcaster, cursor: EventCursor) -> Self {
         Self {
-            of,
+            filter,
             log: Arc::clone(log),
-            live: match of {
-                Of::One(operation) => announcer.listen_to(operation),
-                Of::All => announcer.listen(),
+            live: match filter {
+                OperationFilter::One(operation) => announcer.subscribe_to(operation),
+                OperationFilter::All => announcer.subscribe(),
             },
-            seen,
+            cursor,
             ready: VecDeque::new(),
-            behind: BTreeSet::new(),
-            lost: false,
-            most: SEEN_MANY,
+            lagging: BTreeSet::new(),
+            is_lagging_unknown: false,
+            cleanup_threshold: CURSOR_CLEANUP_THRESHOLD,
             is_over: false,
         }
     }
 
-    /// The next event. `None` when none will follow: the operation is over, or the engine has stopped. May be given up at
-    /// any moment and asked again.
-    pub async fn next(&mut self) -> Option<Result<Event, Missed>> {
+    /// Returns the next event. `None` if no more events follow because the operation has finished or the engine has
+    /// stopped. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Result<Event, EventGap>> {
         loop {
             if let Some(next) = self.ready.pop_front() {
                 return Some(next);
@@ -125,49 +131,50 @@ impl Events {
             if self.is_over {
                 return None;
             }
-            if self.lost || self.seen.0.len() > self.most {
-                self.look().await;
-            } else if let Some(operation) = self.behind.first().copied() {
-                self.read(operation).await;
+            if self.is_lagging_unknown || self.cursor.0.len() > self.cleanup_threshold {
+                self.find_new_records().await;
+            } else if let Some(operation) = self.lagging.first().copied() {
+                self.read_operation(operation).await;
             } else {
                 match self.live.recv().await {
-                    Ok(told) => self.hear(&told),
-                    Err(RecvError::Lagged(_)) => self.lost = true,
+                    Ok(batch) => self.receive(&batch),
+                    Err(RecvError::Lagged(_)) => self.is_lagging_unknown = true,
                     Err(RecvError::Closed) => self.is_over = true,
                 }
             }
         }
     }
 
-    fn hear(&mut self, told: &Told) {
-        if self.of != Of::All && self.of != Of::One(told.operation) {
+    fn receive(&mut self, batch: &EventBatch) {
+        if self.filter != OperationFilter::All && self.filter != OperationFilter::One(batch.operation) {
             return;
         }
-        let seen = self.seen.of(told.operation);
-        if told.after > seen {
-            self.behind.insert(told.operation);
+        let seen = self.cursor.last_seen(batch.operation);
+        if batch.after > seen {
+            self.lagging.insert(batch.operation);
             return;
         }
-        self.give(told.operation, told.events.iter().filter(|event| event.sequence > seen).cloned());
-        self.seen.pass(told.operation, told.last);
+        self.deliver(batch.operation, batch.events.iter().filter(|event| event.sequence > seen).cloned());
+        self.cursor.advance(batch.operation, batch.last);
     }
 
-    fn give(&mut self, operation: OperationId, events: impl IntoIterator<Item = Event>) {
+    fn deliver(&mut self, operation: OperationId, events: impl IntoIterator<Item = Event>) {
         for event in events {
             use tidegate_lifecycle::operation::EventKind::Finished;
-            self.is_over |= self.of == Of::One(operation) && matches!(event.what, Finished { .. });
+            self.is_over |=
+                self.filter == OperationFilter::One(operation) && matches!(event.what, Finished { .. });
             self.ready.push_back(Ok(event));
         }
     }
 
-    /// Finds out which operations have gone on.
-    async fn look(&mut self) {
-        if let Of::One(operation) = self.of {
-            self.behind.insert(operation);
-            self.lost = false;
+    /// Finds the operations with new records.
+    async fn find_new_records(&mut self) {
+        if let OperationFilter::One(operation) = self.filter {
+            self.lagging.insert(operation);
+            self.is_lagging_unknown = false;
             return;
         }
-        let Seen(there) = match recorded(&self.log).await {
+        let EventCursor(there) = match read_log_end(&self.log).await {
             Ok(there) => there,
             Err(error) => {
                 self.ready.push_back(Err(error.into()));
@@ -175,39 +182,41 @@ impl Events {
                 return;
             }
         };
-        self.lost = false;
-        self.behind.extend(there.iter().filter(|(id, last)| **last != self.seen.of(**id)).map(|(id, _)| *id));
-        self.seen.0.retain(|operation, _| there.contains_key(operation));
-        self.most = self.seen.0.len().saturating_mul(2).max(SEEN_MANY);
+        self.is_lagging_unknown = false;
+        self.lagging.extend(
+            there.iter().filter(|(id, last)| **last != self.cursor.last_seen(**id)).map(|(id, _)| *id),
+        );
+        self.cursor.0.retain(|operation, _| there.contains_key(operation));
+        self.cleanup_threshold = self.cursor.0.len().saturating_mul(2).max(CURSOR_CLEANUP_THRESHOLD);
     }
 
-    async fn read(&mut self, operation: OperationId) {
-        let after = self.seen.of(operation);
-        let read = blocking(&self.log, move |log| replay(log.as_ref(), operation, after)).await;
-        self.behind.remove(&operation);
-        let only = self.of == Of::One(operation);
+    async fn read_operation(&mut self, operation: OperationId) {
+        let after = self.cursor.last_seen(operation);
+        let read = run_blocking(&self.log, move |log| replay(log.as_ref(), operation, after)).await;
+        self.lagging.remove(&operation);
+        let only = self.filter == OperationFilter::One(operation);
         match read {
-            // It is on its way to the log, or was forgotten meanwhile.
+            // The operation's records are in flight, or were removed meanwhile.
             Ok(None) => {}
             Ok(Some(replay)) => {
-                self.ready.extend(replay.missed(operation, after).map(Err));
-                self.give(operation, replay.events);
-                self.seen.0.insert(operation, replay.last);
+                self.ready.extend(replay.event_gap(operation, after).map(Err));
+                self.deliver(operation, replay.events);
+                self.cursor.0.insert(operation, replay.last);
                 self.is_over |= only && replay.is_over;
             }
             Err(error) => {
                 self.ready.push_back(Err(error.into()));
                 self.is_over |= only;
-                self.skip(operation).await;
+                self.skip_operation(operation).await;
             }
         }
     }
 
-    /// What cannot be read once is not tried again and again.
-    async fn skip(&mut self, operation: OperationId) {
-        let entry = blocking(&self.log, move |log| log.entry_as::<Fact>(operation)).await;
+    /// Skips an operation that can't be read, instead of reading it repeatedly.
+    async fn skip_operation(&mut self, operation: OperationId) {
+        let entry = run_blocking(&self.log, move |log| log.entry_as::<OperationEvent>(operation)).await;
         if let Ok(Some(entry)) = entry {
-            self.seen.pass(operation, entry.sequence);
+            self.cursor.advance(operation, entry.sequence);
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Places in groups of operations, for `concurrency:GROUP`: so many operations of a group may be in the waves that name it at
-//! once.
+//! Places in groups of operations for `concurrency:GROUP`. A group limits the number of operations that are in waves
+//! with this gate at the same time.
 //!
-//! Who has a place is recorded: an operation has one from the answer of the gate on for as long as its state says so
-//! (`State::places`). This only gives out those that are free, in the order in which they were asked for, and knows
-//! whom it has told so and who has not recorded it yet. A place is free again when that is durable, so that no kill
-//! lets more operations in than the limit says. All places that a wave needs are given at once.
+//! Places are recorded: an operation has its place from the gate's answer on, for as long as its state says so
+//! (`State::places`). This module only assigns free places in order of the requests, and tracks assignments that aren't
+//! recorded yet. A place becomes free again once its release is durable, so a kill can't cause the limit to be
+//! exceeded. All places that a wave needs are assigned at once.
 //!
 //! ```text
-//! ask ─▶ queue ─▶ given (told, not recorded yet) ─▶ recorded (durable) ─▶ free
+//! request ─▶ queue ─▶ assigned (reported, not recorded yet) ─▶ recorded (durable) ─▶ free
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,141 +17,141 @@ use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::operation::Verdict;
 use tidegate_model::OperationId;
 
-/// What a gate's name begins with that gives a place in a group.
-pub(crate) const CONCURRENCY: &str = "concurrency:";
-/// So many operations are named to one that waits for them.
-const NAMED_MAX: usize = 3;
-/// Why one waits that is not the next.
-const NOT_NEXT: &str = "other operations of the group have asked before";
-/// Why one waits whose place is free, but not all of them.
-const NOT_ALL: &str = "the wave gets its places in all its groups at once, and another group has none";
+/// Prefix of the names of concurrency gates.
+pub(crate) const CONCURRENCY_PREFIX: &str = "concurrency:";
+/// Maximum number of operations that the reason of a waiting operation names.
+const NAMED_OPERATIONS_MAX: usize = 3;
+/// Reason for an operation that isn't first in the queue.
+const NOT_NEXT: &str = "other operations of the group are ahead in the queue";
+/// Reason for an operation for which only some places are free.
+const NOT_ALL: &str = "the wave needs a free place in all of its groups at once, and another group is full";
 
-/// How a gate is told what it stands at. Called under a lock, so it must not ask back.
-pub(crate) type Tell = Box<dyn Fn(Verdict) + Send>;
+/// Reports a verdict to a gate. Called under a lock, so it must not call back.
+pub(crate) type VerdictCallback = Box<dyn Fn(Verdict) + Send>;
 
-/// Which question of which operation is meant.
+/// Identity of a request in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// What an operation has according to its log.
+/// Places of an operation according to its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Recorded {
-    /// Id of the operation whose log it is.
+pub(crate) struct RecordedPlaces {
+    /// Id of the operation.
     pub operation: OperationId,
-    /// Name of the application that it works on.
+    /// Name of the operation's application.
     pub application: String,
-    /// The groups it has a place in.
+    /// Groups in which the operation has a place.
     pub places: BTreeSet<String>,
 }
 
 /// A group of operations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Concurrency {
-    /// So many operations of the group may be in the waves that name it at once.
+pub struct ConcurrencyGroup {
+    /// Maximum number of operations that are in waves of the group at the same time.
     pub limit: usize,
 }
 
-impl Concurrency {
-    /// What is wrong with it.
+impl ConcurrencyGroup {
+    /// Returns an error if the configuration is invalid.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.limit {
-            0 => Err("limit: with 0 nobody ever gets in; write 1 or more".to_owned()),
+            0 => Err("limit: 0 would block all operations; use 1 or more".to_owned()),
             _ => Ok(()),
         }
     }
 }
 
-/// The groups of an engine.
+/// Groups of an engine.
 #[derive(Default)]
 pub(crate) struct Groups {
-    inner: Mutex<Inner>,
-    /// Held by whoever reads who has places according to the log.
-    pub reading: tokio::sync::Mutex<()>,
+    inner: Mutex<GroupsState>,
+    /// Held while the places are read from the log.
+    pub load_lock: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct Inner {
-    places: BTreeMap<OperationId, Places>,
-    /// Those that wait, in the order in which they asked.
-    queue: Vec<Waiting>,
+struct GroupsState {
+    places: BTreeMap<OperationId, OperationPlaces>,
+    /// Waiting operations in order of their requests.
+    queue: Vec<QueuedRequest>,
     tickets: u64,
-    /// It is known who has places according to the log. Before that none is given.
+    /// True once the places in the log are known. Places are assigned only then.
     is_known: bool,
 }
 
-/// The places of an operation.
-struct Places {
+/// Places of an operation.
+struct OperationPlaces {
     application: String,
-    /// Told, and perhaps not recorded.
-    given: BTreeSet<String>,
-    /// As it was recorded last.
+    /// Assigned places, which may not be recorded yet.
+    assigned: BTreeSet<String>,
+    /// Places of the last record.
     recorded: BTreeSet<String>,
-    /// An actor of this engine works on it, or did.
-    is_here: bool,
+    /// True if this engine is running the operation or has just stopped running it.
+    is_local: bool,
 }
 
-/// An operation that asks.
-struct Waiting {
+/// A waiting operation.
+struct QueuedRequest {
     ticket: Ticket,
     operation: OperationId,
-    /// What its wave needs. A gate that has not asked yet has no entry.
-    groups: BTreeMap<String, Option<Want>>,
-    is_given: bool,
-    /// One of the groups is not defined: it never gets in.
-    is_refused: bool,
+    /// Places that the operation's wave needs. `None` for a gate that hasn't sent a request yet.
+    groups: BTreeMap<String, Option<GroupRequest>>,
+    is_assigned: bool,
+    /// True if one of the groups is undefined, so that the operation never gets its places.
+    is_rejected: bool,
 }
 
-struct Want {
+struct GroupRequest {
     limit: Option<usize>,
-    tell: Tell,
-    told: Option<Verdict>,
+    report: VerdictCallback,
+    last_verdict: Option<Verdict>,
 }
 
-impl Want {
-    fn tell(&mut self, verdict: Verdict) {
-        if !self.told.as_ref().is_some_and(|told| told.says_the_same(&verdict)) {
-            (self.tell)(verdict.clone());
-            self.told = Some(verdict);
+impl GroupRequest {
+    fn report_verdict(&mut self, verdict: Verdict) {
+        if !self.last_verdict.as_ref().is_some_and(|told| told.is_same_as(&verdict)) {
+            (self.report)(verdict.clone());
+            self.last_verdict = Some(verdict);
         }
     }
 }
 
 impl Groups {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic in between leaves somebody waiting who could get in, until the next change.
+    fn lock(&self) -> MutexGuard<'_, GroupsState> {
+        // A panic while the lock is held can delay a waiting operation until the next change.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an operation into the queue, as far as one of the groups of its wave is concerned. What is told comes through
-    /// `tell`, from [`Groups::allow`] on.
-    pub fn ask(
+    /// Adds a request for one of the groups of an operation's wave to the queue. Reports verdicts through `report`
+    /// after [`Groups::set_limit`].
+    pub fn request_place(
         &self,
         (operation, application): (OperationId, &str),
         all: &BTreeSet<String>,
         group: &str,
-        tell: Tell,
+        report: VerdictCallback,
     ) -> Ticket {
         let mut inner = self.lock();
-        inner.places_of(operation, application).is_here = true;
-        let want = Want { limit: None, tell, told: None };
+        inner.places_of(operation, application).is_local = true;
+        let want = GroupRequest { limit: None, report, last_verdict: None };
         if let Some(waiting) = inner.queue.iter_mut().find(|waiting| waiting.operation == operation) {
-            // It asks again, and may have its places already.
-            waiting.is_given = false;
+            // This is a repeated request. The operation may already have its places.
+            waiting.is_assigned = false;
             waiting.groups.insert(group.to_owned(), Some(want));
             return waiting.ticket;
         }
         inner.tickets = inner.tickets.saturating_add(1);
         let ticket = Ticket(inner.tickets);
-        let mut groups: BTreeMap<String, Option<Want>> =
+        let mut groups: BTreeMap<String, Option<GroupRequest>> =
             all.iter().map(|group| (group.clone(), None)).collect();
         groups.insert(group.to_owned(), Some(want));
-        inner.queue.push(Waiting { ticket, operation, groups, is_given: false, is_refused: false });
+        inner.queue.push(QueuedRequest { ticket, operation, groups, is_assigned: false, is_rejected: false });
         ticket
     }
 
-    /// Says how many operations may have a place in a group, as far as one question is concerned; or why there is none.
-    pub fn allow(&self, ticket: Ticket, group: &str, limit: Result<usize, String>) {
+    /// Sets the limit of a group for one request, or the reason why the group has no limit.
+    pub fn set_limit(&self, ticket: Ticket, group: &str, limit: Result<usize, String>) {
         let mut inner = self.lock();
         let waiting = inner.queue.iter_mut().find(|waiting| waiting.ticket == ticket);
         let Some(waiting) = waiting else { return };
@@ -159,141 +159,148 @@ impl Groups {
         match limit {
             Ok(limit) => want.limit = Some(limit),
             Err(reason) => {
-                want.tell(Verdict::closed(reason));
-                waiting.is_refused = true;
+                want.report_verdict(Verdict::closed(reason));
+                waiting.is_rejected = true;
             }
         }
-        inner.give();
+        inner.assign_places();
     }
 
-    /// Tells why nothing is known yet, as far as one question is concerned.
-    pub fn say(&self, ticket: Ticket, group: &str, reason: String) {
+    /// Reports the reason why a request is still undecided.
+    pub fn report_reason(&self, ticket: Ticket, group: &str, reason: String) {
         let mut inner = self.lock();
         let waiting = inner.queue.iter_mut().find(|waiting| waiting.ticket == ticket);
         if let Some(want) = waiting.and_then(|waiting| waiting.groups.get_mut(group)?.as_mut()) {
-            want.tell(Verdict::closed(reason));
+            want.report_verdict(Verdict::closed(reason));
         }
     }
 
-    /// Takes a question back. The operation may have been told meanwhile that it has its places: what becomes of them is
-    /// said by [`Groups::resolve`].
+    /// Withdraws a request. The operation may have been assigned its places in the meantime;
+    /// [`Groups::resolve_withdrawal`] decides about those places.
     pub fn withdraw(&self, operation: OperationId, group: &str) {
         let mut inner = self.lock();
         for waiting in inner.queue.iter_mut().filter(|waiting| waiting.operation == operation) {
             waiting.groups.insert(group.to_owned(), None);
         }
         inner.queue.retain(|waiting| waiting.groups.values().any(Option::is_some));
-        inner.give();
+        inner.assign_places();
     }
 
-    /// Whether an operation has taken what it was told before its question was taken back.
-    pub fn resolve(&self, operation: OperationId, has_taken: bool) {
+    /// Resolves an assignment that preceded a withdrawal. `has_taken` is true if the operation has accepted the
+    /// assignment.
+    pub fn resolve_withdrawal(&self, operation: OperationId, has_taken: bool) {
         let mut inner = self.lock();
         if inner.queue.iter().any(|waiting| waiting.operation == operation) {
             return;
         }
         if let Some(places) = inner.places.get_mut(&operation) {
-            let given = std::mem::take(&mut places.given);
+            let given = std::mem::take(&mut places.assigned);
             if has_taken {
                 places.recorded.extend(given);
             }
         }
-        inner.give();
+        inner.assign_places();
     }
 
-    /// What an operation has by what is durable now.
-    pub fn settle(&self, recorded: Recorded) {
+    /// Records the durable places of an operation.
+    pub fn record_places(&self, recorded: RecordedPlaces) {
         let mut inner = self.lock();
         let places = inner.places_of(recorded.operation, &recorded.application);
-        places.is_here = true;
-        places.given.retain(|group| !recorded.places.contains(group));
+        places.is_local = true;
+        places.assigned.retain(|group| !recorded.places.contains(group));
         places.recorded = recorded.places;
-        inner.give();
+        inner.assign_places();
     }
 
-    /// Whether it is known who has places according to the log.
+    /// Returns true if the places in the log are known.
     pub fn is_known(&self) -> bool {
         self.lock().is_known
     }
 
-    /// Who has places according to the log. What actors of this engine have said themselves is newer.
-    pub fn learn(&self, recorded: impl IntoIterator<Item = Recorded>) {
+    /// Adds the places in the log. Reports of this engine's actors are newer and take precedence.
+    pub fn load_places(&self, recorded: impl IntoIterator<Item = RecordedPlaces>) {
         let mut inner = self.lock();
-        for Recorded { operation, application, places } in recorded {
+        for RecordedPlaces { operation, application, places } in recorded {
             let known = inner.places_of(operation, &application);
-            if !known.is_here {
+            if !known.is_local {
                 known.recorded = places;
             }
         }
         inner.is_known = true;
-        inner.give();
+        inner.assign_places();
     }
 
-    /// Nobody in this engine works on an operation any more, or for a moment. It keeps what it has.
-    pub fn leave(&self, operation: OperationId) {
+    /// Marks an operation that this engine no longer runs, permanently or temporarily. The operation keeps its places.
+    pub fn mark_stopped(&self, operation: OperationId) {
         if let Some(places) = self.lock().places.get_mut(&operation) {
-            places.is_here = false;
+            places.is_local = false;
         }
     }
 
-    /// Those that have places and that nobody in this engine works on.
-    pub fn left_alone(&self) -> Vec<OperationId> {
+    /// Returns the number of operations with places, and of requests.
+    pub fn entries(&self) -> usize {
         let inner = self.lock();
-        inner.places.iter().filter(|(_, places)| !places.is_here).map(|(operation, _)| *operation).collect()
+        inner.places.len().saturating_add(inner.queue.len())
     }
 
-    /// Operations that nobody worked on are over.
-    pub fn are_over(&self, over: &[OperationId]) {
+    /// Returns operations that have places but aren't running in this engine.
+    pub fn orphaned(&self) -> Vec<OperationId> {
+        let inner = self.lock();
+        inner.places.iter().filter(|(_, places)| !places.is_local).map(|(operation, _)| *operation).collect()
+    }
+
+    /// Removes operations that have finished, unless they are running here.
+    pub fn remove_finished(&self, over: &[OperationId]) {
         let mut inner = self.lock();
-        inner.places.retain(|operation, places| places.is_here || !over.contains(operation));
-        inner.give();
+        inner.places.retain(|operation, places| places.is_local || !over.contains(operation));
+        inner.assign_places();
     }
 
-    /// Who has a place in a group, for tests.
+    /// Returns the operations with a place in a group, for tests.
     #[cfg(test)]
-    fn inside(&self, group: &str) -> BTreeSet<OperationId> {
+    fn members(&self, group: &str) -> BTreeSet<OperationId> {
         let inner = self.lock();
-        inner.inside(group).map(|(operation, _)| operation).collect()
+        inner.members(group).map(|(operation, _)| operation).collect()
     }
 }
 
-impl Inner {
-    fn places_of(&mut self, operation: OperationId, application: &str) -> &mut Places {
-        self.places.entry(operation).or_insert_with(|| Places {
+impl GroupsState {
+    fn places_of(&mut self, operation: OperationId, application: &str) -> &mut OperationPlaces {
+        self.places.entry(operation).or_insert_with(|| OperationPlaces {
             application: application.to_owned(),
-            given: BTreeSet::new(),
+            assigned: BTreeSet::new(),
             recorded: BTreeSet::new(),
-            is_here: false,
+            is_local: false,
         })
     }
 
-    fn inside(&self, group: &str) -> impl Iterator<Item = (OperationId, &Places)> {
+    fn members(&self, group: &str) -> impl Iterator<Item = (OperationId, &OperationPlaces)> {
         let inside = self.places.iter().filter(move |(_, places)| places.has(group));
         inside.map(|(operation, places)| (*operation, places))
     }
 
-    /// Gives what can be given, in order, and tells the others why not.
-    fn give(&mut self) {
+    /// Assigns free places in order, and reports the reason for waiting to all other requests.
+    fn assign_places(&mut self) {
         if !self.is_known {
             return;
         }
-        self.forget();
+        self.remove_unused();
         let mut queue = std::mem::take(&mut self.queue);
         let mut wanted = BTreeSet::new();
-        for waiting in queue.iter_mut().filter(|waiting| !waiting.is_given && !waiting.is_refused) {
-            // Whoever is still finding out what it may have keeps its turn.
+        for waiting in queue.iter_mut().filter(|waiting| !waiting.is_assigned && !waiting.is_rejected) {
+            // A request whose limit isn't known yet keeps its position.
             let reasons: Option<Vec<_>> = waiting
                 .groups
                 .iter()
-                .map(|(group, want)| self.why_not(waiting, group, want, &wanted))
+                .map(|(group, want)| self.blocking_reason(waiting, group, want, &wanted))
                 .collect();
             match reasons {
-                Some(reasons) if reasons.iter().all(Option::is_none) => self.let_in(waiting),
+                Some(reasons) if reasons.iter().all(Option::is_none) => self.admit(waiting),
                 reasons => {
                     wanted.extend(waiting.groups.keys().cloned());
                     for (want, reason) in waiting.groups.values_mut().zip(reasons.into_iter().flatten()) {
                         let reason = reason.unwrap_or_else(|| NOT_ALL.to_owned());
-                        want.iter_mut().for_each(|want| want.tell(Verdict::closed(reason.clone())));
+                        want.iter_mut().for_each(|want| want.report_verdict(Verdict::closed(reason.clone())));
                     }
                 }
             }
@@ -301,13 +308,14 @@ impl Inner {
         self.queue = queue;
     }
 
-    /// Why an operation does not get a place in a group now; `None` inside if it does, outside if that is not known yet.
+    /// Returns the reason why an operation doesn't get a place in a group now. The inner value is `None` if it does;
+    /// the outer value is `None` if this is unknown.
     #[expect(clippy::option_option, reason = "the outer one collects over all groups of a wave")]
-    fn why_not(
+    fn blocking_reason(
         &self,
-        waiting: &Waiting,
+        waiting: &QueuedRequest,
         group: &str,
-        want: &Option<Want>,
+        want: &Option<GroupRequest>,
         wanted: &BTreeSet<String>,
     ) -> Option<Option<String>> {
         let limit = want.as_ref()?.limit?;
@@ -317,47 +325,47 @@ impl Inner {
         if wanted.contains(group) {
             return Some(Some(NOT_NEXT.to_owned()));
         }
-        let inside = self.inside(group).count();
+        let inside = self.members(group).count();
         Some((inside >= limit).then(|| {
             let names: Vec<String> = self
-                .inside(group)
-                .take(NAMED_MAX)
-                .map(|(operation, places)| places.named(operation))
+                .members(group)
+                .take(NAMED_OPERATIONS_MAX)
+                .map(|(operation, places)| places.describe(operation))
                 .collect();
             let more = match inside.saturating_sub(names.len()) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
             let are = if inside == 1 { "operation of the group is" } else { "operations of the group are" };
-            format!("{inside} {are} at work, of {limit} at most: {}{more}", names.join(", "))
+            format!("{inside} {are} running (maximum: {limit}): {}{more}", names.join(", "))
         }))
     }
 
-    fn let_in(&mut self, waiting: &mut Waiting) {
+    fn admit(&mut self, waiting: &mut QueuedRequest) {
         if let Some(places) = self.places.get_mut(&waiting.operation) {
-            places.given.extend(waiting.groups.keys().cloned());
+            places.assigned.extend(waiting.groups.keys().cloned());
         }
-        waiting.is_given = true;
-        waiting.groups.values_mut().flatten().for_each(|want| want.tell(Verdict::Open));
+        waiting.is_assigned = true;
+        waiting.groups.values_mut().flatten().for_each(|want| want.report_verdict(Verdict::Open));
     }
 
-    /// Forgets those that have nothing and ask for nothing.
-    fn forget(&mut self) {
+    /// Removes operations without places and requests.
+    fn remove_unused(&mut self) {
         let asking: BTreeSet<OperationId> = self.queue.iter().map(|waiting| waiting.operation).collect();
         self.places.retain(|operation, places| {
-            !places.given.is_empty() || !places.recorded.is_empty() || asking.contains(operation)
+            !places.assigned.is_empty() || !places.recorded.is_empty() || asking.contains(operation)
         });
     }
 }
 
-impl Places {
+impl OperationPlaces {
     fn has(&self, group: &str) -> bool {
-        self.given.contains(group) || self.recorded.contains(group)
+        self.assigned.contains(group) || self.recorded.contains(group)
     }
 
-    fn named(&self, operation: OperationId) -> String {
-        let nobody = if self.is_here { "" } else { ", which no process works on" };
-        format!("{} ({operation}{nobody})", self.application)
+    fn describe(&self, operation: OperationId) -> String {
+        let suffix = if self.is_local { "" } else { ", not running in any process" };
+        format!("{} ({operation}{suffix})", self.application)
     }
 }
 

@@ -1,16 +1,16 @@
-//! What the names of gates stand for. Written by people, and kept with the operation.
+//! Gate definitions by name. Written by users and stored with the operation.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Opened, Window};
+use tidegate_model::{ParsedWindow, Window};
 
-use super::cel::{CEL, CelGate};
-use super::concurrency::{CONCURRENCY, Concurrency};
-use super::http::{HTTP, HttpGate};
-use super::window::{WINDOW, zone};
+use super::cel::{CEL_PREFIX, CelGate};
+use super::concurrency::{CONCURRENCY_PREFIX, ConcurrencyGroup};
+use super::http::{HTTP_PREFIX, HttpGate};
+use super::window::{WINDOW_PREFIX, load_time_zone};
 
-/// What the names of gates stand for.
+/// Gate definitions by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GateDefinitions {
@@ -19,8 +19,8 @@ pub struct GateDefinitions {
     pub windows: BTreeMap<String, Vec<Window>>,
     /// Groups of operations, for `concurrency:GROUP`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub concurrency: BTreeMap<String, Concurrency>,
-    /// Endpoints that are asked, for `http:NAME`.
+    pub concurrency: BTreeMap<String, ConcurrencyGroup>,
+    /// Endpoints for `http:NAME`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub http: BTreeMap<String, HttpGate>,
     /// Expressions over objects of the cluster, for `cel:NAME`.
@@ -28,69 +28,74 @@ pub struct GateDefinitions {
     pub cel: BTreeMap<String, CelGate>,
 }
 
-/// Why a gate is closed whose name stands for nothing.
-pub(crate) const UNDEFINED: &str =
-    "nobody has defined it; end the operation, and begin it with a file of --gates that does";
+/// Reason for a gate that isn't defined.
+pub(crate) const UNDEFINED: &str = "it is not defined; define it in the file of `tidegate serve --gates`, or terminate the operation and start a \
+     new one with `tidegate sync --gates FILE`";
 
-/// A definition that makes no sense.
+/// An invalid definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("gate {gate}: {problem}")]
 pub struct InvalidGate {
-    /// Its name with what it begins with, such as `window:night`.
+    /// Name with prefix, such as `window:night`.
     pub gate: String,
-    /// What is wrong, and what to write.
+    /// The problem, and how to fix it.
     pub problem: String,
 }
 
 impl GateDefinitions {
-    /// All that is wrong with them.
+    /// Returns all invalid definitions.
     pub fn check(&self) -> Vec<InvalidGate> {
         let mut wrong = Vec::new();
         for (name, windows) in &self.windows {
-            note(&mut wrong, WINDOW, name, check_windows(windows));
+            add_problems(&mut wrong, WINDOW_PREFIX, name, check_windows(windows));
         }
         for (name, group) in &self.concurrency {
-            note(&mut wrong, CONCURRENCY, name, group.check().err());
+            add_problems(&mut wrong, CONCURRENCY_PREFIX, name, group.check().err());
         }
         for (name, gate) in &self.http {
-            note(&mut wrong, HTTP, name, gate.check());
+            add_problems(&mut wrong, HTTP_PREFIX, name, gate.check());
         }
         for (name, gate) in &self.cel {
-            note(&mut wrong, CEL, name, gate.check());
+            add_problems(&mut wrong, CEL_PREFIX, name, gate.check());
         }
         wrong
     }
 
-    /// The gates that are defined.
+    /// Returns the names of all defined gates.
     pub fn names(&self) -> impl Iterator<Item = String> {
-        let windows = self.windows.keys().map(|name| format!("{WINDOW}{name}"));
-        let groups = self.concurrency.keys().map(|name| format!("{CONCURRENCY}{name}"));
-        let endpoints = self.http.keys().map(|name| format!("{HTTP}{name}"));
-        let expressions = self.cel.keys().map(|name| format!("{CEL}{name}"));
+        let windows = self.windows.keys().map(|name| format!("{WINDOW_PREFIX}{name}"));
+        let groups = self.concurrency.keys().map(|name| format!("{CONCURRENCY_PREFIX}{name}"));
+        let endpoints = self.http.keys().map(|name| format!("{HTTP_PREFIX}{name}"));
+        let expressions = self.cel.keys().map(|name| format!("{CEL_PREFIX}{name}"));
         windows.chain(groups).chain(endpoints).chain(expressions)
     }
 
-    /// How many operations of a group may be at work at once. The error says why a gate of it is closed.
-    pub(crate) fn limit(&self, group: &str) -> Result<usize, String> {
+    /// Returns the maximum number of concurrent operations of a group, or the reason why its gate is closed.
+    pub(crate) fn concurrency_limit(&self, group: &str) -> Result<usize, String> {
         let group = self.concurrency.get(group).ok_or(UNDEFINED)?;
         group.check().map(|()| group.limit)
     }
 
-    /// Whether a gate opens by definitions that somebody keeps, by the look of its name.
-    pub(crate) fn concerns(gate: &str) -> bool {
-        [WINDOW, HTTP, CEL].iter().any(|kind| gate.starts_with(kind))
+    /// Returns true if this is the name of a gate that is evaluated with the gate definitions.
+    pub(crate) fn can_evaluate(gate: &str) -> bool {
+        [WINDOW_PREFIX, HTTP_PREFIX, CEL_PREFIX].iter().any(|kind| gate.starts_with(kind))
     }
 }
 
-/// Whether a file of gates can say what a gate stands for, by the look of its name.
+/// Returns true if this is the name of a gate that a file can define.
 pub(crate) fn is_defined_by_name(gate: &str) -> bool {
-    GateDefinitions::concerns(gate) || gate.starts_with(CONCURRENCY)
+    GateDefinitions::can_evaluate(gate) || gate.starts_with(CONCURRENCY_PREFIX)
 }
 
-/// Adds what is wrong with a gate, and with its name.
-fn note(wrong: &mut Vec<InvalidGate>, kind: &str, name: &str, problems: impl IntoIterator<Item = String>) {
+/// Adds the problems of a gate definition and of its name.
+fn add_problems(
+    wrong: &mut Vec<InvalidGate>,
+    kind: &str,
+    name: &str,
+    problems: impl IntoIterator<Item = String>,
+) {
     let is_wrong = name.is_empty() || name.contains(|c: char| c == ',' || c.is_whitespace());
-    let name_problem = is_wrong.then(|| "write a name without spaces and commas".to_owned());
+    let name_problem = is_wrong.then(|| "use a name without spaces and commas".to_owned());
     let gate = format!("{kind}{name}");
     let problems = name_problem.into_iter().chain(problems);
     wrong.extend(problems.map(|problem| InvalidGate { gate: gate.clone(), problem }));
@@ -98,11 +103,11 @@ fn note(wrong: &mut Vec<InvalidGate>, kind: &str, name: &str, problems: impl Int
 
 fn check_windows(windows: &[Window]) -> Vec<String> {
     if windows.is_empty() {
-        return vec!["it has no windows; write at least one with kind, schedule and duration".to_owned()];
+        return vec!["it has no windows; add at least one with kind, schedule and duration".to_owned()];
     }
     let numbered = (1_usize..).zip(windows);
     let problem = |(number, window)| {
-        let problem = Opened::of(window, zone).err()?;
+        let problem = ParsedWindow::parse(window, load_time_zone).err()?;
         Some(format!("window {number}: {problem}"))
     };
     numbered.filter_map(problem).collect()

@@ -1,26 +1,26 @@
-//! Gates: how they are asked, and those that are built in. Approvals and soaks need nobody to ask; the machine knows them.
+//! Gate evaluation and the built-in gates. The state machine handles approvals and soak times.
 
-mod asked;
-mod asking;
 mod cel;
 mod concurrency;
+mod defined_gates;
 mod definitions;
+mod gate_subject;
 mod http;
-mod keeping;
-mod steps;
+mod registered_gates;
+mod rollout_gates;
 mod window;
 
-pub(crate) use asked::Asked;
-pub(crate) use asking::ask;
 pub use cel::CelGate;
-pub(crate) use cel::{Objects, Way};
-pub use concurrency::Concurrency;
-pub(crate) use concurrency::{CONCURRENCY, Groups, Recorded, Ticket};
+pub(crate) use cel::{ClusterConnection, ObjectWatches};
+pub use concurrency::ConcurrencyGroup;
+pub(crate) use concurrency::{CONCURRENCY_PREFIX, Groups, RecordedPlaces, Ticket};
+pub(crate) use defined_gates::{GateEnvironment, watch_defined_gate};
 pub(crate) use definitions::is_defined_by_name;
 pub use definitions::{GateDefinitions, InvalidGate};
-pub(crate) use http::Web;
+pub(crate) use gate_subject::GateSubject;
+pub(crate) use http::HttpClient;
 pub use http::{HeaderSource, HttpGate, HttpMethod};
-pub(crate) use keeping::{Around, keep};
-pub use steps::StepQuestion;
-pub(crate) use steps::ask_about_step;
-pub use window::{WINDOW, zone};
+pub(crate) use registered_gates::poll_registered_gate;
+pub use rollout_gates::StepGateRequest;
+pub(crate) use rollout_gates::evaluate_step_gate;
+pub use window::{WINDOW_PREFIX, load_time_zone};

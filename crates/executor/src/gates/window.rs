@@ -1,59 +1,61 @@
-//! Sync windows: when a wave may begin.
+//! Sync windows: times at which a wave may start.
 
 use std::path::Path;
 use std::time::Duration;
 
 use tidegate_lifecycle::operation::Verdict;
-use tidegate_model::{Opened, Timestamp, WindowKind, Zone, blocked, changes_in};
+use tidegate_model::{ParsedWindow, TimeZoneRules, Timestamp, WindowKind, find_block, next_window_change};
 
-/// What a gate's name begins with that is open while sync windows allow it.
-pub const WINDOW: &str = "window:";
-/// Where systems keep the rules of time zones.
-const ZONES: &str = "/usr/share/zoneinfo";
-/// A longer zone than anybody's.
+/// Prefix of the names of sync window gates.
+pub const WINDOW_PREFIX: &str = "window:";
+/// Directory of time zone rules.
+const ZONEINFO_DIRECTORY: &str = "/usr/share/zoneinfo";
+/// Maximum size of a time zone file in bytes.
 const ZONE_BYTES_MAX: u64 = 1 << 16;
-/// Rules of time zones change, and so do clocks: a decision is looked at again after this time.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(600);
+/// Maximum time before a decision is evaluated again, because time zone rules and clocks may change.
+const REEVALUATION_INTERVAL_MAX: Duration = Duration::from_secs(600);
 
-/// The rules of a time zone, by its name in the database of time zones of this machine.
-pub fn zone(name: &str) -> Result<Zone, String> {
+/// Loads a time zone by name from the system's database.
+pub fn load_time_zone(name: &str) -> Result<TimeZoneRules, String> {
     let parts_are_plain = name.split('/').all(|part| {
         !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+'))
     });
-    let path = Path::new(ZONES).join(name);
+    let path = Path::new(ZONEINFO_DIRECTORY).join(name);
     let known =
         parts_are_plain && path.metadata().is_ok_and(|file| file.is_file() && file.len() <= ZONE_BYTES_MAX);
     let unknown = || {
         format!(
-            "time zone {name:?} is not in {ZONES}; write a name such as Europe/Berlin, or UTC, or install the time zones"
+            "time zone {name:?} is not in {ZONEINFO_DIRECTORY}; use a name such as Europe/Berlin or UTC, or install the time zone data"
         )
     };
     if !known {
         return Err(unknown());
     }
     let rules = std::fs::read(&path).map_err(|_| unknown())?;
-    Zone::of_file(name, &rules)
+    TimeZoneRules::from_tzif(name, &rules)
 }
 
-/// Whether a wave may begin now, and when to look again.
-pub(crate) fn decide(
+/// Decides whether a wave may start now. Also returns the time of the next evaluation.
+pub(crate) fn evaluate_windows(
     name: &str,
-    windows: &[Opened],
+    windows: &[ParsedWindow],
     manual: bool,
     began: Timestamp,
     now: Timestamp,
 ) -> (Verdict, Duration) {
-    let changes = changes_in(windows, now);
-    let again = changes.unwrap_or(LOOK_AGAIN_AFTER).clamp(Duration::from_millis(1), LOOK_AGAIN_AFTER);
-    let Some(blocked) = blocked(windows, manual, Some(began), now) else {
+    let changes = next_window_change(windows, now);
+    let again = changes
+        .unwrap_or(REEVALUATION_INTERVAL_MAX)
+        .clamp(Duration::from_millis(1), REEVALUATION_INTERVAL_MAX);
+    let Some(blocked) = find_block(windows, manual, Some(began), now) else {
         return (Verdict::Open, again);
     };
-    let what = match blocked.by {
+    let what = match blocked.kind {
         WindowKind::Deny => "denies it",
         WindowKind::Allow => "does not allow it",
     };
-    let reason = match blocked.until {
-        // Windows begin and end at whole seconds.
+    let reason = match blocked.expected_end {
+        // Windows start and end at whole seconds.
         Some(at) => format!("sync window {name} {what} until {}", at.to_string().replace(".000Z", "Z")),
         None => format!("sync window {name} {what}"),
     };
@@ -82,9 +84,10 @@ mod tests {
         }
     }
 
-    fn says(windows: &[Window], manual: bool, began: &str, now: &str) -> String {
-        let windows: Vec<Opened> = windows.iter().map(|window| Opened::of(window, zone).unwrap()).collect();
-        match decide("w", &windows, manual, at(began), at(now)).0 {
+    fn decision_text(windows: &[Window], manual: bool, began: &str, now: &str) -> String {
+        let windows: Vec<ParsedWindow> =
+            windows.iter().map(|window| ParsedWindow::parse(window, load_time_zone).unwrap()).collect();
+        match evaluate_windows("w", &windows, manual, at(began), at(now)).0 {
             Verdict::Open => "open".to_owned(),
             Verdict::Closed { reason, .. } => reason,
         }
@@ -93,7 +96,7 @@ mod tests {
     const DAY: &str = "2026-03-02T";
 
     #[test]
-    fn what_windows_decide() {
+    fn windows_open_and_close_a_gate() {
         use WindowKind::{Allow, Deny};
         let office = || window(Allow, "0 9 * * *", "8h", "");
         let lunch = || window(Deny, "0 12 * * *", "1h", "");
@@ -101,7 +104,7 @@ mod tests {
         let manual = |window| Window { manual_sync: true, ..window };
         let overrun = |window| Window { sync_overrun: true, ..window };
         let closed = "sync window w does not allow it until 2026-03-02T";
-        // Windows, whether a person began it, when it began, now, and what is decided.
+        // Windows, manual or automated, start time, current time, expected decision.
         let table: Vec<(Vec<Window>, bool, &str, &str, String)> = vec![
             (vec![], false, "08:00:00Z", "08:00:00Z", "open".into()),
             (vec![office()], false, "08:00:00Z", "08:59:59Z", format!("{closed}09:00:00Z")),
@@ -122,7 +125,7 @@ mod tests {
             (vec![manual(office()), evening()], true, "08:00:00Z", "08:30:00Z", format!("{closed}09:00:00Z")),
             (vec![manual(office())], false, "08:00:00Z", "08:30:00Z", format!("{closed}09:00:00Z")),
             (vec![manual(lunch()), office()], true, "08:00:00Z", "12:30:00Z", "open".into()),
-            // What was allowed when it began may go on, if the windows say so.
+            // An operation that was allowed at its start may continue if the windows permit overruns.
             (vec![overrun(lunch())], false, "11:59:00Z", "12:30:00Z", "open".into()),
             (vec![overrun(office())], false, "16:59:00Z", "17:30:00Z", "open".into()),
             (
@@ -134,27 +137,27 @@ mod tests {
             ),
         ];
         for (windows, manual, began, now, expected) in table {
-            let said = says(&windows, manual, &format!("{DAY}{began}"), &format!("{DAY}{now}"));
+            let said = decision_text(&windows, manual, &format!("{DAY}{began}"), &format!("{DAY}{now}"));
             assert_eq!(said, expected, "{windows:?} at {now}");
         }
     }
 
     #[test]
-    fn a_window_goes_by_the_clock_of_its_zone() {
+    fn a_window_follows_the_clock_of_its_time_zone() {
         let office = [window(WindowKind::Allow, "0 9 * * *", "8h", "Europe/Berlin")];
         for (now, is_open) in [
             ("2026-03-02T08:30:00Z", true),
             ("2026-03-02T07:30:00Z", false),
-            // Summer time.
+            // Daylight saving time.
             ("2026-07-02T07:30:00Z", true),
             ("2026-07-02T15:30:00Z", false),
         ] {
-            assert_eq!(says(&office, false, now, now) == "open", is_open, "{now}");
+            assert_eq!(decision_text(&office, false, now, now) == "open", is_open, "{now}");
         }
     }
 
     #[test]
-    fn what_cannot_be_a_window_is_refused() {
+    fn an_invalid_window_is_rejected() {
         let table = [
             (window(WindowKind::Allow, "0 9 * *", "8h", ""), "has 4 fields"),
             (window(WindowKind::Allow, "0 9 * * *", "long", ""), "duration: "),
@@ -166,7 +169,7 @@ mod tests {
             (window(WindowKind::Allow, "0 9 * * *", "8h", "../../../etc/passwd"), "is not in"),
         ];
         for (window, wrong) in table {
-            let error = Opened::of(&window, zone).unwrap_err();
+            let error = ParsedWindow::parse(&window, load_time_zone).unwrap_err();
             assert!(error.contains(wrong), "{error}");
         }
     }

@@ -1,32 +1,32 @@
-//! The actor of one machine: its shell, in a mailbox.
+//! The actor of one machine: its runner in a mailbox.
 //!
-//! Nothing that matters lives only here: the actor may end at any instant, and another one goes on from the log.
+//! The actor's own state can be lost: the actor can end at any time, and its successor continues from the log.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tidegate_lifecycle::{Arrival, Driver, DriverError, Machine, Shell, ShellError, Turn};
+use tidegate_lifecycle::{Arrival, Driver, DriverError, Machine, Runner, RunnerError, RunnerStatus};
 use tidegate_model::Timestamp;
 
-use super::hands::MachineHands;
-use super::line::Line;
+use super::engine_effects::EngineEffects;
+use super::machine_effects::MachineEffects;
+use super::machine_handle::MachineHandle;
+use super::machine_sender::ActorMessage;
 use super::message::{MachineMessage, SupervisorMessage};
-use super::post::Note;
-use super::work::Work;
+use crate::engine_context::EngineContext;
 use crate::inbox::Inbox;
-use crate::log::{AppendFailure, LogLost};
-use crate::shared::Shared;
+use crate::log::{AppendFailure, LogActorFailed};
 
-/// Makes the hands of each actor of a machine.
-pub(super) type MakeWork<W> = Arc<dyn Fn() -> W + Send + Sync>;
+/// Creates the effects for each actor of a machine.
+pub(super) type EffectsFactory<W> = Arc<dyn Fn() -> W + Send + Sync>;
 
-/// How an actor begins.
+/// Initial state of an actor.
 pub(super) enum Start<M: Machine> {
-    /// Nothing is recorded of the machine.
+    /// A new machine without records.
     New,
-    /// As the log left it; with a reason to end it at once.
-    Recovered { driver: Box<Driver<M>>, give_up: Option<String> },
+    /// A recovered machine, with a reason if it must end immediately.
+    Recovered { driver: Box<Driver<M>>, end_reason: Option<String> },
 }
 
 pub(super) struct MachineActor<W>(PhantomData<fn() -> W>);
@@ -37,26 +37,26 @@ impl<W> MachineActor<W> {
     }
 }
 
-/// What an actor needs.
-pub(super) struct MachineArguments<W: Work> {
-    pub shared: Arc<Shared>,
-    pub line: Arc<Line<W::Machine>>,
-    pub work: MakeWork<W>,
+/// Arguments of an actor.
+pub(super) struct MachineArguments<W: MachineEffects> {
+    pub shared: Arc<EngineContext>,
+    pub handle: Arc<MachineHandle<W::Machine>>,
+    pub make_effects: EffectsFactory<W>,
     pub start: Start<W::Machine>,
 }
 
-pub(super) struct MachineState<W: Work> {
-    shared: Arc<Shared>,
-    line: Arc<Line<W::Machine>>,
-    inbox: Inbox<W::Machine, Note>,
-    shell: Shell<W::Machine, MachineHands<W>>,
-    /// How it stood in the log was shown. The actor before it may have failed before it did that.
-    is_shown: bool,
-    /// Its supervisor knows that it has come to its end.
+pub(super) struct MachineState<W: MachineEffects> {
+    shared: Arc<EngineContext>,
+    handle: Arc<MachineHandle<W::Machine>>,
+    inbox: Inbox<W::Machine, ActorMessage>,
+    runner: Runner<W::Machine, EngineEffects<W>>,
+    /// True once the recovered state has been published. The previous actor may have failed before publishing it.
+    is_published: bool,
+    /// True once the supervisor knows that the machine has ended.
     has_ended: bool,
 }
 
-impl<W: Work> Actor for MachineActor<W> {
+impl<W: MachineEffects> Actor for MachineActor<W> {
     type Msg = MachineMessage<W::Machine>;
     type State = MachineState<W>;
     type Arguments = MachineArguments<W>;
@@ -66,23 +66,24 @@ impl<W: Work> Actor for MachineActor<W> {
         myself: ActorRef<Self::Msg>,
         arguments: MachineArguments<W>,
     ) -> Result<MachineState<W>, ActorProcessingErr> {
-        let MachineArguments { shared, line, work, start } = arguments;
-        let inbox = Inbox::new(move || drop(myself.send_message(MachineMessage::Arrived)));
-        let hands = MachineHands::new(Arc::clone(&shared), Arc::clone(&line), inbox.clone(), work());
+        let MachineArguments { shared, handle, make_effects, start } = arguments;
+        let inbox = Inbox::new(move || drop(myself.send_message(MachineMessage::InboxReady)));
+        let effects =
+            EngineEffects::new(Arc::clone(&shared), Arc::clone(&handle), inbox.clone(), make_effects());
         let is_new = matches!(start, Start::New);
-        let (shell, first) = match start {
-            Start::New => (Shell::new(hands), None),
-            Start::Recovered { driver, give_up } => {
-                line.keep(driver.state().clone());
-                let first = give_up.map(W::Machine::abort).or_else(W::resumed);
-                // One that is told nothing takes a turn all the same.
+        let (runner, first) = match start {
+            Start::New => (Runner::new(effects), None),
+            Start::Recovered { driver, end_reason } => {
+                handle.set_durable_state(driver.state().clone());
+                let first = end_reason.map(W::Machine::abort_input).or_else(W::resume_input);
+                // Even without an input, the machine takes a step.
                 let first = first.map_or(Arrival::Alarm, Arrival::Input);
-                (Shell::recovered(*driver, hands), Some(first))
+                (Runner::from_driver(*driver, effects), Some(first))
             }
         };
-        inbox.push_together(first);
-        line.renew(&inbox);
-        Ok(MachineState { shared, line, inbox, shell, is_shown: is_new, has_ended: false })
+        inbox.push_all(first);
+        handle.replace_inbox(&inbox);
+        Ok(MachineState { shared, handle, inbox, runner, is_published: is_new, has_ended: false })
     }
 
     async fn handle(
@@ -91,70 +92,71 @@ impl<W: Work> Actor for MachineActor<W> {
         message: Self::Msg,
         state: &mut MachineState<W>,
     ) -> Result<(), ActorProcessingErr> {
-        let unshown = (!std::mem::replace(&mut state.is_shown, true)).then(|| state.shell.state().clone());
+        let unshown =
+            (!std::mem::replace(&mut state.is_published, true)).then(|| state.runner.state().clone());
         match message {
-            MachineMessage::Arrived => state.take_arrivals()?,
-            MachineMessage::Wish { input, reply } => {
+            MachineMessage::InboxReady => state.process_inbox()?,
+            MachineMessage::Request { input, reply } => {
                 let now = state.now();
-                state.shell.wish(&input, reply, now)?;
+                state.runner.process_request(&input, reply, now)?;
             }
-            MachineMessage::Stop => state.shell.stop(),
+            MachineMessage::Stop => state.runner.stop(),
         }
         let now = state.now();
-        let turn = state.shell.turn(now).map_err(|error| match error {
-            ShellError::Driver(error) => error.into(),
-            ShellError::Append(failure) => failure,
+        let status = state.runner.step(now).map_err(|error| match error {
+            RunnerError::Driver(error) => error.into(),
+            RunnerError::Append(failure) => failure,
         })?;
-        // Hands that fail at that keep nothing from being written.
+        // Failing effects don't prevent writes.
         if let Some(durable) = unshown {
-            state.shell.hands_mut().show(durable);
+            state.runner.effects_mut().publish(durable);
         }
-        match turn {
-            Turn::GoesOn => {}
-            Turn::Stopped => state.end(SupervisorMessage::Stopped),
-            Turn::Over => state.end(SupervisorMessage::Over),
+        match status {
+            RunnerStatus::Running => {}
+            RunnerStatus::Stopped => state.report_end(SupervisorMessage::Stopped),
+            RunnerStatus::Finished => state.report_end(SupervisorMessage::Over),
         }
         Ok(())
     }
 }
 
-impl<W: Work> MachineState<W> {
+impl<W: MachineEffects> MachineState<W> {
     fn now(&self) -> Timestamp {
         self.shared.clock.now()
     }
 
-    fn take_arrivals(&mut self) -> Result<(), ActorProcessingErr> {
-        for arrival in self.inbox.take() {
+    fn process_inbox(&mut self) -> Result<(), ActorProcessingErr> {
+        for arrival in self.inbox.take_all() {
             match &arrival {
-                // Another actor goes on from the log, if the log takes anything.
-                Arrival::Note(Note::NotWritten(failure)) => {
+                // The successor continues from the log if the log still accepts records.
+                Arrival::Message(ActorMessage::WriteFailed(failure)) => {
                     return Err(match failure {
-                        AppendFailure::Final(reason) | AppendFailure::Refused(reason) => {
+                        AppendFailure::Final(reason) | AppendFailure::Rejected(reason) => {
                             reason.clone().into()
                         }
-                        AppendFailure::Lost => LogLost.into(),
+                        AppendFailure::Lost => LogActorFailed.into(),
                     });
                 }
-                Arrival::Note(Note::Panicked(words)) => return Err(words.clone().into()),
+                Arrival::Message(ActorMessage::Panicked(text)) => return Err(text.clone().into()),
                 _ => {}
             }
             let now = self.now();
-            match self.shell.take(arrival, now) {
+            match self.runner.process(arrival, now) {
                 Ok(()) => {}
-                // Nobody waits for it.
+                // There is no caller to notify.
                 Err(DriverError::Rejected(rejection)) => {
-                    tracing::warn!(machine = %self.line.name(), %rejection, "news was refused");
+                    tracing::warn!(machine = %self.handle.name(), %rejection, "a message was rejected");
                 }
-                Err(DriverError::Illegal(illegal)) => return Err(illegal.into()),
+                Err(DriverError::IllegalEvent(illegal)) => return Err(illegal.into()),
             }
         }
         Ok(())
     }
 
-    /// Says once that it has come to its end. Its supervisor then stops the actor.
-    fn end(&mut self, how: SupervisorMessage<W::Machine>) {
+    /// Reports the end once. The supervisor then stops the actor.
+    fn report_end(&mut self, how: SupervisorMessage<W::Machine>) {
         if !std::mem::replace(&mut self.has_ended, true) {
-            self.line.send(how);
+            self.handle.send(how);
         }
     }
 }

@@ -1,90 +1,95 @@
-//! What an engine does for machines that are no operations.
+//! The engine's API for machines other than operations.
 
 use std::sync::Arc;
 
 use ractor::Actor as _;
 use tidegate_lifecycle::Machine;
-use tidegate_model::{Records, StreamId};
+use tidegate_model::{StreamId, StreamRecords};
 use tidegate_oplog::{EntryOf, Lookup, TypedLog as _};
 
 use super::error::MachineError;
-use super::line::{Line, name};
+use super::machine_effects::{DurableMachine, MachineEffects};
+use super::machine_handle::{MachineHandle, machine_name};
 use super::read;
-use super::registry::Entered;
-use super::running::Running;
+use super::registry::Registration;
+use super::running_machine::RunningMachine;
 use super::supervisor::{MachineSupervisor, SupervisorArguments};
-use super::work::{Durable, Work};
 use crate::actors::operation::Report;
 use crate::actors::supervisor::SupervisorMessage;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::log::blocking;
+use crate::log::run_blocking;
 
 impl Engine {
-    /// Runs a machine. One that the log knows by this id is gone on with, and `begin` is not used; one that is at work already
-    /// is the one that is returned; one that is over is returned as that. Any other is begun with `begin`, which is durable
-    /// when this returns. `work` makes hands for each of its actors.
+    /// Runs a machine. If the log contains a machine with this id, resumes that machine and ignores `start_input`. If
+    /// the machine is already running or has finished, returns it. Otherwise starts a new machine with `start_input`,
+    /// which is durable when this returns. `work` creates the effects for each of the machine's actors.
     ///
-    /// Its id is one of [`Engine::next_id`], recorded by whoever must find it again. What goes on may have to be told that it
-    /// does; see [`Work::resumed`].
+    /// The id comes from [`Engine::next_id`]. The caller records it in order to find the machine again. A resumed
+    /// machine may require an input; see [`MachineEffects::resume_input`].
     ///
     /// # Errors
     ///
-    /// The log does not know it, and there is no `begin`; `begin` was refused, in the machine's words; another machine has this
-    /// id; the log cannot be read or written; the engine is going down.
-    pub async fn run_machine<W: Work>(
+    /// Returns an error if the log doesn't contain the machine and there is no `start_input`, or if the machine rejects
+    /// `start_input`. Also returns an error if another machine has this id, the log can't be read or written, or the
+    /// engine is shutting down.
+    pub async fn run_machine<W: MachineEffects>(
         &self,
         id: impl Into<StreamId>,
-        begin: Option<<W::Machine as Machine>::Input>,
+        start_input: Option<<W::Machine as Machine>::Input>,
         work: impl Fn() -> W + Send + Sync + 'static,
-    ) -> Result<Running<W::Machine>, MachineError> {
+    ) -> Result<RunningMachine<W::Machine>, MachineError> {
         let id = id.into();
         match self.failure() {
             Some(EngineError::LogFailed { reason }) => return Err(MachineError::LogFailed { reason }),
-            Some(_) => return Err(MachineError::Stopped { machine: name::<W::Machine>(id) }),
+            Some(_) => return Err(MachineError::Stopped { machine: machine_name::<W::Machine>(id) }),
             None => {}
         }
-        let new = || Line::new(id, Arc::clone(&self.shared.clock));
-        let place = match self.shared.machines.enter(id, new)? {
-            Entered::There(line) => return Running::of(line).await,
-            Entered::New(place) => place,
+        let new = || MachineHandle::new(id, Arc::clone(&self.shared.clock));
+        let entry = match self.shared.machines.register(id, new)? {
+            Registration::Existing(handle) => return RunningMachine::wait_until_started(handle).await,
+            Registration::New(place) => place,
         };
-        let line = Arc::clone(&place.line);
+        let handle = Arc::clone(&entry.handle);
         let supervisor = self.supervisor.clone();
         let log_failed = move |reason| {
             let _ = supervisor.send_message(SupervisorMessage::Report(Report::LogFailed { reason }));
         };
         let arguments = SupervisorArguments {
             shared: Arc::clone(&self.shared),
-            place,
-            work: Arc::new(work),
-            begin,
+            entry,
+            make_effects: Arc::new(work),
+            start_input,
             log_failed: Box::new(log_failed),
         };
         let above = self.supervisor.get_cell();
-        // Where that fails its place is given back, and the line says so.
+        // On failure, the registry entry is released and the handle reports the failure.
         let _ = MachineSupervisor::<W>::spawn_linked(None, MachineSupervisor::new(), arguments, above).await;
-        Running::of(line).await
+        RunningMachine::wait_until_started(handle).await
     }
 
-    /// The machines of one kind that are all that is asked for, newest last.
-    pub async fn machines<F: Records>(&self, lookup: Lookup) -> Result<Vec<EntryOf<F>>, EngineError> {
-        Ok(blocking(&self.shared.log, move |log| log.find_as::<F>(lookup)).await?)
+    /// Returns all matching machines of one kind, newest last.
+    pub async fn list_machines<F: StreamRecords>(
+        &self,
+        lookup: Lookup,
+    ) -> Result<Vec<EntryOf<F>>, EngineError> {
+        Ok(run_blocking(&self.shared.log, move |log| log.find_as::<F>(lookup)).await?)
     }
 
-    /// How a machine stands, at work or not, as far as the log has it; `None` when the log knows none of this id. Of one that is
-    /// over only the summary may be kept: that is an error of the log, and [`Engine::machines`] tells what is left.
-    pub async fn machine_state<M: Durable>(
+    /// Returns the durable state of a machine, running or not. `None` if the log doesn't contain the id. For a finished
+    /// machine, the log may only have the summary. In this case the function returns an error; use
+    /// [`Engine::list_machines`] to get the summary.
+    pub async fn machine_state<M: DurableMachine>(
         &self,
         id: impl Into<StreamId>,
     ) -> Result<Option<M::State>, EngineError> {
         let id = id.into();
-        if let Some(line) = self.shared.machines.find::<M>(id)
-            && !line.is_starting()
+        if let Some(handle) = self.shared.machines.find::<M>(id)
+            && !handle.is_starting()
         {
-            return Ok(Some(line.durable()));
+            return Ok(Some(handle.durable_state()));
         }
-        let state = blocking(&self.shared.log, move |log| read::state::<M>(log, id)).await?;
+        let state = run_blocking(&self.shared.log, move |log| read::read_state::<M>(log, id)).await?;
         Ok(state.transpose()?)
     }
 }

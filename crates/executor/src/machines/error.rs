@@ -1,76 +1,74 @@
-//! Why a machine could not do what was asked.
+//! Errors of machines.
 
 use std::sync::Arc;
 
 use tidegate_model::StreamId;
 use tidegate_oplog::{LogError, StreamName};
 
-/// Why a machine could not do what was asked.
+/// An error of a machine.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MachineError {
-    /// The log has nothing of it, and it was not to be begun.
+    /// The log doesn't contain the machine, and there was no input to start it.
     #[error("there is no {machine} in this state directory")]
-    Unknown {
-        /// What was asked for.
+    UnknownMachine {
+        /// The requested machine.
         machine: StreamName,
     },
-    /// Its state does not allow it.
+    /// The machine's state doesn't allow the request.
     #[error("{machine}: {reason}")]
-    Refused {
-        /// Which.
+    Rejected {
+        /// The machine.
         machine: StreamName,
-        /// Why, in the machine's words.
+        /// Reason given by the machine.
         reason: String,
     },
-    /// It was stopped before it was over.
-    #[error("{machine} is not at work; run it again to go on with it")]
-    NotAtWork {
-        /// Which.
+    /// The machine was stopped before it had finished.
+    #[error("{machine} is not running; start it again to continue")]
+    NotRunning {
+        /// The machine.
         machine: StreamName,
     },
-    /// Its actor failed before it could answer.
-    #[error("{machine} met a fault inside the engine and goes on from the log; ask again")]
+    /// The machine's actor failed before it could reply.
+    #[error("{machine} restarted after an internal error; retry the request")]
     Restarted {
-        /// Which.
+        /// The machine.
         machine: StreamName,
     },
-    /// It cannot go on in this engine.
-    #[error("{machine} cannot go on: {reason}")]
-    GivenUp {
-        /// Which.
+    /// The machine can't continue in this engine.
+    #[error("{machine} cannot continue: {reason}")]
+    Aborted {
+        /// The machine.
         machine: StreamName,
-        /// What its actor, or its log, said.
+        /// Error from its actor or its log.
         reason: String,
     },
-    /// Something else of this id is at work.
-    #[error("{id} is at work, and is no {wanted}; ids must differ")]
-    OtherMachine {
+    /// A different machine with this id is running.
+    #[error("{id} is already running as another kind than {wanted}; use a different id")]
+    IdInUse {
         /// The id.
         id: StreamId,
-        /// What was to be run.
+        /// Kind of the requested machine.
         wanted: tidegate_model::StreamKind,
     },
-    /// The log takes nothing any more; nothing is done.
-    #[error(
-        "the operation log failed: {reason}; mend the cause and start again, everything recorded is kept"
-    )]
+    /// The log rejects all records, and the engine has stopped all work.
+    #[error("the operation log failed: {reason}; fix the cause and start again; no recorded data is lost")]
     LogFailed {
-        /// What the log said.
+        /// Error from the log.
         reason: String,
     },
-    /// It could not be read.
+    /// The log couldn't be read.
     #[error(transparent)]
     Log(#[from] Arc<LogError>),
-    /// The engine is going down.
-    #[error("the engine is shutting down; {machine} can be gone on with")]
+    /// The engine is shutting down.
+    #[error("the engine is shutting down; {machine} can be resumed")]
     ShuttingDown {
-        /// Which.
+        /// The machine.
         machine: StreamName,
     },
-    /// The engine's actors are not there any more.
-    #[error("the engine has stopped; start it again and go on with {machine}")]
+    /// The engine's actors have stopped.
+    #[error("the engine has stopped; start it again and resume {machine}")]
     Stopped {
-        /// Which.
+        /// The machine.
         machine: StreamName,
     },
 }

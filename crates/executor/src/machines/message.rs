@@ -1,4 +1,4 @@
-//! What the actors of a machine are told.
+//! Messages to the actors of a machine.
 
 use tidegate_lifecycle::{Driver, Machine};
 use tokio::sync::oneshot;
@@ -7,38 +7,38 @@ use super::error::MachineError;
 
 /// A message to the actor of a machine.
 pub(super) enum MachineMessage<M: Machine> {
-    /// Something is in the inbox.
-    Arrived,
-    /// A wish; answered when it is durable.
-    Wish { input: M::Input, reply: oneshot::Sender<Result<(), MachineError>> },
-    /// Stop as soon as what is on its way has been recorded.
+    /// The inbox has new entries.
+    InboxReady,
+    /// A request. It is answered once it is durable.
+    Request { input: M::Input, reply: oneshot::Sender<Result<(), MachineError>> },
+    /// Stop once the batch in flight is recorded.
     Stop,
 }
 
 /// A message to the supervisor of a machine.
 pub(super) enum SupervisorMessage<M: Machine> {
-    /// The machine was read from the log, or could not be; with a reason to end it at once.
-    Read { give_up: Option<String>, result: Result<Found<M>, MachineError> },
-    /// What became of the wish to begin it.
-    Begun(Result<(), MachineError>),
-    /// The machine is over, and its actor waits to be stopped.
+    /// Result of reading the machine from the log, with a reason if the machine must end immediately.
+    Read { end_reason: Option<String>, result: Result<StoredMachine<M>, MachineError> },
+    /// Outcome of the start request.
+    Started(Result<(), MachineError>),
+    /// The machine has finished, and its actor is waiting to be stopped.
     Over,
-    /// The actor has stopped in order, and waits for the same.
+    /// The actor has stopped in an orderly way and is waiting to be removed.
     Stopped,
-    /// It is to stop in order.
+    /// Stop in an orderly way.
     Stop,
-    /// It has had its time to do so.
+    /// The time limit for an orderly stop has expired.
     StopNow,
-    /// The log takes nothing any more.
+    /// The log rejects all records.
     LogFailed(String),
 }
 
-/// A machine as the log has it.
-pub(super) enum Found<M: Machine> {
-    /// Not at all.
-    Nothing,
-    /// Not over, or its summary does not say so yet.
+/// State of a machine in the log.
+pub(super) enum StoredMachine<M: Machine> {
+    /// The log doesn't contain the machine.
+    Missing,
+    /// The machine is open according to its events or its summary.
     Open(Box<Driver<M>>),
-    /// Over.
+    /// The machine has finished.
     Over(Box<M::State>),
 }

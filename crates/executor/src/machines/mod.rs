@@ -1,33 +1,34 @@
-//! Machines other than operations, at work on the engine's log: a rollout, a teardown, one of your own.
+//! Machines other than operations that use the engine's log: a rollout, a teardown, or a custom machine.
 //!
 //! ```text
-//! Supervisor ──links──▶ MachineSupervisor ──links, restarts──▶ MachineActor ──▶ Shell<M, MachineHands<W>> ──▶ Work
-//!                              │                                  ▲   │
-//!                              └─▶ Line ◀─ Running (whoever asks) ┘   └─▶ LogActor, alarm
+//! Supervisor ──links──▶ MachineSupervisor ──links, restarts──▶ MachineActor ──▶ Runner<M, EngineEffects<W>> ──▶ W
+//!                              │                                     ▲   │
+//!                              └─▶ MachineHandle ◀─ RunningMachine ──┘   └─▶ LogActor, alarm
 //! ```
 //!
-//! Of a machine of one's own only [`Work`] is to be written: what it is owed, carried out. Facts are made durable together
-//! with those of operations, the alarm follows the engine's clock, and an actor that fails goes on from the log, as those of
-//! operations do. Each machine has a supervisor of its own, which knows its types; the engine's knows that there are some.
+//! A custom machine only has to implement [`MachineEffects`], which execute its commands. As for operations, events
+//! become durable together with all other events, timers follow the engine's clock, and a failed actor continues from
+//! the log. Each machine has its own supervisor, which knows the machine's types; the engine's supervisor doesn't
+//! depend on them.
 
 mod actor;
 mod engine;
+mod engine_effects;
 mod error;
-mod hands;
-mod line;
+mod machine_effects;
+mod machine_handle;
+mod machine_sender;
 mod message;
-mod post;
 mod read;
 mod registry;
-mod running;
+mod running_machine;
 mod supervisor;
-mod work;
 
 #[cfg(test)]
 mod tests;
 
 pub use self::error::MachineError;
-pub use self::post::Post;
-pub(crate) use self::registry::Machines;
-pub use self::running::Running;
-pub use self::work::{Durable, SummaryOf, Work};
+pub use self::machine_effects::{DurableMachine, MachineEffects, SummaryOf};
+pub use self::machine_sender::MachineSender;
+pub(crate) use self::registry::MachineRegistry;
+pub use self::running_machine::RunningMachine;

@@ -1,4 +1,4 @@
-//! The machines of one engine that are at work, whatever they are.
+//! Running machines of one engine, of all kinds.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -10,21 +10,21 @@ use tidegate_lifecycle::Machine;
 use tidegate_model::StreamId;
 
 use super::error::MachineError;
-use super::line::{End, Line, Stand, name};
+use super::machine_handle::{EndReason, ExecutionStatus, MachineHandle, machine_name};
 use super::message::SupervisorMessage;
 
-/// How long an orderly stop waits for answers on their way. What is not recorded by then is asked for again by whoever goes on.
-pub(super) const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum time that an orderly stop waits for answers in flight. A later resume requests unrecorded answers again.
+pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What can be done with every machine.
-trait AtWork: Send + Sync {
+/// Operations on any machine.
+trait AnyMachine: Send + Sync {
     fn stop(&self);
     fn log_failed(&self, reason: &str);
-    fn ended(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    fn wait_until_ended(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
-impl<M: Machine> AtWork for Line<M> {
+impl<M: Machine> AnyMachine for MachineHandle<M> {
     fn stop(&self) {
         self.send(SupervisorMessage::Stop);
     }
@@ -33,8 +33,8 @@ impl<M: Machine> AtWork for Line<M> {
         self.send(SupervisorMessage::LogFailed(reason.to_owned()));
     }
 
-    fn ended(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(async { drop(Line::ended(self).await) })
+    fn wait_until_ended(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async { drop(MachineHandle::wait_until_ended(self).await) })
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
@@ -43,103 +43,105 @@ impl<M: Machine> AtWork for Line<M> {
 }
 
 #[derive(Default)]
-struct Known {
-    /// The engine is going down.
+struct RegistryState {
+    /// True if the engine is shutting down.
     is_closed: bool,
-    lines: BTreeMap<StreamId, Arc<dyn AtWork>>,
+    machines: BTreeMap<StreamId, Arc<dyn AnyMachine>>,
 }
 
-/// The machines at work, by their ids. There is one of each id at a time.
+/// Running machines by id. Only one machine per id can run at a time.
 #[derive(Default)]
-pub(crate) struct Machines(Mutex<Known>);
+pub(crate) struct MachineRegistry(Mutex<RegistryState>);
 
-/// Whoever asks for a machine finds it, or has a place for it.
-pub(super) enum Entered<M: Machine> {
-    There(Arc<Line<M>>),
-    New(Place<M>),
+/// Result of a registration: the running machine, or an entry for a new one.
+pub(super) enum Registration<M: Machine> {
+    Existing(Arc<MachineHandle<M>>),
+    New(RegistryEntry<M>),
 }
 
-impl Machines {
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        // Each change is a single one.
+impl MachineRegistry {
+    fn lock(&self) -> MutexGuard<'_, RegistryState> {
+        // Each change is a single operation.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing more may begin.
+    /// Returns true if no more machines may start.
     pub fn is_closed(&self) -> bool {
         self.lock().is_closed
     }
 
-    /// The machine of this id, if one is at work.
-    pub(super) fn find<M: Machine>(&self, id: StreamId) -> Option<Arc<Line<M>>> {
-        let line = Arc::clone(self.lock().lines.get(&id)?);
-        line.into_any().downcast().ok()
+    /// Returns the running machine with this id.
+    pub(super) fn find<M: Machine>(&self, id: StreamId) -> Option<Arc<MachineHandle<M>>> {
+        let machine = Arc::clone(self.lock().machines.get(&id)?);
+        machine.into_any().downcast().ok()
     }
 
-    /// The machine of this id, or a place for it.
-    pub(super) fn enter<M: Machine>(
+    /// Returns the machine with this id, or an entry for a new one.
+    pub(super) fn register<M: Machine>(
         self: &Arc<Self>,
         id: StreamId,
-        new: impl FnOnce() -> Line<M>,
-    ) -> Result<Entered<M>, MachineError> {
+        new: impl FnOnce() -> MachineHandle<M>,
+    ) -> Result<Registration<M>, MachineError> {
         let mut known = self.lock();
         if known.is_closed {
-            return Err(MachineError::ShuttingDown { machine: name::<M>(id) });
+            return Err(MachineError::ShuttingDown { machine: machine_name::<M>(id) });
         }
-        if let Some(line) = known.lines.get(&id) {
-            let line = Arc::clone(line).into_any().downcast();
-            return line.map(Entered::There).map_err(|_| MachineError::OtherMachine { id, wanted: M::KIND });
+        if let Some(machine) = known.machines.get(&id) {
+            let machine = Arc::clone(machine).into_any().downcast();
+            return machine
+                .map(Registration::Existing)
+                .map_err(|_| MachineError::IdInUse { id, wanted: M::KIND });
         }
-        let line = Arc::new(new());
-        known.lines.insert(id, Arc::clone(&line) as Arc<dyn AtWork>);
-        Ok(Entered::New(Place { machines: Arc::clone(self), line }))
+        let handle = Arc::new(new());
+        known.machines.insert(id, Arc::clone(&handle) as Arc<dyn AnyMachine>);
+        Ok(Registration::New(RegistryEntry { registry: Arc::clone(self), handle }))
     }
 
-    fn all(&self) -> Vec<Arc<dyn AtWork>> {
-        self.lock().lines.values().map(Arc::clone).collect()
+    fn all(&self) -> Vec<Arc<dyn AnyMachine>> {
+        self.lock().machines.values().map(Arc::clone).collect()
     }
 
-    /// Stops all of them in order, and lets none begin.
+    /// Stops all machines in an orderly way and prevents new machines from starting.
     pub async fn shut_down(&self) {
         self.lock().is_closed = true;
         let all = self.all();
-        all.iter().for_each(|line| line.stop());
+        all.iter().for_each(|machine| machine.stop());
         let ended = async {
-            for line in &all {
-                line.ended().await;
+            for machine in &all {
+                machine.wait_until_ended().await;
             }
         };
-        // Each sees to that itself, unless its work never comes back.
-        if tokio::time::timeout(STOP_WITHIN * 2, ended).await.is_err() {
-            tracing::warn!("a machine did not stop in time; it is gone on with by the next engine");
+        // Each machine enforces the limit itself, unless its work never returns.
+        if tokio::time::timeout(STOP_TIMEOUT * 2, ended).await.is_err() {
+            tracing::warn!("a machine did not stop in time; the next engine continues it");
         }
     }
 
-    /// The log takes nothing any more.
+    /// Notifies all machines that the log rejects all records.
     pub fn log_failed(&self, reason: &str) {
-        self.all().iter().for_each(|line| line.log_failed(reason));
+        self.all().iter().for_each(|machine| machine.log_failed(reason));
     }
 }
 
-/// The place of one machine among those at work. It is given back when the machine has ended, however that came about.
-pub(super) struct Place<M: Machine> {
-    machines: Arc<Machines>,
-    pub line: Arc<Line<M>>,
+/// Entry of one running machine. It is removed when the machine ends for any reason.
+pub(super) struct RegistryEntry<M: Machine> {
+    registry: Arc<MachineRegistry>,
+    pub handle: Arc<MachineHandle<M>>,
 }
 
-impl<M: Machine> Place<M> {
-    /// Nobody carries it out any more; whoever asks for it from now on begins anew.
-    pub fn end(&self, end: End) {
-        if !self.line.has_ended() {
-            self.machines.lock().lines.remove(&self.line.id);
-            self.line.set_stand(Stand::Ended(end));
+impl<M: Machine> RegistryEntry<M> {
+    /// Ends the machine in this engine. Later callers start it again.
+    pub fn end(&self, end: EndReason) {
+        if !self.handle.has_ended() {
+            self.registry.lock().machines.remove(&self.handle.id);
+            self.handle.set_status(ExecutionStatus::Ended(end));
         }
     }
 }
 
-impl<M: Machine> Drop for Place<M> {
+impl<M: Machine> Drop for RegistryEntry<M> {
     fn drop(&mut self) {
-        // Its supervisor was ended from outside: the engine is gone, or a fault was met there.
-        self.end(End::Failed(MachineError::Stopped { machine: self.line.name() }));
+        // The supervisor was stopped from outside, because the engine is gone or the supervisor failed.
+        self.end(EndReason::Failed(MachineError::Stopped { machine: self.handle.name() }));
     }
 }

@@ -1,6 +1,6 @@
-//! The supervisor of one machine: it starts its actor, starts it again from the log when it fails, as often as
-//! [`restarts`](crate::restarts) allows, and knows when it has come to its end. It is linked to the engine's supervisor, and
-//! ends with it.
+//! The supervisor of one machine. It starts the machine's actor, restarts it from the log after failures as often as
+//! [`restarts`](crate::restarts) allows, and tracks when it has ended. It is linked to the engine's supervisor and ends
+//! with it.
 
 use std::error::Error;
 use std::marker::PhantomData;
@@ -13,16 +13,16 @@ use tidegate_lifecycle::{Driver, Machine};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::actor::{MachineActor, MachineArguments, MakeWork, Start};
+use super::actor::{EffectsFactory, MachineActor, MachineArguments, Start};
 use super::error::MachineError;
-use super::line::{End, Stand};
-use super::message::{Found, MachineMessage, SupervisorMessage};
-use super::read::read;
-use super::registry::{Place, STOP_WITHIN};
-use super::work::Work;
-use crate::log::LogLost;
-use crate::restarts::{RESTARTS_MAX, Restarts, WINDOW};
-use crate::shared::Shared;
+use super::machine_effects::MachineEffects;
+use super::machine_handle::{EndReason, ExecutionStatus};
+use super::message::{MachineMessage, StoredMachine, SupervisorMessage};
+use super::read::read_machine;
+use super::registry::{RegistryEntry, STOP_TIMEOUT};
+use crate::engine_context::EngineContext;
+use crate::log::LogActorFailed;
+use crate::restarts::{RESTART_WINDOW, RESTARTS_MAX, Restarts};
 
 pub(super) struct MachineSupervisor<W>(PhantomData<fn() -> W>);
 
@@ -32,31 +32,31 @@ impl<W> MachineSupervisor<W> {
     }
 }
 
-/// What it needs.
-pub(super) struct SupervisorArguments<W: Work> {
-    pub shared: Arc<Shared>,
-    pub place: Place<W::Machine>,
-    pub work: MakeWork<W>,
-    /// How the machine begins, where the log has nothing of it.
-    pub begin: Option<<W::Machine as Machine>::Input>,
-    /// Tells the engine that the log takes nothing any more.
+/// Arguments of a supervisor.
+pub(super) struct SupervisorArguments<W: MachineEffects> {
+    pub shared: Arc<EngineContext>,
+    pub entry: RegistryEntry<W::Machine>,
+    pub make_effects: EffectsFactory<W>,
+    /// Input that starts the machine if the log doesn't contain it.
+    pub start_input: Option<<W::Machine as Machine>::Input>,
+    /// Notifies the engine that the log rejects all records.
     pub log_failed: Box<dyn Fn(String) + Send + Sync>,
 }
 
-pub(super) struct SupervisorState<W: Work> {
+pub(super) struct SupervisorState<W: MachineEffects> {
     arguments: SupervisorArguments<W>,
     child: Option<ActorRef<MachineMessage<W::Machine>>>,
     restarts: Restarts,
-    /// It was to begin, and what that takes was handed over.
-    begun: bool,
-    /// Why its actor failed last, in its words.
-    failure: String,
-    stopping: bool,
+    /// True once the input that starts the machine was sent.
+    has_started: bool,
+    /// Last failure of its actor.
+    last_failure: String,
+    is_stopping: bool,
 }
 
-type Message<W> = SupervisorMessage<<W as Work>::Machine>;
+type Message<W> = SupervisorMessage<<W as MachineEffects>::Machine>;
 
-impl<W: Work> Actor for MachineSupervisor<W> {
+impl<W: MachineEffects> Actor for MachineSupervisor<W> {
     type Msg = Message<W>;
     type State = SupervisorState<W>;
     type Arguments = SupervisorArguments<W>;
@@ -66,16 +66,16 @@ impl<W: Work> Actor for MachineSupervisor<W> {
         myself: ActorRef<Message<W>>,
         arguments: SupervisorArguments<W>,
     ) -> Result<SupervisorState<W>, ActorProcessingErr> {
-        arguments.place.line.supervised_by(myself.clone());
+        arguments.entry.handle.set_supervisor(myself.clone());
         let state = SupervisorState {
             arguments,
             child: None,
             restarts: Restarts::default(),
-            begun: false,
-            failure: String::new(),
-            stopping: false,
+            has_started: false,
+            last_failure: String::new(),
+            is_stopping: false,
         };
-        state.read(&myself, Duration::ZERO, None);
+        state.read_from_log(&myself, Duration::ZERO, None);
         Ok(state)
     }
 
@@ -85,20 +85,22 @@ impl<W: Work> Actor for MachineSupervisor<W> {
         message: Message<W>,
         state: &mut SupervisorState<W>,
     ) -> Result<(), ActorProcessingErr> {
-        if state.arguments.place.line.has_ended() {
+        if state.arguments.entry.handle.has_ended() {
             return Ok(());
         }
         match message {
-            SupervisorMessage::Read { give_up, result } => state.read_done(&myself, give_up, result).await,
-            SupervisorMessage::Begun(Ok(())) => state.at_work(),
-            SupervisorMessage::Begun(Err(error)) => state.finish(&myself, End::Failed(error)).await,
-            SupervisorMessage::Over => state.finish(&myself, End::Over).await,
+            SupervisorMessage::Read { end_reason, result } => {
+                state.handle_read(&myself, end_reason, result).await
+            }
+            SupervisorMessage::Started(Ok(())) => state.mark_running(),
+            SupervisorMessage::Started(Err(error)) => state.finish(&myself, EndReason::Failed(error)).await,
+            SupervisorMessage::Over => state.finish(&myself, EndReason::Over).await,
             SupervisorMessage::Stopped | SupervisorMessage::StopNow => {
-                state.finish(&myself, End::Stopped).await;
+                state.finish(&myself, EndReason::Stopped).await;
             }
             SupervisorMessage::Stop => state.stop(&myself).await,
             SupervisorMessage::LogFailed(reason) => {
-                state.finish(&myself, End::Failed(MachineError::LogFailed { reason })).await;
+                state.finish(&myself, EndReason::Failed(MachineError::LogFailed { reason })).await;
             }
         }
         Ok(())
@@ -113,10 +115,10 @@ impl<W: Work> Actor for MachineSupervisor<W> {
         let is_child = |id| state.child.as_ref().is_some_and(|child| child.get_id() == id);
         match event {
             SupervisionEvent::ActorFailed(cell, error) if is_child(cell.get_id()) => {
-                state.failed(&myself, error.as_ref()).await;
+                state.handle_failure(&myself, error.as_ref()).await;
             }
             SupervisionEvent::ActorTerminated(cell, ..) if is_child(cell.get_id()) => {
-                state.finish(&myself, End::Stopped).await;
+                state.finish(&myself, EndReason::Stopped).await;
             }
             _ => {}
         }
@@ -124,98 +126,101 @@ impl<W: Work> Actor for MachineSupervisor<W> {
     }
 }
 
-impl<W: Work> SupervisorState<W> {
-    /// Reads the machine from the log, after some time; with a reason to end it at once.
-    fn read(&self, myself: &ActorRef<Message<W>>, wait: Duration, give_up: Option<String>) {
+impl<W: MachineEffects> SupervisorState<W> {
+    /// Reads the machine from the log after a delay, with a reason if it must end immediately.
+    fn read_from_log(&self, myself: &ActorRef<Message<W>>, wait: Duration, end_reason: Option<String>) {
         let (shared, myself) = (Arc::clone(&self.arguments.shared), myself.clone());
-        let id = self.arguments.place.line.id;
+        let id = self.arguments.entry.handle.id;
         tokio::spawn(async move {
             tokio::time::sleep(wait).await;
-            let result = read(&shared, id).await;
-            let _ = myself.send_message(SupervisorMessage::Read { give_up, result });
+            let result = read_machine(&shared, id).await;
+            let _ = myself.send_message(SupervisorMessage::Read { end_reason, result });
         });
     }
 
-    async fn read_done(
+    async fn handle_read(
         &mut self,
         myself: &ActorRef<Message<W>>,
         give_up: Option<String>,
-        result: Result<Found<W::Machine>, MachineError>,
+        result: Result<StoredMachine<W::Machine>, MachineError>,
     ) {
-        let machine = self.arguments.place.line.name();
+        let machine = self.arguments.entry.handle.name();
         if self.arguments.shared.machines.is_closed() {
-            return self.finish(myself, End::Failed(MachineError::ShuttingDown { machine })).await;
+            return self.finish(myself, EndReason::Failed(MachineError::ShuttingDown { machine })).await;
         }
         match result {
-            Ok(Found::Open(driver)) => self.go_on(myself, driver, give_up).await,
-            Ok(Found::Over(state)) => {
-                self.over(*state);
-                self.finish(myself, End::Over).await;
+            Ok(StoredMachine::Open(driver)) => self.continue_machine(myself, driver, give_up).await,
+            Ok(StoredMachine::Over(state)) => {
+                self.handle_over(*state);
+                self.finish(myself, EndReason::Over).await;
             }
-            Ok(Found::Nothing) if self.begun => {
-                let reason = format!("{}; nothing of it was in the log yet, begin it again", self.failure);
-                self.finish(myself, End::Failed(MachineError::GivenUp { machine, reason })).await;
+            Ok(StoredMachine::Missing) if self.has_started => {
+                let reason =
+                    format!("{}; the log has no record of it yet, start it again", self.last_failure);
+                self.finish(myself, EndReason::Failed(MachineError::Aborted { machine, reason })).await;
             }
-            Ok(Found::Nothing) => match self.arguments.begin.take() {
-                Some(begin) => self.begin(myself, begin).await,
-                None => self.finish(myself, End::Failed(MachineError::Unknown { machine })).await,
+            Ok(StoredMachine::Missing) => match self.arguments.start_input.take() {
+                Some(begin) => self.start_machine(myself, begin).await,
+                None => {
+                    self.finish(myself, EndReason::Failed(MachineError::UnknownMachine { machine })).await
+                }
             },
-            Err(error) => self.finish(myself, End::Failed(error)).await,
+            Err(error) => self.finish(myself, EndReason::Failed(error)).await,
         }
     }
 
-    /// The log has its end. An actor that has failed since may not have said so.
-    fn over(&self, state: <W::Machine as Machine>::State) {
-        self.arguments.place.line.keep(state.clone());
-        if self.failure.is_empty() {
+    /// Handles a machine whose end is in the log. If the actor has failed since, it may not have reported the end.
+    fn handle_over(&self, state: <W::Machine as Machine>::State) {
+        self.arguments.entry.handle.set_durable_state(state.clone());
+        if self.last_failure.is_empty() {
             return;
         }
-        let make = &self.arguments.work;
-        let told = std::panic::catch_unwind(AssertUnwindSafe(|| make().announce(&state)));
-        if told.is_err() {
-            let machine = self.arguments.place.line.name();
-            tracing::error!(%machine, "its hands panicked when they were told that it is over");
+        let make = &self.arguments.make_effects;
+        let published = std::panic::catch_unwind(AssertUnwindSafe(|| make().publish_state(&state)));
+        if published.is_err() {
+            let machine = self.arguments.entry.handle.name();
+            tracing::error!(%machine, "its effects panicked when it ended");
         }
     }
 
-    async fn go_on(
+    async fn continue_machine(
         &mut self,
         myself: &ActorRef<Message<W>>,
         driver: Box<Driver<W::Machine>>,
-        give_up: Option<String>,
+        end_reason: Option<String>,
     ) {
-        match self.start(myself, Start::Recovered { driver, give_up }).await {
-            Ok(()) => self.at_work(),
-            Err(error) => self.failed(myself, error.as_ref()).await,
+        match self.start_actor(myself, Start::Recovered { driver, end_reason }).await {
+            Ok(()) => self.mark_running(),
+            Err(error) => self.handle_failure(myself, error.as_ref()).await,
         }
     }
 
-    async fn begin(&mut self, myself: &ActorRef<Message<W>>, input: <W::Machine as Machine>::Input) {
-        self.begun = true;
-        if let Err(error) = self.start(myself, Start::New).await {
-            return self.failed(myself, error.as_ref()).await;
+    async fn start_machine(&mut self, myself: &ActorRef<Message<W>>, input: <W::Machine as Machine>::Input) {
+        self.has_started = true;
+        if let Err(error) = self.start_actor(myself, Start::New).await {
+            return self.handle_failure(myself, error.as_ref()).await;
         }
         let Some(child) = &self.child else { return };
         let (reply, answer) = oneshot::channel();
-        let _ = child.send_message(MachineMessage::Wish { input, reply });
+        let _ = child.send_message(MachineMessage::Request { input, reply });
         let myself = myself.clone();
         tokio::spawn(async move {
-            // One that fails before it answers is heard of otherwise.
-            if let Ok(begun) = answer.await {
-                let _ = myself.send_message(SupervisorMessage::Begun(begun));
+            // A failure before the answer is reported separately.
+            if let Ok(started) = answer.await {
+                let _ = myself.send_message(SupervisorMessage::Started(started));
             }
         });
     }
 
-    async fn start(
+    async fn start_actor(
         &mut self,
         myself: &ActorRef<Message<W>>,
         start: Start<W::Machine>,
     ) -> Result<(), ActorProcessingErr> {
         let arguments = MachineArguments {
             shared: Arc::clone(&self.arguments.shared),
-            line: Arc::clone(&self.arguments.place.line),
-            work: Arc::clone(&self.arguments.work),
+            handle: Arc::clone(&self.arguments.entry.handle),
+            make_effects: Arc::clone(&self.arguments.make_effects),
             start,
         };
         let (child, _) =
@@ -224,80 +229,86 @@ impl<W: Work> SupervisorState<W> {
         Ok(())
     }
 
-    /// What is recorded of it is durable, and its actor takes wishes.
-    fn at_work(&self) {
+    /// Marks the machine as running: its records are durable and its actor accepts requests.
+    fn mark_running(&self) {
         if let Some(child) = &self.child {
-            self.arguments.place.line.set_stand(Stand::AtWork(child.clone()));
+            self.arguments.entry.handle.set_status(ExecutionStatus::Running(child.clone()));
         }
     }
 
     async fn stop(&mut self, myself: &ActorRef<Message<W>>) {
-        if std::mem::replace(&mut self.stopping, true) {
+        if std::mem::replace(&mut self.is_stopping, true) {
             return;
         }
         let Some(child) = &self.child else {
-            // The log has all there is.
-            return self.finish(myself, End::Stopped).await;
+            // The log is complete.
+            return self.finish(myself, EndReason::Stopped).await;
         };
         let _ = child.send_message(MachineMessage::Stop);
         let myself = myself.clone();
         tokio::spawn(async move {
-            tokio::time::sleep(STOP_WITHIN).await;
+            tokio::time::sleep(STOP_TIMEOUT).await;
             let _ = myself.send_message(SupervisorMessage::StopNow);
         });
     }
 
-    /// The actor panicked or met an error. What it held beyond the log is gone; another one starts from the log.
-    async fn failed(&mut self, myself: &ActorRef<Message<W>>, error: &(dyn Error + Send + Sync + 'static)) {
+    /// Handles a panic or an error of the actor. The actor's state in memory is lost, and another actor starts from the
+    /// log.
+    async fn handle_failure(
+        &mut self,
+        myself: &ActorRef<Message<W>>,
+        error: &(dyn Error + Send + Sync + 'static),
+    ) {
         self.child = None;
-        self.failure = error.to_string();
+        self.last_failure = error.to_string();
         if let Some(reason) = self.arguments.shared.log_failure.get().cloned() {
             (self.arguments.log_failed)(reason.clone());
-            return self.finish(myself, End::Failed(MachineError::LogFailed { reason })).await;
+            return self.finish(myself, EndReason::Failed(MachineError::LogFailed { reason })).await;
         }
-        if self.stopping {
-            return self.finish(myself, End::Stopped).await;
+        if self.is_stopping {
+            return self.finish(myself, EndReason::Stopped).await;
         }
-        let line = &self.arguments.place.line;
-        let machine = line.name();
-        if !line.is_starting() {
-            line.set_stand(Stand::Down);
+        let handle = &self.arguments.entry.handle;
+        let machine = handle.name();
+        if !handle.is_starting() {
+            handle.set_status(ExecutionStatus::Down);
         }
-        if error.is::<LogLost>() {
-            // Not its own fault, and the log's failures are counted.
-            tracing::warn!(%machine, "goes on from the log: {error}");
-            return self.read(myself, Duration::ZERO, None);
+        if error.is::<LogActorFailed>() {
+            // The actor isn't the cause. Log failures are counted separately.
+            tracing::warn!(%machine, "continues from the log: {error}");
+            return self.read_from_log(myself, Duration::ZERO, None);
         }
-        let (failures, wait) = (self.restarts.count(Instant::now()), self.restarts.wait());
+        let (failures, wait) = (self.restarts.record_failure(Instant::now()), self.restarts.delay());
         tracing::error!(%machine, failures, %error, "the actor of a machine failed");
         if failures > RESTARTS_MAX.saturating_add(1) {
             let reason = error.to_string();
-            return self.finish(myself, End::Failed(MachineError::GivenUp { machine, reason })).await;
+            return self.finish(myself, EndReason::Failed(MachineError::Aborted { machine, reason })).await;
         }
         let give_up = (failures > RESTARTS_MAX).then(|| {
-            let seconds = WINDOW.as_secs();
+            let seconds = RESTART_WINDOW.as_secs();
             format!(
                 "the engine gave up after {RESTARTS_MAX} restarts of this {} within {seconds} s: {error}",
                 W::Machine::KIND
             )
         });
-        self.read(myself, wait, give_up);
+        self.read_from_log(myself, wait, give_up);
     }
 
-    async fn finish(&mut self, myself: &ActorRef<Message<W>>, end: End) {
+    async fn finish(&mut self, myself: &ActorRef<Message<W>>, end: EndReason) {
         if let Some(child) = self.child.take() {
-            // Its work is gone when somebody hears of the end.
-            let _ = child.stop_and_wait(None, Some(STOP_WITHIN)).await;
+            // The machine's work stops before callers are notified of the end.
+            let _ = child.stop_and_wait(None, Some(STOP_TIMEOUT)).await;
         }
-        let line = &self.arguments.place.line;
+        let handle = &self.arguments.entry.handle;
         let end = match end {
-            // Nobody has it yet who could have wished for that: the engine goes down, and what was begun may not be durable.
-            End::Stopped if line.is_starting() => {
-                End::Failed(MachineError::ShuttingDown { machine: line.name() })
+            // No caller has a handle yet with which it could have stopped the machine. The engine is shutting down, and
+            // the start may not be durable.
+            EndReason::Stopped if handle.is_starting() => {
+                EndReason::Failed(MachineError::ShuttingDown { machine: handle.name() })
             }
             end => end,
         };
-        self.arguments.place.end(end);
+        self.arguments.entry.end(end);
         myself.stop(None);
     }
 }

@@ -1,17 +1,18 @@
-//! What the hooks of an operation write while they run, for whoever looks.
+//! Live hook output of an operation.
 //!
 //! ```text
-//!   batches that are durable ─▶ which hooks run?   (following.rs, one task per reader)
-//!                                 └─▶ their pods    (hook.rs, one task per hook)
+//!   batches that are durable ─▶ running hooks     (operation_follower.rs, one task per reader)
+//!                                 └─▶ their pods    (hook_follower.rs, one task per hook)
 //!                                       └─▶ each container, line by line, masked ─▶ Queue ─▶ HookOutput
 //! ```
 //!
-//! Nothing of an operation depends on it: no call of an operation waits for these, nothing is recorded, and a reader that is slow
-//! or goes away keeps nobody waiting.
+//! The operation doesn't depend on it: operation calls never wait for a reader, output isn't recorded, and a slow or
+//! missing reader never delays other work.
 
-mod following;
-mod hook;
+mod hook_follower;
+mod operation_follower;
 mod queue;
+mod reader;
 
 use std::sync::Arc;
 
@@ -20,63 +21,63 @@ use tidegate_model::{Destination, Digest, Gvk, ObjectKey, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
-pub(crate) use self::following::{Ask, follow};
+pub(crate) use self::operation_follower::{RunningHooksSource, follow_operation};
 use self::queue::Queue;
 
-/// Containers that are followed at once, for all readers of an engine together.
-const CONTAINERS_OF_ALL: usize = 64;
-/// Looks at pods that are on their way at once, for all readers of an engine together.
-const LOOKS_OF_ALL: usize = 4;
+/// Maximum number of containers that all readers of an engine follow at a time.
+const ENGINE_CONTAINERS_MAX: usize = 64;
+/// Maximum number of concurrent pod searches for all readers of an engine.
+const POD_SEARCHES_MAX: usize = 4;
 
-/// What somebody is told of the output of hooks.
+/// Hook output for a reader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
-    /// A container has written a line.
+    /// A line from a container.
     Line {
-        /// Which.
+        /// The container.
         source: OutputSource,
-        /// When, as the cluster has noted it.
+        /// Time recorded by the cluster.
         at: Timestamp,
-        /// The line, without its end, and without values of the operation's Secrets. It may hold any sign.
+        /// The line without its line end, with Secret values masked. It may contain any character.
         text: String,
     },
-    /// So many lines of a container are not told, because the reader was too slow.
-    LeftOut {
-        /// Of which.
+    /// Number of lines from a container that were dropped because the reader was too slow.
+    Dropped {
+        /// The container.
         source: OutputSource,
-        /// How many.
+        /// Number of dropped lines.
         lines: u64,
     },
-    /// Something is not told, and why.
+    /// Notice that output is unavailable, with the reason.
     Note {
-        /// Of which hook; `None` where it is about all.
+        /// The hook; `None` for all hooks.
         hook: Option<ObjectKey>,
-        /// In words, without values of the operation's Secrets.
+        /// The reason, with Secret values masked.
         message: String,
     },
 }
 
-/// Where a line comes from.
+/// Source of a line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OutputSource {
     /// The hook.
     pub hook: ObjectKey,
-    /// Its pod.
+    /// The hook's pod.
     pub pod: String,
-    /// The container of the pod.
+    /// The pod's container.
     pub container: String,
 }
 
-/// The output of the hooks of one operation, from now on; of those that run, also what they have written last. Dropped, it ends
-/// all that was done for it.
+/// Output of one operation's hooks from now on, preceded by the last lines of the running hooks. Dropping it stops all
+/// work for this reader.
 pub struct HookOutput {
     queue: Arc<Queue>,
-    following: AbortHandle,
+    task: AbortHandle,
 }
 
 impl HookOutput {
-    /// What is told next. `None` when nothing will follow: the operation is over, or its engine does nothing more. May be given
-    /// up at any moment and asked again.
+    /// Returns the next output. `None` if no more output follows because the operation has finished or its engine has
+    /// stopped. Cancel-safe.
     pub async fn next(&mut self) -> Option<Output> {
         self.queue.next().await
     }
@@ -84,20 +85,20 @@ impl HookOutput {
 
 impl Drop for HookOutput {
     fn drop(&mut self) {
-        self.following.abort();
+        self.task.abort();
     }
 }
 
-/// The hooks of an operation that run now.
+/// Running hooks of an operation.
 #[derive(Clone, Debug)]
 pub(crate) struct RunningHooks {
     pub destination: Destination,
-    /// The manifests of the operation.
+    /// Manifests of the operation.
     pub targets: Digest,
     pub hooks: Vec<RunningHook>,
 }
 
-/// A hook whose object is in the cluster.
+/// A hook with an object in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunningHook {
     pub gvk: Gvk,
@@ -112,17 +113,17 @@ impl RunningHook {
     }
 }
 
-/// What all readers of an engine share.
-pub(crate) struct Places {
+/// State shared by all readers of an engine.
+pub(crate) struct OutputLimits {
     containers: Arc<Semaphore>,
-    looks: Arc<Semaphore>,
+    pod_searches: Arc<Semaphore>,
 }
 
-impl Default for Places {
+impl Default for OutputLimits {
     fn default() -> Self {
         Self {
-            containers: Arc::new(Semaphore::new(CONTAINERS_OF_ALL)),
-            looks: Arc::new(Semaphore::new(LOOKS_OF_ALL)),
+            containers: Arc::new(Semaphore::new(ENGINE_CONTAINERS_MAX)),
+            pod_searches: Arc::new(Semaphore::new(POD_SEARCHES_MAX)),
         }
     }
 }

@@ -1,21 +1,22 @@
-//! Shared watches: one per kind and namespace in use, for all operations of a destination. Kinds whose health is never
-//! judged are watched by their metadata alone.
+//! Shared watches: one watch for each kind and namespace in use, for all operations of a destination. For kinds without
+//! health rules, only the metadata is watched.
 //!
-//! A watch lists, then follows changes, and lists again when the server has forgotten where it was. What is sent to an
-//! operation may be old, repeated or missing in between; the machine compares it with its own writes, and every object
-//! that is awaited is looked at again every [`follow::LOOK_AGAIN`].
+//! A watch lists the objects and follows their changes. It lists again when the server no longer has its resource
+//! version. Observations may be outdated, repeated or incomplete. The machine therefore compares them with its own
+//! writes, and every awaited object is read again every [`kind_watch::READ_INTERVAL`].
 //!
 //! ```text
-//! subscribe ──▶ Board (who asks about which object) ◀── follow.rs: first look, list, changes, regular looks
+//! subscribe ──▶ SubscriptionTable (subscriptions by object) ◀── kind_watch.rs: first read, list, changes, regular reads
 //!                  │ no judge: straight into the operation's inbox
-//!                  ├ not well for a while: reasons.rs looks at its pods
-//!                  └ judge: through a worker of its own, so that a slow judge holds up nobody else
+//!                  ├ unhealthy for a while: unhealthy_reasons.rs reads its events and pods
+//!                  └ judge: through a separate worker, so that a slow judge delays no other operation
 //! ```
 
-mod board;
-mod context;
-mod follow;
-mod reasons;
+mod kind_watch;
+mod subscriptions;
+mod unhealthy_reasons;
+mod volume_claims;
+mod watch_context;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -26,38 +27,39 @@ use tidegate_model::{Gvk, OperationId, TaskId};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-pub(crate) use self::board::Watched;
-use self::board::{Board, Place, Subscriber};
-use self::context::Context;
-use self::follow::{follow, judge};
+use self::kind_watch::{run_health_judge, run_kind_watch};
+pub(crate) use self::subscriptions::WatchTarget;
+use self::subscriptions::{Place, Subscriber, SubscriptionTable};
+use self::watch_context::WatchContext;
 use crate::clock::Clock;
-use crate::extend::Extensions;
+use crate::extensions::Extensions;
 use crate::inbox::Inbox;
 
-/// Who wants to know about which object.
+/// A subscription of an operation to an object.
 pub(crate) struct Subscription {
     pub operation: OperationId,
-    pub what: Watched,
+    pub target: WatchTarget,
     pub gvk: Gvk,
     pub namespace: String,
     pub name: String,
-    /// A health judge that replaces the rule for the kind.
+    /// Health judge that replaces the health rule for the kind.
     pub judge: Option<String>,
     pub inbox: Inbox,
 }
 
 /// All watches of one cluster.
 pub(crate) struct Watches {
-    context: Arc<Context>,
+    context: Arc<WatchContext>,
     scopes: HashMap<Arc<Scope>, ScopeWatch>,
-    /// Where each subscription is, so that ending one does not search for it. One map for all operations: most of those that
-    /// wait have a single subscription, and a map of their own would cost each of them 2 KiB.
-    index: BTreeMap<(OperationId, Watched), (Arc<Scope>, Place)>,
+    /// Location of each subscription, so that a subscription can be ended without a search. There is one map for all
+    /// operations, because most waiting operations have a single subscription, and a map per operation would cost 2 KiB
+    /// each.
+    index: BTreeMap<(OperationId, WatchTarget), (Arc<Scope>, Place)>,
 }
 
 struct ScopeWatch {
-    board: Arc<Board>,
-    /// The watch itself, first looks, and workers for judges. Owned, so that they end with the last subscription.
+    table: Arc<SubscriptionTable>,
+    /// Watches, first reads, and judge workers. Owned by this value, so that they end with the last subscription.
     tasks: JoinSet<()>,
 }
 
@@ -69,15 +71,15 @@ impl Watches {
         health: HealthRules,
         permits: Arc<Semaphore>,
     ) -> Self {
-        let context = Arc::new(Context { cluster, clock, extensions, health, permits });
+        let context = Arc::new(WatchContext { cluster, clock, extensions, health, permits });
         Self { context, scopes: HashMap::new(), index: BTreeMap::new() }
     }
 
-    /// Begins anew with other rules, and without any subscription.
-    pub fn judge_by(&mut self, health: HealthRules) {
+    /// Starts over with other rules and without subscriptions.
+    pub fn set_health_rules(&mut self, health: HealthRules) {
         self.scopes.clear();
         self.index.clear();
-        self.context = Arc::new(Context {
+        self.context = Arc::new(WatchContext {
             cluster: Arc::clone(&self.context.cluster),
             clock: Arc::clone(&self.context.clock),
             extensions: Arc::clone(&self.context.extensions),
@@ -86,54 +88,54 @@ impl Watches {
         });
     }
 
-    /// Begins to report an object; the first report says what is there now.
+    /// Adds a subscription. Its first report is the current state.
     pub fn subscribe(&mut self, subscription: Subscription) {
-        let Subscription { operation, what, gvk, namespace, name, judge: judge_name, inbox } = subscription;
-        self.unsubscribe(operation, &what);
+        let Subscription { operation, target, gvk, namespace, name, judge: judge_name, inbox } = subscription;
+        self.unsubscribe(operation, &target);
         let context = Arc::clone(&self.context);
         let judged = judge_name.is_some() || context.health.has_rule(&gvk);
-        let is_task = matches!(what, Watched::Task(_));
-        let whole = judged || is_task && tidegate_health::tells_what_keeps_it(&gvk);
+        let is_task = matches!(target, WatchTarget::Task(_));
+        let whole = judged || is_task && tidegate_health::has_deletion_status(&gvk);
         let scope = Arc::new(Scope {
             gvk,
             namespace: Some(namespace.clone()).filter(|namespace| !namespace.is_empty()),
             detail: if whole { Detail::Full } else { Detail::Metadata },
         });
         let watch = self.scopes.entry(Arc::clone(&scope)).or_insert_with_key(|scope| {
-            let board = Arc::new(Board::default());
+            let table = Arc::new(SubscriptionTable::default());
             let mut tasks = JoinSet::new();
-            tasks.spawn(follow(Arc::clone(&context), Arc::clone(scope), Arc::clone(&board)));
-            ScopeWatch { board, tasks }
+            tasks.spawn(run_kind_watch(Arc::clone(&context), Arc::clone(scope), Arc::clone(&table)));
+            ScopeWatch { table, tasks }
         });
         while watch.tasks.try_join_next().is_some() {}
         let place = (namespace, name);
-        let mut subscriber = Subscriber { operation, what: what.clone(), inbox, judged: None };
+        let mut subscriber = Subscriber { operation, target: target.clone(), inbox, judge_queue: None };
         if let Some(name) = judge_name {
-            let (sender, sights) = tokio::sync::watch::channel(None);
-            watch.tasks.spawn(judge(Arc::clone(&context), name, subscriber.clone(), sights));
-            subscriber.judged = Some(sender);
+            let (sender, observations) = tokio::sync::watch::channel(None);
+            watch.tasks.spawn(run_health_judge(Arc::clone(&context), name, subscriber.clone(), observations));
+            subscriber.judge_queue = Some(sender);
         }
-        let known = watch.board.add(&place, subscriber.clone());
-        self.index.insert((operation, what), (Arc::clone(&scope), place.clone()));
+        let known = watch.table.add(&place, subscriber.clone());
+        self.index.insert((operation, target), (Arc::clone(&scope), place.clone()));
         match known {
-            Some(seen) if subscriber.judged.is_none() => context.send(&subscriber, seen),
+            Some(seen) if subscriber.judge_queue.is_none() => context.report(&subscriber, seen),
             _ => {
-                let board = Arc::clone(&watch.board);
-                watch.tasks.spawn(async move { context.look(&scope.gvk, &place, &board).await });
+                let table = Arc::clone(&watch.table);
+                watch.tasks.spawn(async move { context.read_object(&scope.gvk, &place, &table).await });
             }
         }
     }
 
-    /// Ends the reports of one object.
-    pub fn unsubscribe(&mut self, operation: OperationId, what: &Watched) {
+    /// Ends a subscription.
+    pub fn unsubscribe(&mut self, operation: OperationId, what: &WatchTarget) {
         if let Some((scope, place)) = self.index.remove(&(operation, what.clone())) {
-            self.remove(operation, what, &scope, &place);
+            self.remove_unused(operation, what, &scope, &place);
         }
     }
 
-    /// Ends the reports of an operation.
-    pub fn forget(&mut self, operation: OperationId) {
-        let first = (operation, Watched::Task(TaskId(0)));
+    /// Ends all subscriptions of an operation.
+    pub fn unsubscribe_all(&mut self, operation: OperationId) {
+        let first = (operation, WatchTarget::Task(TaskId(0)));
         let theirs =
             self.index.range(first..).map(|(key, _)| key).take_while(|(whose, _)| *whose == operation);
         for (_, what) in theirs.cloned().collect::<Vec<_>>() {
@@ -141,9 +143,9 @@ impl Watches {
         }
     }
 
-    /// What nobody asks about is no longer watched.
-    fn remove(&mut self, operation: OperationId, what: &Watched, scope: &Scope, place: &Place) {
-        if self.scopes.get(scope).is_some_and(|watch| watch.board.remove(place, operation, what)) {
+    /// Stops watches without subscriptions.
+    fn remove_unused(&mut self, operation: OperationId, what: &WatchTarget, scope: &Scope, place: &Place) {
+        if self.scopes.get(scope).is_some_and(|watch| watch.table.remove(place, operation, what)) {
             self.scopes.remove(scope);
         }
     }

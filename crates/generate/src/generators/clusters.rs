@@ -3,33 +3,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use tidegate_model::argo::ClusterGenerator;
 
-use crate::names::normalize;
-use crate::parameters::{ParameterSet, Parameters, of_texts};
-use crate::run::{Ran, Run, Spot};
+use crate::inputs::Cluster;
+use crate::name_rules::normalize;
+use crate::parameters::{ParameterSet, Parameters, from_texts};
+use crate::run::{GenerateResult, GenerateRun, GeneratorPosition};
 use crate::selector::Selector;
-use crate::world::Cluster;
 
-/// The cluster that an Argo CD runs in, under the name and URL that it has there.
-const LOCAL: (&str, &str) = ("in-cluster", "https://kubernetes.default.svc");
+/// Argo CD's local cluster, with its name and URL in Argo CD.
+const LOCAL_CLUSTER: (&str, &str) = ("in-cluster", "https://kubernetes.default.svc");
 
-/// A set for each cluster that is declared, in the order of their names, or one for all.
-pub(crate) fn sets(
-    run: &mut Run<'_>,
+/// Returns one parameter set per declared cluster, ordered by name, or a single one for all clusters.
+pub(crate) fn cluster_parameters(
+    run: &mut GenerateRun<'_>,
     generator: &ClusterGenerator,
-    spot: Spot<'_>,
-) -> Ran<Vec<ParameterSet>> {
-    let generator = run.filled(generator, spot)?;
+    spot: GeneratorPosition<'_>,
+) -> GenerateResult<Vec<ParameterSet>> {
+    let generator = run.render_part(generator, spot)?;
     let selector = generator.selector.clone().unwrap_or_default();
-    let selector = Selector::new(&selector).map_err(|problem| spot.wrong(problem))?;
-    let clusters = spot.known(run.world.clusters())?;
-    let steps = clusters.len().saturating_mul(selector.steps());
-    run.steps(steps, spot)?;
+    let selector = Selector::new(&selector).map_err(|problem| spot.error(problem))?;
+    let clusters = spot.resolve_reply(run.inputs.clusters())?;
+    let steps = clusters.len().saturating_mul(selector.match_cost());
+    run.take_steps(steps, spot)?;
     let mut sets = Vec::new();
-    for cluster in chosen(&clusters, &selector) {
+    for cluster in select_clusters(&clusters, &selector) {
         let origin = format!("cluster {}", cluster.name);
-        let mut parameters = parameters(&cluster, run.of_go());
+        let mut parameters = parameters_of(&cluster, run.uses_go_templates());
         run.add_values(&mut parameters, &generator.values, &origin, spot)?;
-        run.add(&mut sets, parameters, origin, spot)?;
+        run.add_parameter_set(&mut sets, parameters, origin, spot)?;
     }
     if !generator.flat_list {
         return Ok(sets);
@@ -37,15 +37,15 @@ pub(crate) fn sets(
     let all: Vec<_> = sets.into_iter().map(|set| Value::Object(set.parameters)).collect();
     let mut flat = Vec::new();
     let parameters = Parameters::from_iter([("clusters".to_owned(), Value::Array(all))]);
-    run.add(&mut flat, parameters, "all clusters".to_owned(), spot)?;
+    run.add_parameter_set(&mut flat, parameters, "all clusters".to_owned(), spot)?;
     Ok(flat)
 }
 
-/// Those that match, each name once; without a selector the local one too.
-fn chosen(clusters: &[Cluster], selector: &Selector) -> Vec<Cluster> {
+/// Returns the matching clusters, without duplicate names. Without a selector, the local cluster is included.
+fn select_clusters(clusters: &[Cluster], selector: &Selector) -> Vec<Cluster> {
     let mut sorted: Vec<_> =
         clusters.iter().filter(|cluster| selector.matches_labels(&cluster.labels)).cloned().collect();
-    let (name, server) = LOCAL;
+    let (name, server) = LOCAL_CLUSTER;
     if selector.is_empty() && clusters.iter().all(|cluster| cluster.server != server) {
         sorted.push(Cluster { name: name.to_owned(), server: server.to_owned(), ..Cluster::default() });
     }
@@ -55,14 +55,14 @@ fn chosen(clusters: &[Cluster], selector: &Selector) -> Vec<Cluster> {
     sorted
 }
 
-fn parameters(cluster: &Cluster, of_go: bool) -> Parameters {
+fn parameters_of(cluster: &Cluster, of_go: bool) -> Parameters {
     let fields = [
         ("name", cluster.name.clone()),
         ("nameNormalized", normalize(&cluster.name)),
         ("server", cluster.server.clone()),
         ("project", cluster.project.clone()),
     ];
-    let mut parameters = of_texts(fields);
+    let mut parameters = from_texts(fields);
     let metadata = [("labels", &cluster.labels), ("annotations", &cluster.annotations)];
     if of_go {
         let there: BTreeMap<_, _> = metadata.into_iter().filter(|(_, entries)| !entries.is_empty()).collect();

@@ -1,50 +1,56 @@
 use serde_json::Value;
 use tidegate_model::argo::ListGenerator;
 
-use crate::error::{Place, Problem};
-use crate::parameters::{ParameterSet, Parameters, kind, put};
-use crate::run::{Ran, Run, Spot};
+use crate::error::{ErrorLocation, Problem};
+use crate::parameters::{ParameterSet, Parameters, add_prefixed, describe_kind};
+use crate::run::{GenerateResult, GenerateRun, GeneratorPosition};
 use crate::yaml;
 
-/// Sets that are written down.
-pub(crate) fn sets(run: &mut Run<'_>, list: &ListGenerator, spot: Spot<'_>) -> Ran<Vec<ParameterSet>> {
-    let list = run.filled(list, spot)?;
+/// Returns the parameter sets of a list generator.
+pub(crate) fn list_parameters(
+    run: &mut GenerateRun<'_>,
+    list: &ListGenerator,
+    spot: GeneratorPosition<'_>,
+) -> GenerateResult<Vec<ParameterSet>> {
+    let list = run.render_part(list, spot)?;
     if list.elements.is_empty() && list.elements_yaml.is_empty() && !list.rest.is_empty() {
         let fields = list.rest.keys().cloned().collect::<Vec<_>>().join(", ");
-        return Err(spot.wrong(Problem::NoElements { fields }));
+        return Err(spot.error(Problem::NoElements { fields }));
     }
     let mut sets = Vec::new();
     for (index, element) in list.elements.iter().enumerate() {
         let origin = format!("element {}", index + 1);
-        let wrong = |problem: Problem| Place::of(spot.place).element(&origin).wrong(problem);
-        let element = object(element, "an element").map_err(wrong)?;
-        let parameters = if run.of_go() { element.clone() } else { texts(element).map_err(wrong)? };
-        run.add(&mut sets, parameters, origin, spot)?;
+        let wrong =
+            |problem: Problem| ErrorLocation::in_generator(spot.path).with_element(&origin).error(problem);
+        let element = as_object(element, "an element").map_err(wrong)?;
+        let parameters =
+            if run.uses_go_templates() { element.clone() } else { as_texts(element).map_err(wrong)? };
+        run.add_parameter_set(&mut sets, parameters, origin, spot)?;
     }
-    let wrong = |reason: String| spot.wrong(Problem::ElementsYaml { reason });
+    let wrong = |reason: String| spot.error(Problem::ElementsYaml { reason });
     let more = match yaml::read(&list.elements_yaml).map_err(wrong)? {
         Value::Null => Vec::new(),
         Value::Array(more) => more,
-        other => return Err(wrong(format!("it is {}", kind(&other)))),
+        other => return Err(wrong(format!("it is {}", describe_kind(&other)))),
     };
     for (index, element) in more.iter().enumerate() {
         let origin = format!("elementsYaml {}", index + 1);
-        let element = object(element, "an element")
-            .map_err(|problem| Place::of(spot.place).element(&origin).wrong(problem))?;
-        run.add(&mut sets, element.clone(), origin, spot)?;
+        let element = as_object(element, "an element")
+            .map_err(|problem| ErrorLocation::in_generator(spot.path).with_element(&origin).error(problem))?;
+        run.add_parameter_set(&mut sets, element.clone(), origin, spot)?;
     }
     Ok(sets)
 }
 
-fn object<'v>(value: &'v Value, what: &'static str) -> Result<&'v Parameters, Problem> {
-    value.as_object().ok_or_else(|| Problem::NoObject { what, found: kind(value) })
+fn as_object<'v>(value: &'v Value, what: &'static str) -> Result<&'v Parameters, Problem> {
+    value.as_object().ok_or_else(|| Problem::NotAnObject { what, found: describe_kind(value) })
 }
 
-/// Parameters of `{{name}}` templates are texts; those in `values` too.
-fn texts(element: &Parameters) -> Result<Parameters, Problem> {
+/// Checks that the parameters of `{{name}}` templates are strings, including those in `values`.
+fn as_texts(element: &Parameters) -> Result<Parameters, Problem> {
     let text = |key: &str, value: &Value| match value {
         Value::String(_) => Ok(value.clone()),
-        other => Err(Problem::NoText { key: key.to_owned(), found: kind(other) }),
+        other => Err(Problem::NotAText { key: key.to_owned(), found: describe_kind(other) }),
     };
     let mut texts = Parameters::new();
     for (key, value) in element {
@@ -53,7 +59,7 @@ fn texts(element: &Parameters) -> Result<Parameters, Problem> {
                 let values = values
                     .iter()
                     .map(|(name, value)| Ok((name.clone(), text(&format!("values.{name}"), value)?)));
-                put(&mut texts, false, "values", values.collect::<Result<_, Problem>>()?);
+                add_prefixed(&mut texts, false, "values", values.collect::<Result<_, Problem>>()?);
             }
             value => {
                 texts.insert(key.clone(), text(key, value)?);

@@ -1,28 +1,33 @@
 use serde_json::Value;
 use tidegate_model::argo::MatrixGenerator;
 
-use crate::error::{Place, Problem};
-use crate::parameters::{ParameterSet, Parameters, fill, text};
-use crate::run::{Ran, Run, Spot, Stop};
+use crate::error::{ErrorLocation, Problem};
+use crate::parameters::{ParameterSet, Parameters, add_missing, to_text};
+use crate::run::{GenerateResult, GenerateRun, GenerateStop, GeneratorPosition};
 
-/// Each set of the first generator with each of the second, whose texts are filled by those of the first.
-pub(crate) fn sets(run: &mut Run<'_>, matrix: &MatrixGenerator, spot: Spot<'_>) -> Ran<Vec<ParameterSet>> {
+/// Combines each parameter set of the first generator with each parameter set of the second. The second
+/// generator's texts are rendered with the first generator's parameters.
+pub(crate) fn matrix_parameters(
+    run: &mut GenerateRun<'_>,
+    matrix: &MatrixGenerator,
+    spot: GeneratorPosition<'_>,
+) -> GenerateResult<Vec<ParameterSet>> {
     let [first, second] = matrix.generators.as_slice() else {
-        return Err(spot.wrong(Problem::Matrix { count: matrix.generators.len() }));
+        return Err(spot.error(Problem::Matrix { count: matrix.generators.len() }));
     };
-    let firsts = run.nested(0, first, spot.outer, spot)?;
+    let firsts = run.nested_parameter_sets(0, first, spot.outer_parameters, spot)?;
     let mut sets = Vec::new();
     let mut is_unknown = false;
     for one in firsts {
-        // What is in this matrix knows the sets it is in, too.
+        // Generators in this matrix also know the outer parameters.
         let mut known = one.parameters.clone();
-        if let Some(outer) = spot.outer.and_then(Value::as_object) {
-            fill(&mut known, outer);
+        if let Some(outer) = spot.outer_parameters.and_then(Value::as_object) {
+            add_missing(&mut known, outer);
         }
         let known = Value::Object(known);
-        let seconds = match run.nested(1, second, Some(&known), spot) {
-            // The questions of all of them are asked in the same round.
-            Err(Stop::Unknown) => {
+        let seconds = match run.nested_parameter_sets(1, second, Some(&known), spot) {
+            // All of these generators are queried in the same round.
+            Err(GenerateStop::NotAvailableYet) => {
                 is_unknown = true;
                 continue;
             }
@@ -30,31 +35,38 @@ pub(crate) fn sets(run: &mut Run<'_>, matrix: &MatrixGenerator, spot: Spot<'_>) 
         };
         for other in seconds {
             let origin = format!("{}, {}", one.origin, other.origin);
-            let parameters = combined(&one.parameters, other.parameters, run.of_go())
-                .map_err(|problem| Place::of(spot.place).element(&origin).wrong(problem))?;
-            run.add(&mut sets, parameters, origin, spot)?;
+            let parameters = combine_parameters(&one.parameters, other.parameters, run.uses_go_templates())
+                .map_err(|problem| {
+                ErrorLocation::in_generator(spot.path).with_element(&origin).error(problem)
+            })?;
+            run.add_parameter_set(&mut sets, parameters, origin, spot)?;
         }
     }
-    if is_unknown { Err(Stop::Unknown) } else { Ok(sets) }
+    if is_unknown { Err(GenerateStop::NotAvailableYet) } else { Ok(sets) }
 }
 
-/// Both sets as one: with templates of Go the first one wins, otherwise they must agree.
-fn combined(first: &Parameters, mut second: Parameters, of_go: bool) -> Result<Parameters, Problem> {
+/// Combines two parameter sets. With Go templates, the first set takes precedence; otherwise, the two sets
+/// must agree.
+fn combine_parameters(
+    first: &Parameters,
+    mut second: Parameters,
+    of_go: bool,
+) -> Result<Parameters, Problem> {
     if of_go {
         let mut combined = first.clone();
-        fill(&mut combined, &second);
+        add_missing(&mut combined, &second);
         return Ok(combined);
     }
     for value in second.values_mut() {
-        if !is_whole(value) {
-            *value = Value::String(text(value));
+        if !is_structured(value) {
+            *value = Value::String(to_text(value));
         }
     }
     for (key, value) in first {
-        let value = if is_whole(value) { value.clone() } else { Value::String(text(value)) };
+        let value = if is_structured(value) { value.clone() } else { Value::String(to_text(value)) };
         match second.get(key) {
             Some(other) if *other != value => {
-                let (key, first, second) = (key.clone(), text(&value), text(other));
+                let (key, first, second) = (key.clone(), to_text(&value), to_text(other));
                 return Err(Problem::Contradiction { key, first, second });
             }
             _ => second.insert(key.clone(), value),
@@ -63,7 +75,7 @@ fn combined(first: &Parameters, mut second: Parameters, of_go: bool) -> Result<P
     Ok(second)
 }
 
-/// Lists and objects stay what they are: as texts they would be of no use.
-fn is_whole(value: &Value) -> bool {
+/// Returns true for lists and objects, which stay as they are because they would be useless as strings.
+fn is_structured(value: &Value) -> bool {
     value.is_array() || value.is_object()
 }

@@ -1,4 +1,4 @@
-//! The generators, one a file. Each gives the sets of parameters of one generator in an order that its input determines.
+//! Generators, with one file per generator. Each returns its parameter sets in a deterministic order.
 
 pub(crate) mod clusters;
 pub(crate) mod decision;
@@ -14,12 +14,12 @@ use regex::Regex;
 
 use crate::error::Problem;
 
-/// How many characters of a commit are its short name, and the shorter one.
-const SHORT: usize = 8;
-const SHORTER: usize = 7;
+/// Length of short commit names in characters.
+const SHORT_COMMIT_LENGTH: usize = 8;
+const SEVEN_CHARACTER_COMMIT_LENGTH: usize = 7;
 
-/// A regular expression of a filter; it need not match all of a text.
-fn expression(field: &'static str, pattern: Option<&String>) -> Result<Option<Regex>, Problem> {
+/// Compiles a filter's regular expression, which may match any part of a text.
+fn compile_filter(field: &'static str, pattern: Option<&String>) -> Result<Option<Regex>, Problem> {
     let parsed = pattern.map(|pattern| {
         Regex::new(pattern).map_err(|error| Problem::Filter {
             field,

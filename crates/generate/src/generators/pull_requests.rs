@@ -2,37 +2,40 @@ use regex::Regex;
 use serde_json::json;
 use tidegate_model::argo::{PullRequestFilter, PullRequestGenerator};
 
-use super::{SHORT, SHORTER, expression};
-use crate::Passed;
-use crate::error::{Place, Problem};
-use crate::names::{SLUG_BYTES, beginning, slug};
-use crate::parameters::{ParameterSet, Parameters, of_texts};
-use crate::run::{Ran, Run, Spot};
-use crate::world::PullRequest;
+use super::{SEVEN_CHARACTER_COMMIT_LENGTH, SHORT_COMMIT_LENGTH, compile_filter};
+use crate::SkippedGenerator;
+use crate::error::{ErrorLocation, Problem};
+use crate::inputs::PullRequest;
+use crate::name_rules::{SLUG_BYTES, slug, truncate};
+use crate::parameters::{ParameterSet, Parameters, from_texts};
+use crate::run::{GenerateResult, GenerateRun, GeneratorPosition};
 
-/// A set for each pull request that filters let pass, in the order of their numbers.
-pub(crate) fn sets(
-    run: &mut Run<'_>,
+/// Returns a parameter set for each pull request that the filters accept, ordered by number.
+pub(crate) fn pull_request_parameters(
+    run: &mut GenerateRun<'_>,
     generator: &PullRequestGenerator,
-    spot: Spot<'_>,
-) -> Ran<Vec<ParameterSet>> {
-    let generator = run.filled(generator, spot)?;
-    let filters: Vec<Filter> = generator
+    spot: GeneratorPosition<'_>,
+) -> GenerateResult<Vec<ParameterSet>> {
+    let generator = run.render_part(generator, spot)?;
+    let filters: Vec<PullRequestMatcher> = generator
         .filters
         .iter()
-        .map(Filter::new)
+        .map(PullRequestMatcher::new)
         .collect::<Result<_, Problem>>()
-        .map_err(|problem| spot.wrong(problem))?;
-    let reply = match run.world.pull_requests(&generator) {
+        .map_err(|problem| spot.error(problem))?;
+    let reply = match run.inputs.pull_requests(&generator) {
         Err(gone) if gone.is_missing && generator.continue_on_repo_not_found_error => {
-            run.passed.push(Passed { place: Place::of(spot.place), reason: gone.reason });
+            run.skipped.push(SkippedGenerator {
+                place: ErrorLocation::in_generator(spot.path),
+                reason: gone.reason,
+            });
             return Ok(Vec::new());
         }
         reply => reply,
     };
-    let requests = spot.known(reply)?;
+    let requests = spot.resolve_reply(reply)?;
     let steps = requests.len().saturating_mul(filters.len());
-    run.steps(steps, spot)?;
+    run.take_steps(steps, spot)?;
     let passes =
         |request: &&PullRequest| filters.is_empty() || filters.iter().any(|filter| filter.matches(request));
     let mut chosen: Vec<_> = requests.iter().filter(passes).collect();
@@ -40,26 +43,26 @@ pub(crate) fn sets(
     let mut sets = Vec::new();
     for request in chosen {
         let origin = format!("pull request {}", request.number);
-        let mut parameters = parameters(request, run.of_go());
+        let mut parameters = parameters_of(request, run.uses_go_templates());
         run.add_values(&mut parameters, &generator.values, &origin, spot)?;
-        run.add(&mut sets, parameters, origin, spot)?;
+        run.add_parameter_set(&mut sets, parameters, origin, spot)?;
     }
     Ok(sets)
 }
 
-/// What lets a pull request pass: all that it says.
-struct Filter {
+/// Filter for pull requests. All of its conditions must match.
+struct PullRequestMatcher {
     branch: Option<Regex>,
     target_branch: Option<Regex>,
     title: Option<Regex>,
 }
 
-impl Filter {
+impl PullRequestMatcher {
     fn new(filter: &PullRequestFilter) -> Result<Self, Problem> {
         Ok(Self {
-            branch: expression("branchMatch", filter.branch_match.as_ref())?,
-            target_branch: expression("targetBranchMatch", filter.target_branch_match.as_ref())?,
-            title: expression("titleMatch", filter.title_match.as_ref())?,
+            branch: compile_filter("branchMatch", filter.branch_match.as_ref())?,
+            target_branch: compile_filter("targetBranchMatch", filter.target_branch_match.as_ref())?,
+            title: compile_filter("titleMatch", filter.title_match.as_ref())?,
         })
     }
 
@@ -72,7 +75,7 @@ impl Filter {
     }
 }
 
-fn parameters(request: &PullRequest, of_go: bool) -> Parameters {
+fn parameters_of(request: &PullRequest, of_go: bool) -> Parameters {
     let fields = [
         ("number", request.number.to_string()),
         ("title", request.title.clone()),
@@ -81,11 +84,11 @@ fn parameters(request: &PullRequest, of_go: bool) -> Parameters {
         ("target_branch", request.target_branch.clone()),
         ("target_branch_slug", slug(SLUG_BYTES, true, &request.target_branch)),
         ("head_sha", request.head_sha.clone()),
-        ("head_short_sha", beginning(&request.head_sha, SHORT).to_owned()),
-        ("head_short_sha_7", beginning(&request.head_sha, SHORTER).to_owned()),
+        ("head_short_sha", truncate(&request.head_sha, SHORT_COMMIT_LENGTH).to_owned()),
+        ("head_short_sha_7", truncate(&request.head_sha, SEVEN_CHARACTER_COMMIT_LENGTH).to_owned()),
         ("author", request.author.clone()),
     ];
-    let mut parameters = of_texts(fields);
+    let mut parameters = from_texts(fields);
     if of_go {
         parameters.insert("labels".to_owned(), json!(request.labels));
     }

@@ -3,44 +3,48 @@ use std::collections::BTreeSet;
 use regex::Regex;
 use tidegate_model::argo::{ScmFilter, ScmGenerator};
 
-use super::{SHORT, SHORTER, expression};
+use super::{SEVEN_CHARACTER_COMMIT_LENGTH, SHORT_COMMIT_LENGTH, compile_filter};
 use crate::error::Problem;
-use crate::names::{beginning, normalize};
-use crate::parameters::{ParameterSet, Parameters, of_texts};
-use crate::run::{Ran, Run, Spot};
-use crate::world::Branch;
+use crate::inputs::Branch;
+use crate::name_rules::{normalize, truncate};
+use crate::parameters::{ParameterSet, Parameters, from_texts};
+use crate::run::{GenerateResult, GenerateRun, GeneratorPosition};
 
-/// A set for each branch that filters let pass, in the order of organisation, repository and branch.
-pub(crate) fn sets(run: &mut Run<'_>, scm: &ScmGenerator, spot: Spot<'_>) -> Ran<Vec<ParameterSet>> {
-    let scm = run.filled(scm, spot)?;
-    let filters: Vec<Filter> = scm
+/// Returns a parameter set for each branch that the filters accept, ordered by organization, repository and branch.
+pub(crate) fn scm_parameters(
+    run: &mut GenerateRun<'_>,
+    scm: &ScmGenerator,
+    spot: GeneratorPosition<'_>,
+) -> GenerateResult<Vec<ParameterSet>> {
+    let scm = run.render_part(scm, spot)?;
+    let filters: Vec<BranchMatcher> = scm
         .filters
         .iter()
-        .map(Filter::new)
+        .map(BranchMatcher::new)
         .collect::<Result<_, Problem>>()
-        .map_err(|problem| spot.wrong(problem))?;
+        .map_err(|problem| spot.error(problem))?;
     let paths: BTreeSet<String> = filters.iter().flat_map(|filter| filter.paths().cloned()).collect();
-    let branches = spot.known(run.world.branches(&scm, &paths))?;
+    let branches = spot.resolve_reply(run.inputs.branches(&scm, &paths))?;
     let steps = branches.len().saturating_mul(filters.len());
-    run.steps(steps, spot)?;
-    let mut chosen: Vec<_> = branches.iter().filter(|branch| passes(&filters, branch)).collect();
-    chosen.sort_by(|left, right| order(left).cmp(&order(right)));
+    run.take_steps(steps, spot)?;
+    let mut chosen: Vec<_> = branches.iter().filter(|branch| passes_filters(&filters, branch)).collect();
+    chosen.sort_by(|left, right| branch_sort_key(left).cmp(&branch_sort_key(right)));
     let mut sets = Vec::new();
     for branch in chosen {
         let origin = format!("{}/{} {}", branch.organization, branch.repository, branch.branch);
-        let mut parameters = parameters(branch);
+        let mut parameters = parameters_of(branch);
         run.add_values(&mut parameters, &scm.values, &origin, spot)?;
-        run.add(&mut sets, parameters, origin, spot)?;
+        run.add_parameter_set(&mut sets, parameters, origin, spot)?;
     }
     Ok(sets)
 }
 
-fn order(branch: &Branch) -> (&str, &str, &str) {
+fn branch_sort_key(branch: &Branch) -> (&str, &str, &str) {
     (&branch.organization, &branch.repository, &branch.branch)
 }
 
-/// What lets something pass: all that it says.
-struct Filter {
+/// Filter for branches. All of its conditions must match.
+struct BranchMatcher {
     repository: Option<Regex>,
     label: Option<Regex>,
     branch: Option<Regex>,
@@ -48,12 +52,12 @@ struct Filter {
     missing: Vec<String>,
 }
 
-impl Filter {
+impl BranchMatcher {
     fn new(filter: &ScmFilter) -> Result<Self, Problem> {
         Ok(Self {
-            repository: expression("repositoryMatch", filter.repository_match.as_ref())?,
-            label: expression("labelMatch", filter.label_match.as_ref())?,
-            branch: expression("branchMatch", filter.branch_match.as_ref())?,
+            repository: compile_filter("repositoryMatch", filter.repository_match.as_ref())?,
+            label: compile_filter("labelMatch", filter.label_match.as_ref())?,
+            branch: compile_filter("branchMatch", filter.branch_match.as_ref())?,
             exist: filter.paths_exist.clone(),
             missing: filter.paths_do_not_exist.clone(),
         })
@@ -63,8 +67,8 @@ impl Filter {
         self.exist.iter().chain(&self.missing)
     }
 
-    /// Whether it says something of branches, and not of repositories alone.
-    fn is_of_branches(&self) -> bool {
+    /// Returns true if the filter has conditions on branches, not only on repositories.
+    fn filters_branches(&self) -> bool {
         self.branch.is_some() || self.paths().next().is_some()
     }
 
@@ -80,15 +84,15 @@ impl Filter {
     }
 }
 
-/// Whether a filter of each kind that there is lets a branch pass.
-fn passes(filters: &[Filter], branch: &Branch) -> bool {
+/// Returns true if a branch matches at least one filter of each kind that is present.
+fn passes_filters(filters: &[BranchMatcher], branch: &Branch) -> bool {
     [false, true].into_iter().all(|of_branches| {
-        let mut of_kind = filters.iter().filter(|filter| filter.is_of_branches() == of_branches).peekable();
+        let mut of_kind = filters.iter().filter(|filter| filter.filters_branches() == of_branches).peekable();
         of_kind.peek().is_none() || of_kind.any(|filter| filter.matches(branch))
     })
 }
 
-fn parameters(branch: &Branch) -> Parameters {
+fn parameters_of(branch: &Branch) -> Parameters {
     let fields = [
         ("organization", branch.organization.clone()),
         ("repository", branch.repository.clone()),
@@ -97,9 +101,9 @@ fn parameters(branch: &Branch) -> Parameters {
         ("branch", branch.branch.clone()),
         ("branchNormalized", normalize(&branch.branch)),
         ("sha", branch.sha.clone()),
-        ("short_sha", beginning(&branch.sha, SHORT).to_owned()),
-        ("short_sha_7", beginning(&branch.sha, SHORTER).to_owned()),
+        ("short_sha", truncate(&branch.sha, SHORT_COMMIT_LENGTH).to_owned()),
+        ("short_sha_7", truncate(&branch.sha, SEVEN_CHARACTER_COMMIT_LENGTH).to_owned()),
         ("labels", branch.labels.join(",")),
     ];
-    of_texts(fields)
+    from_texts(fields)
 }

@@ -1,9 +1,9 @@
-//! The sets of parameters that generators give, in both modes.
+//! Parameter sets of generators, in both template modes.
 
-mod asked;
-mod combined;
 mod git;
 mod list;
+mod nested;
+mod queries;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,43 +14,46 @@ use tidegate_model::argo::{
     PullRequestGenerator, ScmGenerator,
 };
 
-use crate::limits::Budget;
-use crate::run::{Run, Spot, Stop};
-use crate::templates::{Templates, engine};
-use crate::{Branch, Cluster, Decisions, GitTree, Options, Passed, PullRequest, Reply, Unanswered, World};
+use crate::budget::Budget;
+use crate::run::{GenerateRun, GenerateStop, GeneratorPosition};
+use crate::templates::{Templates, go_engine};
+use crate::{
+    Branch, Cluster, Decisions, GeneratorInputs, GitTree, Options, PullRequest, QueryError, Reply,
+    SkippedGenerator,
+};
 
-/// A world that is written down.
+/// Inputs with fixed data.
 #[derive(Default)]
-struct Written {
+struct FixedInputs {
     clusters: Vec<Cluster>,
-    /// By repository and revision: files and what they hold.
+    /// Files with their content, by repository and revision.
     files: BTreeMap<(&'static str, &'static str), BTreeMap<&'static str, &'static str>>,
-    /// Files that have not been fetched yet.
-    unknown: BTreeSet<&'static str>,
+    /// Files that haven't been fetched yet.
+    unavailable: BTreeSet<&'static str>,
     decisions: Option<Decisions>,
-    answer: Option<Value>,
+    plugin_response: Option<Value>,
     branches: Vec<Branch>,
     pull_requests: Option<Vec<PullRequest>>,
-    /// What was asked for.
-    asked: Vec<String>,
+    /// Requests.
+    requests: Vec<String>,
 }
 
-impl World for Written {
+impl GeneratorInputs for FixedInputs {
     fn clusters(&mut self) -> Reply<Arc<Vec<Cluster>>> {
         Ok(Some(Arc::new(self.clusters.clone())))
     }
 
     fn git_tree(&mut self, repository: &str, revision: &str) -> Reply<Arc<GitTree>> {
-        self.asked.push(format!("{repository} {revision}"));
+        self.requests.push(format!("{repository} {revision}"));
         let found = self.files.iter().find(|((url, at), _)| *url == repository && *at == revision);
-        let Some((_, files)) = found else { return Err(Unanswered::missing(format!("no {repository}"))) };
+        let Some((_, files)) = found else { return Err(QueryError::missing(format!("no {repository}"))) };
         let files = files.keys().map(|path| (*path).to_owned()).collect();
         Ok(Some(Arc::new(GitTree { commit: revision.to_owned(), files })))
     }
 
     fn git_file(&mut self, repository: &str, commit: &str, path: &str) -> Reply<Arc<str>> {
-        self.asked.push(path.to_owned());
-        if self.unknown.contains(path) {
+        self.requests.push(path.to_owned());
+        if self.unavailable.contains(path) {
             return Ok(None);
         }
         let found = self.files.iter().find(|((url, at), _)| *url == repository && *at == commit);
@@ -58,17 +61,17 @@ impl World for Written {
     }
 
     fn decisions(&mut self, generator: &ClusterDecisionResourceGenerator) -> Reply<Arc<Decisions>> {
-        self.asked.push(generator.config_map_ref.clone());
+        self.requests.push(generator.config_map_ref.clone());
         Ok(self.decisions.clone().map(Arc::new))
     }
 
     fn plugin(&mut self, generator: &PluginGenerator) -> Reply<Arc<Value>> {
-        self.asked.push(json!(generator.input.parameters).to_string());
-        Ok(self.answer.clone().map(Arc::new))
+        self.requests.push(json!(generator.input.parameters).to_string());
+        Ok(self.plugin_response.clone().map(Arc::new))
     }
 
     fn branches(&mut self, _: &ScmGenerator, paths: &BTreeSet<String>) -> Reply<Arc<Vec<Branch>>> {
-        self.asked.extend(paths.iter().cloned());
+        self.requests.extend(paths.iter().cloned());
         Ok(Some(Arc::new(self.branches.clone())))
     }
 
@@ -76,66 +79,72 @@ impl World for Written {
         let repository = generator.github.as_ref().map(|github| github.repo.clone()).unwrap_or_default();
         match self.pull_requests.clone() {
             Some(requests) => Ok(Some(Arc::new(requests))),
-            None => Err(Unanswered::missing(format!("there is no repository {repository}"))),
+            None => Err(QueryError::missing(format!("there is no repository {repository}"))),
         }
     }
 }
 
-/// What generators gave.
+/// Output of generators.
 #[derive(Debug, PartialEq)]
-struct Given {
+struct GeneratorOutput {
     sets: Vec<Value>,
     origins: Vec<String>,
-    passed: Vec<Passed>,
+    skipped: Vec<SkippedGenerator>,
 }
 
-const FLAT: &[&str] = &[];
-const GO: &[&str] = &["missingkey=default"];
-const STRICT: &[&str] = &["missingkey=error"];
+const NO_OPTIONS: &[&str] = &[];
+const DEFAULT_OPTIONS: &[&str] = &["missingkey=default"];
+const STRICT_OPTIONS: &[&str] = &["missingkey=error"];
 
-/// The sets of one entry of `spec.generators`. Options of templates of Go, if it has any, ask for those.
-fn given(world: &mut Written, options: &[&str], entry: &Value) -> Result<Given, String> {
+/// Returns the output of one entry of `spec.generators`. Uses Go templates if `options` isn't empty.
+fn output_of(world: &mut FixedInputs, options: &[&str], entry: &Value) -> Result<GeneratorOutput, String> {
     let entry: ApplicationSetGenerator = serde_json::from_value(entry.clone()).unwrap();
     let spec = ApplicationSetSpec {
         go_template: !options.is_empty(),
         go_template_options: options.iter().map(|option| (*option).to_owned()).collect(),
         ..ApplicationSetSpec::default()
     };
-    let engine = engine(&spec, None).unwrap();
+    let engine = go_engine(&spec, None).unwrap();
     let (options, templates) = (Options::default(), Templates::new(engine.as_ref()));
-    let mut run = Run { world, options: &options, templates, budget: Budget::new(), passed: Vec::new() };
+    let mut run = GenerateRun {
+        inputs: world,
+        options: &options,
+        templates,
+        budget: Budget::new(),
+        skipped: Vec::new(),
+    };
     let mut all = Vec::new();
     for generator in entry.generators() {
         let place = format!("generators[0].{}", generator.name());
-        let spot = Spot { place: &place, outer: None, depth: 1 };
-        match run.sets(generator, entry.selector.as_ref(), spot) {
+        let spot = GeneratorPosition { path: &place, outer_parameters: None, depth: 1 };
+        match run.parameter_sets(generator, entry.selector.as_ref(), spot) {
             Ok(sets) => all.extend(sets),
-            Err(Stop::Unknown) => return Err("unknown".to_owned()),
-            Err(Stop::Failed(error)) => return Err(error.to_string()),
+            Err(GenerateStop::NotAvailableYet) => return Err("unknown".to_owned()),
+            Err(GenerateStop::Failed(error)) => return Err(error.to_string()),
         }
     }
     let origins = all.iter().map(|set| set.origin.clone()).collect();
     let sets = all.into_iter().map(|set| Value::Object(set.parameters)).collect();
-    Ok(Given { sets, origins, passed: run.passed })
+    Ok(GeneratorOutput { sets, origins, skipped: run.skipped })
 }
 
-/// The sets alone.
+/// Returns the parameter sets only.
 #[track_caller]
-fn sets(world: &mut Written, options: &[&str], entry: Value) -> Vec<Value> {
-    given(world, options, &entry).unwrap_or_else(|error| panic!("{entry}: {error}")).sets
+fn parameters_of(world: &mut FixedInputs, options: &[&str], entry: Value) -> Vec<Value> {
+    output_of(world, options, &entry).unwrap_or_else(|error| panic!("{entry}: {error}")).sets
 }
 
-/// The values of one parameter.
+/// Returns the values of one parameter.
 #[track_caller]
-fn values(world: &mut Written, options: &[&str], entry: Value, name: &str) -> Vec<String> {
-    let sets = sets(world, options, entry);
+fn values(world: &mut FixedInputs, options: &[&str], entry: Value, name: &str) -> Vec<String> {
+    let sets = parameters_of(world, options, entry);
     sets.iter().map(|set| set[name].as_str().unwrap_or_else(|| panic!("{set}")).to_owned()).collect()
 }
 
-/// The error, which there must be.
+/// Returns the error; fails if there isn't one.
 #[track_caller]
-fn refused(world: &mut Written, options: &[&str], entry: Value) -> String {
-    match given(world, options, &entry) {
+fn error_of(world: &mut FixedInputs, options: &[&str], entry: Value) -> String {
+    match output_of(world, options, &entry) {
         Err(error) => error,
         Ok(given) => panic!("{entry} gives {given:?}"),
     }

@@ -1,4 +1,4 @@
-//! Nothing that is written into an ApplicationSet makes a run endless, or fill the memory.
+//! An ApplicationSet can't make a run endless or exhaust the memory.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -16,31 +16,28 @@ fn a_matrix_that_explodes_is_an_error() {
         let elements: Vec<_> = (0..200).map(|at| json!({ key: at.to_string() })).collect();
         json!({"list": {"elements": elements}})
     };
-    let set = set(json!([]), |set| {
+    let set = appset(json!([]), |set| {
         set["spec"]["generators"] = json!([{"matrix": {"generators": [list("a"), list("b")]}}]);
     });
-    let error = run(&set).unwrap_err();
-    assert!(
-        error.starts_with("generators[0].matrix: more than 20000 sets of parameters, which is the limit"),
-        "{error}"
-    );
+    let error = generate_all(&set).unwrap_err();
+    assert!(error.starts_with("generators[0].matrix: exceeds the limit of 20000 parameter sets"), "{error}");
 }
 
 #[test]
 fn there_is_a_largest_number_of_applications() {
-    let set = set(json!(elements(APPLICATIONS_MAX)), |set| {
+    let set = appset(json!(elements(APPLICATIONS_MAX)), |set| {
         set["spec"]["goTemplate"] = json!(false);
         set["spec"]["template"]["metadata"]["name"] = json!("{{name}}");
         let more = json!({"list": {"elements": elements(1)}});
         set["spec"]["generators"].as_array_mut().unwrap().push(more);
     });
-    let error = run(&set).unwrap_err();
-    assert!(error.starts_with("generators[1].list, element 1: more than 20000"), "{error}");
+    let error = generate_all(&set).unwrap_err();
+    assert!(error.starts_with("generators[1].list, element 1: exceeds the limit of 20000"), "{error}");
 }
 
 #[test]
 fn templates_that_never_end_are_errors() {
-    for (template, words) in [
+    for (template, text) in [
         ("{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}", "steps"),
         ("{{ define \"a\" }}{{ template \"a\" . }}{{ end }}{{ template \"a\" . }}", "maximum template depth"),
         ("{{ repeat 1000000000 \"laugh\" }}", "bytes"),
@@ -55,37 +52,49 @@ fn templates_that_never_end_are_errors() {
         ),
         ("{{ range until 100000 }}{{ $t := repeat 1000000 \"a\" }}{{ end }}", "steps"),
     ] {
-        let error = run(&set(json!([{"name": "a"}]), |set| {
+        let error = generate_all(&appset(json!([{"name": "a"}]), |set| {
             set["spec"]["template"]["metadata"]["annotations"] = json!({ "a": template });
         }));
         let error = error.unwrap_err();
         assert!(
-            error.contains("template.metadata.annotations.a") && error.contains(words),
+            error.contains("template.metadata.annotations.a") && error.contains(text),
             "{template}: {error}"
         );
     }
 }
 
-/// Each text is within its limits; all of them together are not.
+/// jq expressions are checked when an Application is generated, and compiling one takes as long as many steps
+/// of a template.
+#[test]
+fn jq_expressions_count_as_steps() {
+    let with = |count: usize| {
+        appset(json!([{"name": "a"}, {"name": "b"}]), |set| {
+            let expressions = vec![".spec.replicas"; count];
+            set["spec"]["template"]["spec"]["ignoreDifferences"] =
+                json!([{"kind": "Deployment", "jqPathExpressions": expressions}]);
+        })
+    };
+    assert_eq!(applications(&with(2)).len(), 2);
+    let error = generate_all(&with(50_001)).unwrap_err();
+    assert!(error.contains("jq expressions exceed the limit of 50000000 steps"), "{error}");
+}
+
+/// Each text is within its limits, but all of them together aren't.
 #[test]
 fn all_templates_together_have_a_limit() {
     let large = "{{ repeat 1000000 \"a\" }}";
-    let error = run(&set(json!(elements(400)), |set| {
+    let error = generate_all(&appset(json!(elements(400)), |set| {
         set["spec"]["template"]["metadata"]["annotations"] = json!({ "a": large });
     }));
-    assert!(error.unwrap_err().contains("take more than 256 MiB, which is the limit of one ApplicationSet"));
+    assert!(error.unwrap_err().contains("exceed the limit of 256 MiB for one ApplicationSet"));
     let long = "{{ range until 45 }}{{ $t := repeat 1000000 \"a\" }}{{ end }}";
-    let error = run(&set(json!(elements(400)), |set| {
+    let error = generate_all(&appset(json!(elements(400)), |set| {
         set["spec"]["template"]["metadata"]["annotations"] = json!({ "a": long });
     }));
-    assert!(
-        error
-            .unwrap_err()
-            .contains("take more than 50000000 steps, which is the limit of one ApplicationSet")
-    );
+    assert!(error.unwrap_err().contains("exceed the limit of 50000000 steps for one ApplicationSet"));
 }
 
-/// Texts of which many are templates, selectors, patterns and names.
+/// Generates texts, many of them templates, selectors, patterns and names.
 fn text() -> impl Strategy<Value = Value> {
     let pieces = prop::sample::select(vec![
         "{{",
@@ -158,21 +167,21 @@ fn generator() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// No panic, an end, and the same every time; no two Applications have one name.
+    /// A run never panics, always ends, and always has the same result. Applications have unique names.
     #[test]
     fn any_set_has_an_end(
         generators in prop::collection::vec(generator(), 0..3),
         (name, label, patch) in (text(), text(), text()),
         go in any::<bool>(),
     ) {
-        let set = set(json!([]), |set| {
+        let set = appset(json!([]), |set| {
             set["spec"]["generators"] = json!(generators);
             set["spec"]["goTemplate"] = json!(go);
             set["spec"]["templatePatch"] = patch;
             set["spec"]["template"]["metadata"] = json!({"name": name, "labels": {"l": label}});
         });
-        let found = run(&set);
-        prop_assert_eq!(&found, &run(&set));
+        let found = generate_all(&set);
+        prop_assert_eq!(&found, &generate_all(&set));
         if let Ok(generated) = found {
             let mut names: Vec<_> =
                 generated.applications.iter().map(|made| made.application.metadata.name.clone()).collect();

@@ -1,24 +1,25 @@
-//! From ApplicationSets as they are written down to the Applications they make.
+//! Generation of Applications from ApplicationSets in files.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
     missing_docs,
-    reason = "tests stop at the first surprise"
+    reason = "tests may panic"
 )]
 
-mod failed;
+mod failed_generators;
+mod invalid;
 mod limits;
 mod names;
 mod patches;
 mod templates;
 
 use serde_json::{Value, json};
-use tidegate_generate::{Generated, NoWorld, Options, Outcome, generate};
+use tidegate_generate::{GenerateOutcome, GenerateOutput, NoInputs, Options, generate};
 use tidegate_model::argo::ApplicationSet;
 
-/// An ApplicationSet of a list, with a template that can be changed.
-fn set(elements: Value, change: impl FnOnce(&mut Value)) -> Value {
+/// Returns an ApplicationSet with a list and a template that can be changed.
+fn appset(elements: Value, change: impl FnOnce(&mut Value)) -> Value {
     let mut set = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
         "metadata": {"name": "shops", "namespace": "argocd"},
@@ -39,19 +40,19 @@ fn set(elements: Value, change: impl FnOnce(&mut Value)) -> Value {
     set
 }
 
-fn run(set: &Value) -> Result<Generated, String> {
+fn generate_all(set: &Value) -> Result<GenerateOutput, String> {
     let set: ApplicationSet = serde_json::from_value(set.clone()).unwrap();
-    match generate(&set, &mut NoWorld, &Options::default()) {
-        Ok(Outcome::Done(generated)) => Ok(generated),
-        Ok(Outcome::Unknown) => panic!("it asks nobody"),
+    match generate(&set, &mut NoInputs, &Options::default()) {
+        Ok(GenerateOutcome::Done(generated)) => Ok(generated),
+        Ok(GenerateOutcome::Incomplete) => panic!("it needs no external data"),
         Err(errors) => Err(errors.to_string()),
     }
 }
 
-/// The Applications as documents.
+/// Returns the Applications as documents.
 #[track_caller]
 fn applications(set: &Value) -> Vec<Value> {
-    let generated = run(set).unwrap();
-    assert_eq!(generated.refused, []);
+    let generated = generate_all(set).unwrap();
+    assert_eq!(generated.rejected, []);
     generated.applications.iter().map(|made| serde_json::to_value(&made.application).unwrap()).collect()
 }

@@ -4,16 +4,16 @@ use serde_json::json;
 
 use super::*;
 
-fn patched(patch: &str) -> Result<Value, String> {
-    let set = set(json!([{"name": "web", "prune": true, "files": ["a", "b"]}]), |set| {
+fn render_with_patch(patch: &str) -> Result<Value, String> {
+    let set = appset(json!([{"name": "web", "prune": true, "files": ["a", "b"]}]), |set| {
         set["spec"]["template"]["metadata"]["labels"] = json!({"l": "1"});
         set["spec"]["templatePatch"] = json!(patch);
     });
-    run(&set).map(|generated| serde_json::to_value(&generated.applications[0].application).unwrap())
+    generate_all(&set).map(|generated| serde_json::to_value(&generated.applications[0].application).unwrap())
 }
 
 #[test]
-fn a_patch_changes_what_is_no_text() {
+fn a_patch_changes_values_that_are_not_texts() {
     let yaml = "\
 spec:
   source:
@@ -30,40 +30,50 @@ spec:
 metadata:
   labels: {m: '2'}
 ";
-    let found = patched(yaml).unwrap();
+    let found = render_with_patch(yaml).unwrap();
     assert_eq!(found["spec"]["source"]["helm"], json!({"valueFiles": ["a.yaml", "b.yaml"]}));
     assert_eq!(found["spec"]["source"]["path"], "apps/web");
     assert_eq!(found["spec"]["syncPolicy"], json!({"automated": {"prune": true}}));
     assert_eq!(found["metadata"]["labels"], json!({"l": "1", "m": "2"}));
-    let found = patched(r#"{"spec": {"revisionHistoryLimit": 3}}"#).unwrap();
+    let found = render_with_patch(r#"{"spec": {"revisionHistoryLimit": 3}}"#).unwrap();
     assert_eq!(found["spec"]["revisionHistoryLimit"], 3);
 }
 
 #[test]
-fn a_patch_that_says_nothing_changes_nothing() {
-    let without = applications(&set(json!([{"name": "web"}]), |set| {
+fn an_empty_patch_changes_nothing() {
+    let without = applications(&appset(json!([{"name": "web"}]), |set| {
         set["spec"]["template"]["metadata"]["labels"] = json!({"l": "1"});
     }));
-    for patch in ["", " \n", "{}", "null", "# nothing", "{{ if .missing }}spec: {}{{ end }}", "spec: {}"] {
-        assert_eq!(patched(patch).as_ref(), Ok(&without[0]), "{patch}");
+    for patch in [
+        "",
+        " \n",
+        "{}",
+        "null",
+        "# nothing",
+        "{{ if .missing }}spec: {}{{ end }}",
+        "spec: {}",
+        "# nothing\nspec:\n",
+        "spec: null\nmetadata: null",
+        "{\"spec\": null}",
+    ] {
+        assert_eq!(render_with_patch(patch).as_ref(), Ok(&without[0]), "{patch}");
     }
 }
 
-/// Whoever writes a patch need not be who may choose project and namespace.
+/// The patch's author may not be allowed to choose the project and the namespace.
 #[test]
 fn project_and_namespace_stay_and_the_name_may_change() {
-    let found =
-        patched("metadata: {name: other, namespace: elsewhere}\nspec: {project: admin}\nkind: Secret")
-            .unwrap();
+    let found = render_with_patch(
+        "metadata: {name: other, namespace: elsewhere}\nspec: {project: admin}\nkind: Secret",
+    )
+    .unwrap();
     assert_eq!(found["metadata"]["name"], "other");
     assert_eq!(found["metadata"]["namespace"], "argocd");
     assert_eq!(found["spec"]["project"], "default");
     assert_eq!(found["kind"], "Application");
-    let found = patched("spec: null").unwrap();
-    assert_eq!(found["spec"], json!({"project": "default", "destination": {}}));
 }
 
-/// In Argo CD a patch that has finalizers gets the one that is added as well.
+/// In Argo CD, a patch with finalizers also gets the default finalizer.
 #[test]
 fn a_patch_decides_about_finalizers() {
     for (patch, expected) in [
@@ -72,27 +82,29 @@ fn a_patch_decides_about_finalizers() {
         ("metadata: {finalizers: []}", json!(["resources-finalizer.argocd.argoproj.io"])),
         ("metadata: {labels: {a: b}}", json!(["resources-finalizer.argocd.argoproj.io"])),
     ] {
-        let found = patched(patch).unwrap();
+        let found = render_with_patch(patch).unwrap();
         assert_eq!(found["metadata"].get("finalizers").unwrap_or(&Value::Null), &expected, "{patch}");
     }
 }
 
 #[test]
-fn a_patch_that_makes_no_application_is_named() {
+fn an_invalid_patched_application_names_the_patch() {
     let place = "generators[0].list, element 1, template";
     for (patch, words) in [
-        ("text", "Patch: invalid templatePatch: it is the text \"text\""),
-        ("- a", "Patch: invalid templatePatch: it is a list"),
+        ("text", "Patch: invalid templatePatch: it must be an object, found the string \"text\""),
+        ("- a", "Patch: invalid templatePatch: it must be an object, found a list"),
         ("spec: {", "Patch: invalid templatePatch: "),
-        ("spec: text", "Patch: invalid templatePatch: metadata and spec are objects"),
-        ("metadata: []", "Patch: invalid templatePatch: metadata and spec are objects"),
-        ("spec: {destination: text}", ": what it makes is no Application: "),
-        ("spec: {syncPolicy: {automated: {prune: 'yes'}}}", ": what it makes is no Application: "),
-        ("spec: {source: {repoURL: null}}", ": what it makes is no Application: "),
+        ("spec: text", "Patch: invalid templatePatch: metadata and spec must be objects"),
+        ("metadata: []", "Patch: invalid templatePatch: metadata and spec must be objects"),
+        ("spec: {destination: text}", ": Application \"web-shop\" is invalid: spec."),
+        ("spec: {syncPolicy: {automated: {prune: 'yes'}}}", ": Application \"web-shop\" is invalid: spec."),
+        ("spec: {source: {repoURL: null}}", ": Application \"web-shop\" is invalid: spec."),
         ("{{ .name", "Patch: failed to parse template"),
         ("spec: {$patch: swap}", "Patch: invalid templatePatch: $patch of \".spec\""),
     ] {
-        let error = patched(patch).unwrap_err();
+        let error = render_with_patch(patch).unwrap_err();
         assert!(error.starts_with(&format!("{place}{words}")), "{patch}: {error}");
     }
+    let error = render_with_patch("{{ if .prune }}\nspec:\n  destination: text\n{{ end }}").unwrap_err();
+    assert!(error.ends_with(" (line 3 of templatePatch, \"destination: text\")"), "{error}");
 }

@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn each_set_of_parameters_makes_an_application() {
-    let found = applications(&set(json!([{"name": "web"}, {"name": "db"}]), |_| {}));
+    let found = applications(&appset(json!([{"name": "web"}, {"name": "db"}]), |_| {}));
     let wanted = |name: &str| {
         json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
@@ -24,33 +24,33 @@ fn each_set_of_parameters_makes_an_application() {
     assert_eq!(found, [wanted("web"), wanted("db")]);
 }
 
-/// Keys of maps, entries of lists and values within values are templates; what is put in is not.
+/// Map keys, list entries and nested values are templates; inserted values aren't.
 #[test]
-fn every_text_is_filled() {
-    let found = applications(&set(json!([{"name": "web", "raw": "{{ .name }} \"\\"}]), |set| {
-        set["spec"]["template"]["metadata"]["labels"] = json!({"app-{{ .name }}": "{{ .raw }}"});
+fn every_text_is_rendered() {
+    let found = applications(&appset(json!([{"name": "web", "raw": "{{ .name }} \"\\"}]), |set| {
+        set["spec"]["template"]["metadata"]["annotations"] = json!({"app-{{ .name }}": "{{ .raw }}"});
         set["spec"]["template"]["spec"]["source"]["helm"] = json!({
             "valueFiles": ["{{ .name }}.yaml"],
             "valuesObject": {"{{ .name }}": {"list": ["{{ .name }}", 3, true], "none": null}},
         });
         set["spec"]["template"]["spec"]["syncPolicy"] = json!({"automated": {"prune": false}});
     }));
-    assert_eq!(found[0]["metadata"]["labels"], json!({"app-web": "{{ .name }} \"\\"}));
+    assert_eq!(found[0]["metadata"]["annotations"], json!({"app-web": "{{ .name }} \"\\"}));
     assert_eq!(
         found[0]["spec"]["source"]["helm"],
         json!({"valueFiles": ["web.yaml"], "valuesObject": {"web": {"list": ["web", 3, true]}}})
     );
     assert_eq!(found[0]["spec"]["syncPolicy"], json!({"automated": {"prune": false}}));
-    let error = run(&set(json!([{"name": "a"}]), |set| {
+    let error = generate_all(&appset(json!([{"name": "a"}]), |set| {
         set["spec"]["template"]["metadata"]["labels"] = json!({"{{ .name }}": "1", "a": "2"});
     }));
     let place = "generators[0].list, element 1, template.metadata.labels";
-    assert_eq!(error, Err(format!("{place}: two keys of this map become \"a\"; one would be lost")));
+    assert_eq!(error, Err(format!("{place}: two keys of this map render to \"a\"; use different keys")));
 }
 
 #[test]
-fn tags_of_the_simple_form_are_filled_where_they_are_known() {
-    let found = applications(&set(json!([{"name": "web", "values": {"tier": "low"}}]), |set| {
+fn simple_tags_with_known_names_are_replaced() {
+    let found = applications(&appset(json!([{"name": "web", "values": {"tier": "low"}}]), |set| {
         set["spec"]["goTemplate"] = json!(false);
         set["spec"]["template"]["metadata"] = json!({
             "name": "{{name}}-{{ values.tier }}",
@@ -62,19 +62,19 @@ fn tags_of_the_simple_form_are_filled_where_they_are_known() {
         found[0]["metadata"]["annotations"],
         json!({"a": "{{ missing }} {{ .name }}", "web": "{{name"})
     );
-    let error = run(&set(json!([{"name": "web"}]), |set| {
+    let error = generate_all(&appset(json!([{"name": "web"}]), |set| {
         set["spec"]["goTemplate"] = json!(false);
         set["spec"]["template"]["metadata"]["name"] = json!("{{name}}-{{name");
     }));
     let place = "generators[0].list, element 1, template.metadata.name";
-    let what = "failed to parse template {{name}}-{{name: a tag that begins with {{ has no end }}";
+    let what = "failed to parse template {{name}}-{{name: a tag begins with {{ but has no }}";
     assert_eq!(error, Err(format!("{place}: {what}")));
 }
 
-/// Argo CD leaves a template alone for a set without parameters; here it is one like any other.
+/// Argo CD doesn't render a template for an empty parameter set. Tidegate renders it like any other set.
 #[test]
 fn a_set_without_parameters_is_one_like_any_other() {
-    let found = applications(&set(json!([{}]), |set| {
+    let found = applications(&appset(json!([{}]), |set| {
         set["spec"]["template"]["metadata"]["name"] = json!("{{ \"only\" }}");
         set["spec"]["template"]["spec"]["source"]["path"] = json!("p");
     }));
@@ -82,7 +82,7 @@ fn a_set_without_parameters_is_one_like_any_other() {
     assert_eq!(found[0]["metadata"]["finalizers"], json!(["resources-finalizer.argocd.argoproj.io"]));
 }
 
-/// What Argo CD adds to the functions of sprig, and what it takes away.
+/// Functions that Argo CD adds to sprig's functions, and functions that it removes.
 #[test]
 fn functions_are_those_of_argo_cd() {
     let elements = json!([{"name": "web", "text": "Feat/A_b.c", "deep": {"a": [1, "x"], "b": true}, "yaml": "a: [1, b]"}]);
@@ -100,7 +100,7 @@ fn functions_are_those_of_argo_cd() {
         ("{{ if eq .name \"web\" }}{{ .name | upper | quote }}{{ end }}", "\"WEB\""),
         ("{{ range $i, $e := .deep.a }}{{ $i }}={{ $e }},{{ end }}", "0=1,1=x,"),
     ] {
-        let found = applications(&set(elements.clone(), |set| {
+        let found = applications(&appset(elements.clone(), |set| {
             set["spec"]["template"]["metadata"]["annotations"] = json!({"a": template});
         }));
         assert_eq!(found[0]["metadata"]["annotations"]["a"], expected, "{template}");
@@ -109,14 +109,14 @@ fn functions_are_those_of_argo_cd() {
         ("{{ env \"HOME\" }}", "function \"env\" not defined"),
         ("{{ expandenv \"$HOME\" }}", "function \"expandenv\" not defined"),
         ("{{ getHostByName \"localhost\" }}", "function \"getHostByName\" not defined"),
-        ("{{ fromYaml \"[a]\" }}", "it is not a mapping"),
-        ("{{ fromYamlArray \"a: b\" }}", "it is not a sequence"),
-        ("{{ slugify }}", "slugify takes a string"),
-        ("{{ slugify -1 .text }}", "slugify takes a string"),
+        ("{{ fromYaml \"[a]\" }}", "the YAML is not a mapping"),
+        ("{{ fromYamlArray \"a: b\" }}", "the YAML is not a sequence"),
+        ("{{ slugify }}", "slugify takes an optional"),
+        ("{{ slugify -1 .text }}", "slugify takes an optional"),
         ("{{ .name", "failed to parse template {{ .name: template: base:1:"),
         ("{{ .name.first }}", "executing \"base\" at <.name.first>"),
     ] {
-        let error = run(&set(elements.clone(), |set| {
+        let error = generate_all(&appset(elements.clone(), |set| {
             set["spec"]["template"]["metadata"]["annotations"] = json!({"a": template});
         }));
         let place = "generators[0].list, element 1, template.metadata.annotations.a: failed to ";
@@ -126,9 +126,9 @@ fn functions_are_those_of_argo_cd() {
 }
 
 #[test]
-fn options_say_what_a_missing_parameter_is() {
+fn options_define_missing_parameters() {
     let with = |options: Value| {
-        set(json!([{"name": "web"}]), |set| {
+        appset(json!([{"name": "web"}]), |set| {
             set["spec"]["goTemplateOptions"] = options;
             set["spec"]["template"]["metadata"]["annotations"] = json!({"a": "{{ .missing }}"});
         })
@@ -136,16 +136,16 @@ fn options_say_what_a_missing_parameter_is() {
     assert_eq!(applications(&with(json!([])))[0]["metadata"]["annotations"]["a"], "<no value>");
     let last = with(json!(["missingkey=error", "missingkey=default"]));
     assert_eq!(applications(&last)[0]["metadata"]["annotations"]["a"], "<no value>", "the last one counts");
-    let error = run(&with(json!(["missingkey=error"]))).unwrap_err();
+    let error = generate_all(&with(json!(["missingkey=error"]))).unwrap_err();
     assert!(error.contains("map has no entry for key \"missing\""), "{error}");
-    let error = run(&with(json!(["missingkey=maybe"]))).unwrap_err();
-    assert!(error.starts_with("goTemplateOptions: \"missingkey=maybe\" is not an option"), "{error}");
+    let error = generate_all(&with(json!(["missingkey=maybe"]))).unwrap_err();
+    assert!(error.starts_with("goTemplateOptions: unknown template option \"missingkey=maybe\""), "{error}");
 }
 
-/// A template of a generator goes before that of the set, field by field.
+/// A generator's template takes precedence over the ApplicationSet's template, field by field.
 #[test]
-fn a_generator_has_a_say_in_the_template() {
-    let found = applications(&set(json!([]), |set| {
+fn a_generator_can_override_the_template() {
+    let found = applications(&appset(json!([]), |set| {
         set["spec"]["template"]["metadata"]["labels"] = json!({"a": "1", "b": "1"});
         let own = json!({
             "metadata": {"name": "own-{{ .name }}", "labels": {"b": "2", "c": "2"}},
@@ -171,7 +171,7 @@ fn a_generator_has_a_say_in_the_template() {
     assert_eq!(found[1]["spec"]["source"]["path"], "apps/db");
 }
 
-/// Section 3.3: to preserve the objects of an Application is to give it no finalizer.
+/// Section 3.3: without the finalizer, the objects of an Application are preserved.
 #[test]
 fn finalizers_are_added_where_there_are_none() {
     for (finalizers, preserve, expected) in [
@@ -180,7 +180,7 @@ fn finalizers_are_added_where_there_are_none() {
         (json!([]), true, json!(null)),
         (json!(["a.io/b"]), true, json!(["a.io/b"])),
     ] {
-        let found = applications(&set(json!([{"name": "web"}]), |set| {
+        let found = applications(&appset(json!([{"name": "web"}]), |set| {
             set["spec"]["template"]["metadata"]["finalizers"] = finalizers.clone();
             set["spec"]["syncPolicy"] = json!({"preserveResourcesOnDeletion": preserve});
         }));
@@ -194,49 +194,67 @@ fn finalizers_are_added_where_there_are_none() {
 
 #[test]
 fn an_entry_without_a_generator_is_an_error_and_deletes_nothing() {
-    let error = run(&set(json!([]), |set| set["spec"]["generators"] = json!([{}, {"terraform": {}}])));
-    let none = "there is no generator in it that is known here";
+    let error =
+        generate_all(&appset(json!([]), |set| set["spec"]["generators"] = json!([{}, {"terraform": {}}])));
+    let none = "no known generator in this entry";
     assert_eq!(error, Err(format!("generators[0]: {none}; generators[1]: {none}, only terraform")));
 }
 
 #[test]
-fn a_generator_that_nobody_can_ask_is_named() {
+fn an_unsupported_generator_is_named() {
     for (generator, place) in [
-        (json!({"clusters": {}}), "generators[0].clusters: clusters are not known here"),
-        (json!({"scmProvider": {}}), "generators[0].scmProvider: SCM providers cannot be asked here"),
-        (json!({"pullRequest": {}}), "generators[0].pullRequest: pull requests cannot be asked for here"),
+        (
+            json!({"clusters": {}}),
+            "generators[0].clusters: the clusters generator needs the Secrets that declare clusters, which \
+             this process cannot read; use `tidegate serve`",
+        ),
+        (
+            json!({"scmProvider": {}}),
+            "generators[0].scmProvider: the scmProvider generator needs an SCM provider, which this \
+             process cannot call; use `tidegate serve`",
+        ),
+        (
+            json!({"pullRequest": {}}),
+            "generators[0].pullRequest: the pullRequest generator needs pull requests, which this process \
+             cannot read; use `tidegate serve`",
+        ),
         (
             json!({"plugin": {"configMapRef": {"name": "p"}}}),
-            "generators[0].plugin: the plugin of ConfigMap p cannot be asked here",
+            "generators[0].plugin: the plugin generator needs the plugin of ConfigMap p, which this process cannot call; use \
+             `tidegate serve`",
         ),
         (
             json!({"clusterDecisionResource": {"configMapRef": "p", "name": "x"}}),
-            "generators[0].clusterDecisionResource: resources of clusters cannot be asked here",
+            "generators[0].clusterDecisionResource: the clusterDecisionResource generator needs cluster resources, which this \
+             process cannot read; use `tidegate serve`",
         ),
         (
             json!({"git": {"repoURL": "https://u:p@a.example.com/b", "revision": "main", "files": [{"path": "*"}]}}),
-            "generators[0].git: the repository https://a.example.com/b at \"main\" is not known here",
+            "generators[0].git: the git generator needs repository https://a.example.com/b at \"main\", which this process cannot \
+             read; use `tidegate serve`",
         ),
     ] {
-        let error = run(&set(json!([]), |set| set["spec"]["generators"] = json!([generator])));
+        let error = generate_all(&appset(json!([]), |set| set["spec"]["generators"] = json!([generator])));
         assert_eq!(error, Err(place.to_owned()));
     }
 }
 
-/// All that is wrong is told, and not only the first of it.
+/// All errors are reported, not only the first one.
 #[test]
-fn errors_of_all_elements_are_told() {
-    let error = run(&set(json!([{"name": "a"}, {}, {"other": "b"}]), |set| {
+fn errors_of_all_elements_are_reported() {
+    let error = generate_all(&appset(json!([{"name": "a"}, {}, {"other": "b"}]), |set| {
         set["spec"]["goTemplateOptions"] = json!(["missingkey=error"]);
     }));
     let error = error.unwrap_err();
     assert!(error.contains("element 2") && error.contains("; generators[0].list, element 3"), "{error}");
     let many: Vec<_> = (0..100).map(|_| json!({})).collect();
-    let error = run(&set(json!(many), |set| set["spec"]["goTemplateOptions"] = json!(["missingkey=error"])));
+    let error = generate_all(&appset(json!(many), |set| {
+        set["spec"]["goTemplateOptions"] = json!(["missingkey=error"])
+    }));
     let error = error.unwrap_err();
     assert!(
         error.contains("element 20,")
             && !error.contains("element 21,")
-            && error.ends_with("; and maybe more")
+            && error.ends_with("; there may be more errors")
     );
 }

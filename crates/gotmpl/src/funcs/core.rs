@@ -1,9 +1,9 @@
-//! The functions every Go template has, and those of sprig about values as such.
+//! Go's built-in template functions, and sprig's functions for arbitrary values.
 
-use super::{Builtin, Call, Given, Ty, at, f, from, str_at, text_of, v};
+use super::{Builtin, Call, CallResult, Ty, at, fixed, from, str_at, text_of, variadic};
 use crate::compare;
 use crate::format;
-use crate::quote::quoted;
+use crate::quote::quote_string;
 use crate::value::{List, Val};
 use std::rc::Rc;
 
@@ -12,74 +12,74 @@ const RAW: &[Ty] = &[Ty::Raw];
 const RAW2: &[Ty] = &[Ty::Raw, Ty::Raw];
 
 pub(super) const GO: &[Builtin] = &[
-    // The engine itself looks at the arguments of these two one by one.
-    v("and", RAW2, |_, values| Ok(at(values, 0).clone())),
-    v("or", RAW2, |_, values| Ok(at(values, 0).clone())),
-    f("not", RAW, |_, values| Ok(Val::Bool(!at(values, 0).is_true()))),
-    f("len", RAW, |_, values| len(at(values, 0))),
-    v("index", RAW2, index),
-    v("slice", RAW2, slice),
-    v("print", ANY, |_, values| Ok(Val::str(format::print(values)))),
-    v("println", ANY, |_, values| Ok(Val::str(format::println(values)))),
-    v("printf", &[Ty::Str, Ty::Any], |call, values| {
-        crate::printf::printf(str_at(values, 0), from(values, 1), call.room).map(Val::str)
+    // The engine evaluates the arguments of these two functions lazily.
+    variadic("and", RAW2, |_, values| Ok(at(values, 0).clone())),
+    variadic("or", RAW2, |_, values| Ok(at(values, 0).clone())),
+    fixed("not", RAW, |_, values| Ok(Val::Bool(!at(values, 0).is_true()))),
+    fixed("len", RAW, |_, values| len(at(values, 0))),
+    variadic("index", RAW2, index),
+    variadic("slice", RAW2, slice),
+    variadic("print", ANY, |_, values| Ok(Val::str(format::print(values)))),
+    variadic("println", ANY, |_, values| Ok(Val::str(format::println(values)))),
+    variadic("printf", &[Ty::Str, Ty::Any], |call, values| {
+        crate::printf::printf(str_at(values, 0), from(values, 1), call.text_bytes_max).map(Val::str)
     }),
-    v("html", ANY, |_, values| Ok(Val::str(html(&joined(values))))),
-    v("js", ANY, |_, values| Ok(Val::str(js(&joined(values))))),
-    v("urlquery", ANY, |_, values| Ok(Val::str(super::urls::query_escaped(&joined(values))))),
-    // No value of a template is a function; what is said of other values, the engine says.
-    v("call", RAW2, |_, _| Err("call of nil".to_owned())),
-    v("eq", RAW2, |_, values| compare::eq(values).map(Val::Bool)),
-    f("ne", RAW2, |_, values| compare::eq(values).map(|equal| Val::Bool(!equal))),
-    f("lt", RAW2, |_, values| compare::lt(values).map(Val::Bool)),
-    f("le", RAW2, |_, values| compare::le(values).map(Val::Bool)),
-    f("gt", RAW2, |_, values| compare::gt(values).map(Val::Bool)),
-    f("ge", RAW2, |_, values| compare::ge(values).map(Val::Bool)),
+    variadic("html", ANY, |_, values| Ok(Val::str(escape_html(&join_values(values))))),
+    variadic("js", ANY, |_, values| Ok(Val::str(escape_js(&join_values(values))))),
+    variadic("urlquery", ANY, |_, values| Ok(Val::str(super::urls::escape_query(&join_values(values))))),
+    // Template values are never functions. For other values, the engine reports the error.
+    variadic("call", RAW2, |_, _| Err("call of nil".to_owned())),
+    variadic("eq", RAW2, |_, values| compare::eq(values).map(Val::Bool)),
+    fixed("ne", RAW2, |_, values| compare::eq(values).map(|equal| Val::Bool(!equal))),
+    fixed("lt", RAW2, |_, values| compare::lt(values).map(Val::Bool)),
+    fixed("le", RAW2, |_, values| compare::le(values).map(Val::Bool)),
+    fixed("gt", RAW2, |_, values| compare::gt(values).map(Val::Bool)),
+    fixed("ge", RAW2, |_, values| compare::ge(values).map(Val::Bool)),
 ];
 
 pub(super) const SPRIG: &[Builtin] = &[
-    f("hello", &[], |_, _| Ok(Val::str("Hello!"))),
-    v("default", &[Ty::Any, Ty::Any], |_, values| {
+    fixed("hello", &[], |_, _| Ok(Val::str("Hello!"))),
+    variadic("default", &[Ty::Any, Ty::Any], |_, values| {
         let given = at(values, 1);
         Ok(if is_empty(given) { at(values, 0).clone() } else { given.clone() })
     }),
-    f("empty", ANY, |_, values| Ok(Val::Bool(is_empty(at(values, 0))))),
-    v("coalesce", ANY, |_, values| {
+    fixed("empty", ANY, |_, values| Ok(Val::Bool(is_empty(at(values, 0))))),
+    variadic("coalesce", ANY, |_, values| {
         Ok(values.iter().find(|value| !is_empty(value)).cloned().unwrap_or(Val::Nil))
     }),
-    v("all", ANY, |_, values| Ok(Val::Bool(!values.iter().any(is_empty)))),
-    v("any", ANY, |_, values| Ok(Val::Bool(!values.iter().all(is_empty)))),
-    f("ternary", &[Ty::Any, Ty::Any, Ty::Bool], |_, values| {
+    variadic("all", ANY, |_, values| Ok(Val::Bool(!values.iter().any(is_empty)))),
+    variadic("any", ANY, |_, values| Ok(Val::Bool(!values.iter().all(is_empty)))),
+    fixed("ternary", &[Ty::Any, Ty::Any, Ty::Bool], |_, values| {
         let index = if at(values, 2).is_true() { 0 } else { 1 };
         Ok(at(values, index).clone())
     }),
-    f("deepCopy", ANY, deep_copy),
-    f("mustDeepCopy", ANY, deep_copy),
-    f("typeOf", ANY, |_, values| Ok(Val::str(at(values, 0).type_name()))),
-    f("typeIs", &[Ty::Str, Ty::Any], |_, values| {
+    fixed("deepCopy", ANY, deep_copy),
+    fixed("mustDeepCopy", ANY, deep_copy),
+    fixed("typeOf", ANY, |_, values| Ok(Val::str(at(values, 0).type_name()))),
+    fixed("typeIs", &[Ty::Str, Ty::Any], |_, values| {
         Ok(Val::Bool(str_at(values, 0) == at(values, 1).type_name()))
     }),
-    f("typeIsLike", &[Ty::Str, Ty::Any], |_, values| {
+    fixed("typeIsLike", &[Ty::Str, Ty::Any], |_, values| {
         let (wanted, found) = (str_at(values, 0), at(values, 1).type_name());
         Ok(Val::Bool(wanted == found || found.strip_prefix('*') == Some(wanted)))
     }),
-    f("kindOf", ANY, |_, values| Ok(Val::str(at(values, 0).kind_name()))),
-    f("kindIs", &[Ty::Str, Ty::Any], |_, values| {
+    fixed("kindOf", ANY, |_, values| Ok(Val::str(at(values, 0).kind_name()))),
+    fixed("kindIs", &[Ty::Str, Ty::Any], |_, values| {
         Ok(Val::Bool(str_at(values, 0) == at(values, 1).kind_name()))
     }),
-    f("deepEqual", &[Ty::Any, Ty::Any], |_, values| Ok(Val::Bool(at(values, 0).is_same(at(values, 1))))),
-    f("fail", &[Ty::Str], |_, values| Err(str_at(values, 0).to_owned())),
-    f("toString", ANY, |_, values| Ok(Val::str(text_of(at(values, 0))))),
-    f("toStrings", ANY, |_, values| Ok(Val::strings(super::texts_of(at(values, 0))))),
-    f("semver", &[Ty::Str], |_, values| {
+    fixed("deepEqual", &[Ty::Any, Ty::Any], |_, values| Ok(Val::Bool(at(values, 0).is_same(at(values, 1))))),
+    fixed("fail", &[Ty::Str], |_, values| Err(str_at(values, 0).to_owned())),
+    fixed("toString", ANY, |_, values| Ok(Val::str(text_of(at(values, 0))))),
+    fixed("toStrings", ANY, |_, values| Ok(Val::strings(super::texts_of(at(values, 0))))),
+    fixed("semver", &[Ty::Str], |_, values| {
         crate::semver::Version::parse(str_at(values, 0)).map(|version| Val::Version(Rc::new(version)))
     }),
-    f("semverCompare", &[Ty::Str, Ty::Str], |_, values| {
-        crate::semver::check(str_at(values, 0), str_at(values, 1)).map(Val::Bool)
+    fixed("semverCompare", &[Ty::Str, Ty::Str], |_, values| {
+        crate::semver::satisfies(str_at(values, 0), str_at(values, 1)).map(Val::Bool)
     }),
 ];
 
-/// What `default` takes for not given.
+/// Returns true if `default` treats the value as empty.
 pub(super) fn is_empty(value: &Val) -> bool {
     match value {
         Val::Time(_) | Val::Version(_) => false,
@@ -89,14 +89,14 @@ pub(super) fn is_empty(value: &Val) -> bool {
 
 const NO_TYPE: &str = "reflect: call of reflect.Value.Type on zero Value";
 
-fn deep_copy(_: &Call, values: &[Val]) -> Given {
+fn deep_copy(_: &Call, values: &[Val]) -> CallResult {
     match at(values, 0) {
         Val::Absent | Val::Nil => Err(NO_TYPE.to_owned()),
         value => Ok(value.deep_copy()),
     }
 }
 
-fn len(value: &Val) -> Given {
+fn len(value: &Val) -> CallResult {
     match value {
         Val::Str(text) => Ok(Val::count(text.len())),
         Val::List(list) => Ok(Val::count(list.items.len())),
@@ -107,8 +107,8 @@ fn len(value: &Val) -> Given {
     }
 }
 
-/// An index into something of a length.
-fn position(value: &Val, length: usize) -> Result<usize, String> {
+/// Converts an index and checks it against a length.
+fn check_index(value: &Val, length: usize) -> Result<usize, String> {
     let index = match value {
         Val::Int(_) | Val::Int64(_) | Val::Uint8(_) | Val::Uint64(_) => value.integer().unwrap_or_default(),
         Val::Absent | Val::Nil => return Err("cannot index slice/array with nil".to_owned()),
@@ -120,7 +120,7 @@ fn position(value: &Val, length: usize) -> Result<usize, String> {
         .ok_or_else(|| format!("index out of range: {index}"))
 }
 
-fn index(_: &Call, values: &[Val]) -> Given {
+fn index(_: &Call, values: &[Val]) -> CallResult {
     let mut item = at(values, 0).clone();
     if item.is_null() {
         return Err("index of untyped nil".to_owned());
@@ -128,11 +128,11 @@ fn index(_: &Call, values: &[Val]) -> Given {
     for key in from(values, 1) {
         item = match &item {
             Val::List(list) => {
-                let index = position(key, list.items.len())?;
+                let index = check_index(key, list.items.len())?;
                 list.items.get(index).cloned().ok_or("reflect: slice index out of range")?
             }
             Val::Str(text) => {
-                let index = position(key, text.len())?;
+                let index = check_index(key, text.len())?;
                 let byte = text.as_bytes().get(index).ok_or("reflect: string index out of range")?;
                 Val::Uint8(*byte)
             }
@@ -151,7 +151,7 @@ fn index(_: &Call, values: &[Val]) -> Given {
     Ok(item)
 }
 
-fn slice(_: &Call, values: &[Val]) -> Given {
+fn slice(_: &Call, values: &[Val]) -> CallResult {
     let item = at(values, 0);
     let indexes = from(values, 1);
     if item.is_null() {
@@ -168,7 +168,7 @@ fn slice(_: &Call, values: &[Val]) -> Given {
     };
     let mut bounds = [0, length, length];
     for (bound, index) in bounds.iter_mut().zip(indexes) {
-        *bound = position(index, length)?;
+        *bound = check_index(index, length)?;
     }
     let [start, end, most] = bounds;
     if start > end {
@@ -190,7 +190,7 @@ fn slice(_: &Call, values: &[Val]) -> Given {
     })
 }
 
-fn joined(values: &[Val]) -> String {
+fn join_values(values: &[Val]) -> String {
     match values {
         [Val::Str(text)] => text.to_string(),
         _ => {
@@ -200,7 +200,7 @@ fn joined(values: &[Val]) -> String {
     }
 }
 
-fn html(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -216,7 +216,7 @@ fn html(text: &str) -> String {
     escaped
 }
 
-fn js(text: &str) -> String {
+fn escape_js(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -226,7 +226,7 @@ fn js(text: &str) -> String {
             '<' | '>' | '&' | '=' => escaped.push_str(&format!("\\u{:04X}", u32::from(character))),
             other if other < ' ' => escaped.push_str(&format!("\\u{:04X}", u32::from(other))),
             other => {
-                let shown = quoted(&other.to_string());
+                let shown = quote_string(&other.to_string());
                 let is_printable = shown.chars().count() == 3;
                 if is_printable {
                     escaped.push(other);

@@ -1,6 +1,6 @@
-//! Dates, in UTC unless a zone is named.
+//! Dates. They are in UTC unless a time zone is named.
 
-use super::{Builtin, Call, Given, Ty, at, f, str_at};
+use super::{Builtin, Call, CallResult, Ty, at, fixed, str_at};
 use crate::time::{Time, duration_text, parse_duration};
 use crate::value::Val;
 use crate::zone::Zone;
@@ -8,42 +8,44 @@ use crate::zone::Zone;
 const SECOND_NANOS: i64 = 1_000_000_000;
 
 pub(super) const SPRIG: &[Builtin] = &[
-    f("now", &[], |call, _| now(call).map(Val::Time)),
-    f("date", &[Ty::Str, Ty::Any], |call, values| formatted(call, str_at(values, 0), at(values, 1), "UTC")),
-    f("dateInZone", &[Ty::Str, Ty::Any, Ty::Str], in_zone),
-    f("date_in_zone", &[Ty::Str, Ty::Any, Ty::Str], in_zone),
-    f("htmlDate", &[Ty::Any], |call, values| formatted(call, "2006-01-02", at(values, 0), "UTC")),
-    f("htmlDateInZone", &[Ty::Any, Ty::Str], |call, values| {
-        formatted(call, "2006-01-02", at(values, 0), str_at(values, 1))
+    fixed("now", &[], |call, _| now(call).map(Val::Time)),
+    fixed("date", &[Ty::Str, Ty::Any], |call, values| {
+        format_time(call, str_at(values, 0), at(values, 1), "UTC")
     }),
-    f("dateModify", &[Ty::Str, Ty::Time], |_, values| {
-        Ok(modified(values).unwrap_or_else(|_| at(values, 1).clone()))
+    fixed("dateInZone", &[Ty::Str, Ty::Any, Ty::Str], in_zone),
+    fixed("date_in_zone", &[Ty::Str, Ty::Any, Ty::Str], in_zone),
+    fixed("htmlDate", &[Ty::Any], |call, values| format_time(call, "2006-01-02", at(values, 0), "UTC")),
+    fixed("htmlDateInZone", &[Ty::Any, Ty::Str], |call, values| {
+        format_time(call, "2006-01-02", at(values, 0), str_at(values, 1))
     }),
-    f("date_modify", &[Ty::Str, Ty::Time], |_, values| {
-        Ok(modified(values).unwrap_or_else(|_| at(values, 1).clone()))
+    fixed("dateModify", &[Ty::Str, Ty::Time], |_, values| {
+        Ok(modify_time(values).unwrap_or_else(|_| at(values, 1).clone()))
     }),
-    f("mustDateModify", &[Ty::Str, Ty::Time], |_, values| modified(values)),
-    f("must_date_modify", &[Ty::Str, Ty::Time], |_, values| modified(values)),
-    f("toDate", &[Ty::Str, Ty::Str], |_, values| {
+    fixed("date_modify", &[Ty::Str, Ty::Time], |_, values| {
+        Ok(modify_time(values).unwrap_or_else(|_| at(values, 1).clone()))
+    }),
+    fixed("mustDateModify", &[Ty::Str, Ty::Time], |_, values| modify_time(values)),
+    fixed("must_date_modify", &[Ty::Str, Ty::Time], |_, values| modify_time(values)),
+    fixed("toDate", &[Ty::Str, Ty::Str], |_, values| {
         let zero = Time::from_seconds(-62_135_596_800);
         Ok(Val::Time(Time::parse(str_at(values, 0), str_at(values, 1)).unwrap_or(zero)))
     }),
-    f("mustToDate", &[Ty::Str, Ty::Str], |_, values| {
+    fixed("mustToDate", &[Ty::Str, Ty::Str], |_, values| {
         let (layout, text) = (str_at(values, 0), str_at(values, 1));
         Time::parse(layout, text).map(Val::Time).ok_or_else(|| {
             format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as {layout:?}")
         })
     }),
-    f("unixEpoch", &[Ty::Time], |_, values| match at(values, 0) {
+    fixed("unixEpoch", &[Ty::Time], |_, values| match at(values, 0) {
         Val::Time(time) => Ok(Val::str(time.seconds.to_string())),
         _ => Ok(Val::str("0")),
     }),
-    f("ago", &[Ty::Any], |call, values| {
+    fixed("ago", &[Ty::Any], |call, values| {
         let now = now(call)?;
-        let seconds = now.seconds.saturating_sub(moment(call, at(values, 0))?.seconds);
+        let seconds = now.seconds.saturating_sub(to_time(call, at(values, 0))?.seconds);
         Ok(Val::str(duration_text(seconds.saturating_mul(SECOND_NANOS))))
     }),
-    f("duration", &[Ty::Any], |_, values| {
+    fixed("duration", &[Ty::Any], |_, values| {
         let seconds = match at(values, 0) {
             Val::Str(text) => text.parse().unwrap_or_default(),
             Val::Int64(seconds) => *seconds,
@@ -51,17 +53,18 @@ pub(super) const SPRIG: &[Builtin] = &[
         };
         Ok(Val::str(duration_text(seconds.saturating_mul(SECOND_NANOS))))
     }),
-    f("durationRound", &[Ty::Any], |call, values| Ok(Val::str(rounded(call, at(values, 0))?))),
+    fixed("durationRound", &[Ty::Any], |call, values| Ok(Val::str(round_duration(call, at(values, 0))?))),
 ];
 
 fn now(call: &Call) -> Result<Time, String> {
     call.now.map(Time::from_seconds).ok_or_else(|| {
-        "the time is not available in this template: it would say something else at every look".to_owned()
+        "the current time is not available in this template: the result would change on every rendering"
+            .to_owned()
     })
 }
 
-/// A time, or a whole number as seconds since 1970; anything else is now.
-fn moment(call: &Call, value: &Val) -> Result<Time, String> {
+/// Converts a time or an integer (seconds since 1970). Any other value becomes the current time.
+fn to_time(call: &Call, value: &Val) -> Result<Time, String> {
     match value {
         Val::Time(time) => Ok(*time),
         Val::Int(seconds) | Val::Int64(seconds) => Ok(Time::from_seconds(*seconds)),
@@ -69,26 +72,26 @@ fn moment(call: &Call, value: &Val) -> Result<Time, String> {
     }
 }
 
-/// A moment in a zone. Go takes UTC for a zone that it does not know; a time in a wrong one is worse than none.
-fn formatted(call: &Call, layout: &str, value: &Val, zone: &str) -> Given {
+/// Formats a time in a zone. Go silently uses UTC for an unknown zone, but this crate returns an error.
+fn format_time(call: &Call, layout: &str, value: &Val, zone: &str) -> CallResult {
     let Some(zone) = Zone::find(zone) else {
-        let zone = crate::quote::quoted(zone);
+        let zone = crate::quote::quote_string(zone);
         return Err(format!(
-            "the time zone {zone} is not known; write it as in the IANA database, such as Europe/Berlin"
+            "unknown time zone {zone}; use a name of the IANA database, such as Europe/Berlin"
         ));
     };
-    let moment = moment(call, value)?;
-    Ok(Val::str(moment.format(layout, &zone.at(moment.seconds))))
+    let moment = to_time(call, value)?;
+    Ok(Val::str(moment.format(layout, &zone.offset_at(moment.seconds))))
 }
 
-fn in_zone(call: &Call, values: &[Val]) -> Given {
-    formatted(call, str_at(values, 0), at(values, 1), str_at(values, 2))
+fn in_zone(call: &Call, values: &[Val]) -> CallResult {
+    format_time(call, str_at(values, 0), at(values, 1), str_at(values, 2))
 }
 
-fn modified(values: &[Val]) -> Given {
+fn modify_time(values: &[Val]) -> CallResult {
     let Val::Time(time) = at(values, 1) else { return Ok(at(values, 1).clone()) };
     let nanos = parse_duration(str_at(values, 0))
-        .ok_or_else(|| format!("time: invalid duration {}", crate::quote::quoted(str_at(values, 0))))?;
+        .ok_or_else(|| format!("time: invalid duration {}", crate::quote::quote_string(str_at(values, 0))))?;
     let total =
         i128::from(time.seconds) * i128::from(SECOND_NANOS) + i128::from(time.nanos) + i128::from(nanos);
     let seconds = i64::try_from(total.div_euclid(i128::from(SECOND_NANOS))).unwrap_or(i64::MAX);
@@ -96,8 +99,8 @@ fn modified(values: &[Val]) -> Given {
     Ok(Val::Time(Time { seconds, nanos, offset: time.offset }))
 }
 
-/// In the largest unit that a duration is longer than: an hour is `60m`.
-fn rounded(call: &Call, value: &Val) -> Result<String, String> {
+/// Formats a duration in the largest unit that it exceeds, so one hour is `60m`.
+fn round_duration(call: &Call, value: &Val) -> Result<String, String> {
     let nanos = match value {
         Val::Str(text) => parse_duration(text).unwrap_or_default(),
         Val::Int64(nanos) => *nanos,

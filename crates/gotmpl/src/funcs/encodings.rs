@@ -5,34 +5,38 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sha2::Digest as _;
 
-use super::{Builtin, Ty, at, f, str_at, text_of};
+use super::{Builtin, Ty, at, fixed, str_at, text_of};
 use crate::value::Val;
 
 const ANY: &[Ty] = &[Ty::Any];
 const STR: &[Ty] = &[Ty::Str];
 
 pub(super) const SPRIG: &[Builtin] = &[
-    f("toJson", ANY, |_, values| Ok(Val::str(json(at(values, 0), None, true).unwrap_or_default()))),
-    f("mustToJson", ANY, |_, values| json(at(values, 0), None, true).map(Val::str)),
-    f("toRawJson", ANY, |_, values| Ok(Val::str(json(at(values, 0), None, false).unwrap_or_default()))),
-    f("mustToRawJson", ANY, |_, values| json(at(values, 0), None, false).map(Val::str)),
-    f("toPrettyJson", ANY, |_, values| Ok(Val::str(json(at(values, 0), Some(0), true).unwrap_or_default()))),
-    f("mustToPrettyJson", ANY, |_, values| json(at(values, 0), Some(0), true).map(Val::str)),
-    f("fromJson", STR, |_, values| Ok(read_json(str_at(values, 0)).map_or(Val::Nil, |(value, _)| value))),
-    f("mustFromJson", STR, |_, values| match read_json(str_at(values, 0))? {
+    fixed("toJson", ANY, |_, values| Ok(Val::str(to_json(at(values, 0), None, true).unwrap_or_default()))),
+    fixed("mustToJson", ANY, |_, values| to_json(at(values, 0), None, true).map(Val::str)),
+    fixed("toRawJson", ANY, |_, values| {
+        Ok(Val::str(to_json(at(values, 0), None, false).unwrap_or_default()))
+    }),
+    fixed("mustToRawJson", ANY, |_, values| to_json(at(values, 0), None, false).map(Val::str)),
+    fixed("toPrettyJson", ANY, |_, values| {
+        Ok(Val::str(to_json(at(values, 0), Some(0), true).unwrap_or_default()))
+    }),
+    fixed("mustToPrettyJson", ANY, |_, values| to_json(at(values, 0), Some(0), true).map(Val::str)),
+    fixed("fromJson", STR, |_, values| Ok(read_json(str_at(values, 0)).map_or(Val::Nil, |(value, _)| value))),
+    fixed("mustFromJson", STR, |_, values| match read_json(str_at(values, 0))? {
         (_, Some(number)) => {
             Err(format!("json: cannot unmarshal number {number} into Go value of type float64"))
         }
         (value, None) => Ok(value),
     }),
-    f("b64enc", STR, |_, values| Ok(Val::str(STANDARD.encode(str_at(values, 0))))),
-    f("b64dec", STR, |_, values| Ok(Val::str(base64_decoded(str_at(values, 0))))),
-    f("b32enc", STR, |_, values| Ok(Val::str(base32(str_at(values, 0).as_bytes())))),
-    f("b32dec", STR, |_, values| Ok(Val::str(base32_decoded(str_at(values, 0))))),
-    f("sha1sum", STR, |_, values| Ok(Val::str(hex(&sha1::Sha1::digest(str_at(values, 0)))))),
-    f("sha256sum", STR, |_, values| Ok(Val::str(hex(&sha2::Sha256::digest(str_at(values, 0)))))),
-    f("sha512sum", STR, |_, values| Ok(Val::str(hex(&sha2::Sha512::digest(str_at(values, 0)))))),
-    f("adler32sum", STR, |_, values| Ok(Val::str(adler32(str_at(values, 0).as_bytes()).to_string()))),
+    fixed("b64enc", STR, |_, values| Ok(Val::str(STANDARD.encode(str_at(values, 0))))),
+    fixed("b64dec", STR, |_, values| Ok(Val::str(decode_base64(str_at(values, 0))))),
+    fixed("b32enc", STR, |_, values| Ok(Val::str(base32(str_at(values, 0).as_bytes())))),
+    fixed("b32dec", STR, |_, values| Ok(Val::str(decode_base32(str_at(values, 0))))),
+    fixed("sha1sum", STR, |_, values| Ok(Val::str(hex(&sha1::Sha1::digest(str_at(values, 0)))))),
+    fixed("sha256sum", STR, |_, values| Ok(Val::str(hex(&sha2::Sha256::digest(str_at(values, 0)))))),
+    fixed("sha512sum", STR, |_, values| Ok(Val::str(hex(&sha2::Sha512::digest(str_at(values, 0)))))),
+    fixed("adler32sum", STR, |_, values| Ok(Val::str(adler32(str_at(values, 0).as_bytes()).to_string()))),
 ];
 
 fn hex(bytes: &[u8]) -> String {
@@ -48,7 +52,7 @@ fn adler32(bytes: &[u8]) -> u32 {
     high << 16 | low
 }
 
-/// What a text of JSON says; and, where one of its numbers is too large for a float, which. Go reads 0.
+/// Parses JSON. Also returns the first number that is too large for a float, which Go reads as 0.
 fn read_json(text: &str) -> Result<(Val, Option<String>), String> {
     let error = match serde_json::from_str::<Value>(text) {
         Ok(value) => return Ok((Val::from_json(&value), None)),
@@ -61,7 +65,7 @@ fn read_json(text: &str) -> Result<(Val, Option<String>), String> {
     }
 }
 
-/// The text with 0 in the place of each number that no float holds, and the first of them.
+/// Replaces each number that is too large for a float with 0, and returns the first of these numbers.
 fn without_large_numbers(text: &str) -> (String, Option<String>) {
     let mut kept = String::new();
     let mut first = None;
@@ -90,8 +94,9 @@ fn without_large_numbers(text: &str) -> (String, Option<String>) {
     (kept, first)
 }
 
-/// A value as JSON in Go's way: sorted keys, and signs of HTML escaped unless the text is to be raw.
-fn json(value: &Val, level: Option<usize>, escape: bool) -> Result<String, String> {
+/// Formats a value as JSON like Go: with sorted keys, and with HTML characters escaped unless `escape` is
+/// false.
+fn to_json(value: &Val, level: Option<usize>, escape: bool) -> Result<String, String> {
     let mut text = String::new();
     push_json(&mut text, value, level, escape, 0)?;
     Ok(text)
@@ -125,41 +130,41 @@ fn push_json(
         Val::List(list) => {
             text.push('[');
             for (number, item) in list.items.iter().enumerate() {
-                separate(text, number, inner);
+                push_separator(text, number, inner);
                 push_json(text, item, inner, escape, depth + 1)?;
             }
-            close(text, list.items.is_empty(), level, ']');
+            push_close(text, list.items.is_empty(), level, ']');
         }
         Val::Map(map) => {
             text.push('{');
             let entries = map.entries();
             for (number, (key, item)) in entries.iter().enumerate() {
-                separate(text, number, inner);
+                push_separator(text, number, inner);
                 push_text(text, key, escape);
                 text.push_str(if level.is_some() { ": " } else { ":" });
                 push_json(text, item, inner, escape, depth + 1)?;
             }
-            close(text, entries.is_empty(), level, '}');
+            push_close(text, entries.is_empty(), level, '}');
         }
     }
     Ok(())
 }
 
-fn separate(text: &mut String, number: usize, level: Option<usize>) {
+fn push_separator(text: &mut String, number: usize, level: Option<usize>) {
     if number > 0 {
         text.push(',');
     }
-    line(text, level);
+    push_line_break(text, level);
 }
 
-fn close(text: &mut String, is_empty: bool, level: Option<usize>, end: char) {
+fn push_close(text: &mut String, is_empty: bool, level: Option<usize>, end: char) {
     if !is_empty {
-        line(text, level);
+        push_line_break(text, level);
     }
     text.push(end);
 }
 
-fn line(text: &mut String, level: Option<usize>) {
+fn push_line_break(text: &mut String, level: Option<usize>) {
     if let Some(level) = level {
         text.push('\n');
         text.push_str(&"  ".repeat(level));
@@ -186,7 +191,7 @@ fn push_text(text: &mut String, words: &str, escape: bool) {
     text.push('"');
 }
 
-/// As JavaScript writes a number.
+/// Formats a number like JavaScript.
 fn json_float(number: f64) -> Result<String, String> {
     if !number.is_finite() {
         return Err(format!("json: unsupported value: {}", crate::format::float(number)));
@@ -202,8 +207,8 @@ fn json_float(number: f64) -> Result<String, String> {
     Ok(crate::format::without_exponent(number))
 }
 
-/// What was encoded, or Go's words about what is no base64: sprig gives an error as the text.
-fn base64_decoded(text: &str) -> String {
+/// Decodes base64. Like sprig, returns Go's error message as the text if the input is invalid.
+fn decode_base64(text: &str) -> String {
     let clean: String = text.chars().filter(|character| !matches!(character, '\r' | '\n')).collect();
     match STANDARD.decode(&clean) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -234,7 +239,7 @@ fn base32(bytes: &[u8]) -> String {
     text
 }
 
-fn base32_decoded(text: &str) -> String {
+fn decode_base32(text: &str) -> String {
     let clean: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
     let data = clean.iter().position(|byte| *byte == b'=').unwrap_or(clean.len());
     let (digits, padding) = clean.split_at(data);
@@ -243,7 +248,7 @@ fn base32_decoded(text: &str) -> String {
         return bad(at);
     }
     if padding.is_empty() && !digits.len().is_multiple_of(8) {
-        // It is only noticed where the last part begins.
+        // Go reports the error at the position at which the last group starts.
         return bad(digits.len() / 8 * 8);
     }
     if !clean.len().is_multiple_of(8) || padding.len() >= 8 || padding.iter().any(|byte| *byte != b'=') {

@@ -1,52 +1,56 @@
-//! Lists.
+//! List functions.
 
 use std::rc::Rc;
 
 use super::core::is_empty;
-use super::numbers::whole;
-use super::{Builtin, Given, NIL_POINTER, Ty, at, f, from, int_at, str_at, text_of, texts_of, v};
+use super::numbers::to_integer;
+use super::{
+    Builtin, CallResult, NIL_POINTER, Ty, at, fixed, from, int_at, str_at, text_of, texts_of, variadic,
+};
 use crate::value::{Elem, List, Val};
 
 const ANY: &[Ty] = &[Ty::Any];
 const ANY2: &[Ty] = &[Ty::Any, Ty::Any];
 
 pub(super) const SPRIG: &[Builtin] = &[
-    v("list", ANY, |_, values| Ok(Val::list(values.to_vec()))),
-    v("tuple", ANY, |_, values| Ok(Val::list(values.to_vec()))),
-    f("append", ANY2, |_, values| push(values)),
-    f("push", ANY2, |_, values| push(values)),
-    f("mustAppend", ANY2, |_, values| push(values)),
-    f("mustPush", ANY2, |_, values| push(values)),
-    f("prepend", ANY2, |_, values| prepend(values)),
-    f("mustPrepend", ANY2, |_, values| prepend(values)),
-    f("first", ANY, |_, values| first(values)),
-    f("mustFirst", ANY, |_, values| first(values)),
-    f("last", ANY, |_, values| last(values)),
-    f("mustLast", ANY, |_, values| last(values)),
-    f("rest", ANY, |_, values| rest(values)),
-    f("mustRest", ANY, |_, values| rest(values)),
-    f("initial", ANY, |_, values| initial(values)),
-    f("mustInitial", ANY, |_, values| initial(values)),
-    f("reverse", ANY, |_, values| reverse(values)),
-    f("mustReverse", ANY, |_, values| reverse(values)),
-    f("compact", ANY, |_, values| compact(values)),
-    f("mustCompact", ANY, |_, values| compact(values)),
-    f("uniq", ANY, |_, values| uniq(values)),
-    f("mustUniq", ANY, |_, values| uniq(values)),
-    v("without", ANY2, |_, values| without(values)),
-    v("mustWithout", ANY2, |_, values| without(values)),
-    f("has", ANY2, |_, values| has(values)),
-    f("mustHas", ANY2, |_, values| has(values)),
-    v("slice", ANY2, |_, values| slice(values)),
-    v("mustSlice", ANY2, |_, values| slice(values)),
-    v("concat", ANY, |_, values| concat(values)),
-    f("chunk", &[Ty::Int, Ty::Any], |_, values| chunk(values)),
-    f("mustChunk", &[Ty::Int, Ty::Any], |_, values| chunk(values)),
-    f("sortAlpha", ANY, |_, values| Ok(sort_alpha(at(values, 0)))),
-    f("join", &[Ty::Str, Ty::Any], |_, values| Ok(Val::str(texts_of(at(values, 1)).join(str_at(values, 0))))),
+    variadic("list", ANY, |_, values| Ok(Val::list(values.to_vec()))),
+    variadic("tuple", ANY, |_, values| Ok(Val::list(values.to_vec()))),
+    fixed("append", ANY2, |_, values| push(values)),
+    fixed("push", ANY2, |_, values| push(values)),
+    fixed("mustAppend", ANY2, |_, values| push(values)),
+    fixed("mustPush", ANY2, |_, values| push(values)),
+    fixed("prepend", ANY2, |_, values| prepend(values)),
+    fixed("mustPrepend", ANY2, |_, values| prepend(values)),
+    fixed("first", ANY, |_, values| first(values)),
+    fixed("mustFirst", ANY, |_, values| first(values)),
+    fixed("last", ANY, |_, values| last(values)),
+    fixed("mustLast", ANY, |_, values| last(values)),
+    fixed("rest", ANY, |_, values| rest(values)),
+    fixed("mustRest", ANY, |_, values| rest(values)),
+    fixed("initial", ANY, |_, values| initial(values)),
+    fixed("mustInitial", ANY, |_, values| initial(values)),
+    fixed("reverse", ANY, |_, values| reverse(values)),
+    fixed("mustReverse", ANY, |_, values| reverse(values)),
+    fixed("compact", ANY, |_, values| compact(values)),
+    fixed("mustCompact", ANY, |_, values| compact(values)),
+    fixed("uniq", ANY, |_, values| uniq(values)),
+    fixed("mustUniq", ANY, |_, values| uniq(values)),
+    variadic("without", ANY2, |_, values| without(values)),
+    variadic("mustWithout", ANY2, |_, values| without(values)),
+    fixed("has", ANY2, |_, values| has(values)),
+    fixed("mustHas", ANY2, |_, values| has(values)),
+    variadic("slice", ANY2, |_, values| slice(values)),
+    variadic("mustSlice", ANY2, |_, values| slice(values)),
+    variadic("concat", ANY, |_, values| concat(values)),
+    fixed("chunk", &[Ty::Int, Ty::Any], |_, values| chunk(values)),
+    fixed("mustChunk", &[Ty::Int, Ty::Any], |_, values| chunk(values)),
+    fixed("sortAlpha", ANY, |_, values| Ok(sort_alpha(at(values, 0)))),
+    fixed("join", &[Ty::Str, Ty::Any], |_, values| {
+        Ok(Val::str(texts_of(at(values, 1)).join(str_at(values, 0))))
+    }),
 ];
 
-/// A list, or what sprig says of anything else.
+/// Returns the list, or sprig's error message for any other value.
 fn items<'v>(value: &'v Val, what: &str) -> Result<&'v List, String> {
     match value {
         Val::List(list) => Ok(list),
@@ -55,49 +59,49 @@ fn items<'v>(value: &'v Val, what: &str) -> Result<&'v List, String> {
     }
 }
 
-fn push(values: &[Val]) -> Given {
+fn push(values: &[Val]) -> CallResult {
     let mut list = items(at(values, 0), "push on")?.items.to_vec();
     list.push(at(values, 1).clone());
     Ok(Val::list(list))
 }
 
-fn prepend(values: &[Val]) -> Given {
+fn prepend(values: &[Val]) -> CallResult {
     let list = items(at(values, 0), "prepend on")?;
     Ok(Val::list(std::iter::once(at(values, 1)).chain(list.items.iter()).cloned().collect()))
 }
 
-fn first(values: &[Val]) -> Given {
+fn first(values: &[Val]) -> CallResult {
     Ok(items(at(values, 0), "find first on")?.items.first().cloned().unwrap_or(Val::Nil))
 }
 
-fn last(values: &[Val]) -> Given {
+fn last(values: &[Val]) -> CallResult {
     Ok(items(at(values, 0), "find last on")?.items.last().cloned().unwrap_or(Val::Nil))
 }
 
-fn rest(values: &[Val]) -> Given {
+fn rest(values: &[Val]) -> CallResult {
     let list = items(at(values, 0), "find rest on")?;
     let kept = list.items.iter().skip(1).cloned().collect();
     Ok(if list.items.is_empty() { Val::list_or_nil(kept) } else { Val::list(kept) })
 }
 
-fn initial(values: &[Val]) -> Given {
+fn initial(values: &[Val]) -> CallResult {
     let list = items(at(values, 0), "find initial on")?;
     let length = list.items.len().saturating_sub(1);
     let kept = list.items.iter().take(length).cloned().collect();
     Ok(if list.items.is_empty() { Val::list_or_nil(kept) } else { Val::list(kept) })
 }
 
-fn reverse(values: &[Val]) -> Given {
+fn reverse(values: &[Val]) -> CallResult {
     let list = items(at(values, 0), "find reverse on")?;
     Ok(Val::list(list.items.iter().rev().cloned().collect()))
 }
 
-fn compact(values: &[Val]) -> Given {
+fn compact(values: &[Val]) -> CallResult {
     let list = items(at(values, 0), "compact on")?;
     Ok(Val::list(list.items.iter().filter(|item| !is_empty(item)).cloned().collect()))
 }
 
-fn uniq(values: &[Val]) -> Given {
+fn uniq(values: &[Val]) -> CallResult {
     let list = items(at(values, 0), "find uniq on")?;
     let mut kept: Vec<Val> = Vec::new();
     for item in list.items.iter() {
@@ -108,14 +112,14 @@ fn uniq(values: &[Val]) -> Given {
     Ok(Val::list(kept))
 }
 
-fn without(values: &[Val]) -> Given {
+fn without(values: &[Val]) -> CallResult {
     let list = items(at(values, 0), "find without on")?;
     let left_out = from(values, 1);
     let kept = list.items.iter().filter(|item| !left_out.iter().any(|other| other.is_same(item)));
     Ok(Val::list(kept.cloned().collect()))
 }
 
-fn has(values: &[Val]) -> Given {
+fn has(values: &[Val]) -> CallResult {
     if at(values, 1).is_null() {
         return Ok(Val::Bool(false));
     }
@@ -123,7 +127,7 @@ fn has(values: &[Val]) -> Given {
     Ok(Val::Bool(list.items.iter().any(|item| item.is_same(at(values, 0)))))
 }
 
-fn slice(values: &[Val]) -> Given {
+fn slice(values: &[Val]) -> CallResult {
     let list = match at(values, 0) {
         Val::List(list) => list,
         Val::Absent | Val::Nil => return Err(NIL_POINTER.to_owned()),
@@ -134,7 +138,7 @@ fn slice(values: &[Val]) -> Given {
         return Ok(Val::Nil);
     }
     let bound = |index: usize, without: usize| match values.get(index) {
-        Some(value) => usize::try_from(whole(value)).unwrap_or(usize::MAX),
+        Some(value) => usize::try_from(to_integer(value)).unwrap_or(usize::MAX),
         None => without,
     };
     let (start, end) = (bound(1, 0), bound(2, length));
@@ -143,7 +147,7 @@ fn slice(values: &[Val]) -> Given {
     Ok(Val::List(List { elem: list.elem, items: Rc::new(part.to_vec()) }))
 }
 
-fn concat(values: &[Val]) -> Given {
+fn concat(values: &[Val]) -> CallResult {
     let mut all = Vec::new();
     for value in values {
         match value {
@@ -155,17 +159,17 @@ fn concat(values: &[Val]) -> Given {
     Ok(Val::list_or_nil(all))
 }
 
-fn chunk(values: &[Val]) -> Given {
+fn chunk(values: &[Val]) -> CallResult {
     let list = items(at(values, 1), "chunk")?;
     let size = int_at(values, 0);
     let length = list.items.len();
     let chunks = match usize::try_from(size) {
         Ok(size) if size > 0 => list.items.chunks(size).map(|part| Val::list(part.to_vec())).collect(),
-        // sprig computes that there are none.
+        // Like sprig, computes zero chunks here.
         Err(_) if length > 1 && length - 1 <= usize::try_from(size.unsigned_abs()).unwrap_or(usize::MAX) => {
             Vec::new()
         }
-        // Or that there is one, with what is left over.
+        // Like sprig, computes a single chunk with the remainder here.
         Err(_) if length == 1 && size < -1 => vec![Val::list(list.items.to_vec())],
         _ => return Err("runtime error: makeslice: len out of range".to_owned()),
     };

@@ -1,57 +1,57 @@
-//! Maps. Their keys are sorted wherever Go would give them in any order.
+//! Map functions. Where Go would return keys in random order, they are sorted.
 
 use std::collections::BTreeMap;
 
 use super::core::is_empty;
-use super::{Builtin, Given, Ty, at, f, from, str_at, text_of, v};
+use super::{Builtin, CallResult, Ty, at, fixed, from, str_at, text_of, variadic};
 use crate::value::{Elem, Map, Val};
 
 const MAP: Ty = Ty::Map;
 
 pub(super) const SPRIG: &[Builtin] = &[
-    v("dict", &[Ty::Any], |_, values| {
+    variadic("dict", &[Ty::Any], |_, values| {
         let entries = values.chunks(2).map(|pair| {
             let value = pair.get(1).cloned().unwrap_or_else(|| Val::str(""));
             (text_of(at(pair, 0)), value)
         });
         Ok(Val::map(entries.collect()))
     }),
-    f("get", &[MAP, Ty::Str], |_, values| {
+    fixed("get", &[MAP, Ty::Str], |_, values| {
         Ok(map_at(values, 0).and_then(|map| map.get(str_at(values, 1))).unwrap_or_else(|| Val::str("")))
     }),
-    f("set", &[MAP, Ty::Str, Ty::Any], |_, values| {
+    fixed("set", &[MAP, Ty::Str, Ty::Any], |_, values| {
         let map = map_at(values, 0).ok_or("assignment to entry in nil map")?;
         map.items.borrow_mut().insert(str_at(values, 1).to_owned(), at(values, 2).clone());
         Ok(at(values, 0).clone())
     }),
-    f("unset", &[MAP, Ty::Str], |_, values| {
+    fixed("unset", &[MAP, Ty::Str], |_, values| {
         if let Some(map) = map_at(values, 0) {
             map.items.borrow_mut().remove(str_at(values, 1));
         }
         Ok(at(values, 0).clone())
     }),
-    f("hasKey", &[MAP, Ty::Str], |_, values| {
+    fixed("hasKey", &[MAP, Ty::Str], |_, values| {
         Ok(Val::Bool(map_at(values, 0).is_some_and(|map| map.get(str_at(values, 1)).is_some())))
     }),
-    v("pluck", &[Ty::Str, MAP], |_, values| {
+    variadic("pluck", &[Ty::Str, MAP], |_, values| {
         let maps = (1..values.len()).filter_map(|index| map_at(values, index));
         Ok(Val::list(maps.filter_map(|map| map.get(str_at(values, 0))).collect()))
     }),
-    v("keys", &[MAP], |_, values| {
+    variadic("keys", &[MAP], |_, values| {
         let maps = (0..values.len()).filter_map(|index| map_at(values, index));
         Ok(Val::strings(maps.flat_map(|map| map.entries().into_iter().map(|(key, _)| key))))
     }),
-    f("values", &[MAP], |_, values| {
+    fixed("values", &[MAP], |_, values| {
         let entries = map_at(values, 0).map(Map::entries).unwrap_or_default();
         Ok(Val::list(entries.into_iter().map(|(_, value)| value).collect()))
     }),
-    v("pick", &[MAP, Ty::Str], |_, values| Ok(chosen(values, true))),
-    v("omit", &[MAP, Ty::Str], |_, values| Ok(chosen(values, false))),
-    v("merge", &[MAP, MAP], |_, values| merge(values, false)),
-    v("mustMerge", &[MAP, MAP], |_, values| merge(values, false)),
-    v("mergeOverwrite", &[MAP, MAP], |_, values| merge(values, true)),
-    v("mustMergeOverwrite", &[MAP, MAP], |_, values| merge(values, true)),
-    v("dig", &[Ty::Any], |_, values| dig(values)),
+    variadic("pick", &[MAP, Ty::Str], |_, values| Ok(select_keys(values, true))),
+    variadic("omit", &[MAP, Ty::Str], |_, values| Ok(select_keys(values, false))),
+    variadic("merge", &[MAP, MAP], |_, values| merge(values, false)),
+    variadic("mustMerge", &[MAP, MAP], |_, values| merge(values, false)),
+    variadic("mergeOverwrite", &[MAP, MAP], |_, values| merge(values, true)),
+    variadic("mustMergeOverwrite", &[MAP, MAP], |_, values| merge(values, true)),
+    variadic("dig", &[Ty::Any], |_, values| dig(values)),
 ];
 
 fn map_at(values: &[Val], index: usize) -> Option<&Map> {
@@ -61,14 +61,14 @@ fn map_at(values: &[Val], index: usize) -> Option<&Map> {
     }
 }
 
-fn chosen(values: &[Val], keep: bool) -> Val {
+fn select_keys(values: &[Val], keep: bool) -> Val {
     let named = from(values, 1);
     let is_named = |key: &str| named.iter().any(|name| matches!(name, Val::Str(name) if **name == *key));
     let entries = map_at(values, 0).map(Map::entries).unwrap_or_default();
     Val::map(entries.into_iter().filter(|(key, _)| is_named(key) == keep).collect())
 }
 
-fn merge(values: &[Val], overwrite: bool) -> Given {
+fn merge(values: &[Val], overwrite: bool) -> CallResult {
     let target = map_at(values, 0).ok_or("assignment to entry in nil map")?;
     for source in (1..values.len()).filter_map(|index| map_at(values, index)) {
         merge_into(target, source, overwrite, 0);
@@ -76,8 +76,8 @@ fn merge(values: &[Val], overwrite: bool) -> Given {
     Ok(at(values, 0).clone())
 }
 
-/// What is empty in the target is filled; with `overwrite` the source wins, except that a map never takes the place of
-/// anything but an empty value. Without it, nulls of the source do not count.
+/// Fills in empty values of the target from the source. With `overwrite`, the source wins, except that a map
+/// only replaces empty values. Without `overwrite`, nulls in the source are ignored.
 fn merge_into(target: &Map, source: &Map, overwrite: bool, depth: usize) {
     if depth > crate::MAX_DEPTH {
         return;
@@ -103,7 +103,7 @@ fn merge_into(target: &Map, source: &Map, overwrite: bool, depth: usize) {
 }
 
 /// `dig "a" "b" default map`.
-fn dig(values: &[Val]) -> Given {
+fn dig(values: &[Val]) -> CallResult {
     let [keys @ .., without, map] = values else {
         return Err("dig needs at least three arguments".to_owned());
     };
@@ -133,13 +133,13 @@ fn dig(values: &[Val]) -> Given {
     Ok(found)
 }
 
-/// Whether it is a map of anything; one of texts is another type.
+/// Returns true for a map of `interface {}` values. A map of strings is a different type.
 fn is_map(value: &Val) -> bool {
     matches!(value, Val::Map(map) if map.elem == Elem::Any)
 }
 
-/// A map of texts by the number of each, as `split` gives it: `_0`, `_1` …
-pub(super) fn numbered(texts: impl IntoIterator<Item = String>) -> Val {
+/// Builds a map of strings with the keys `_0`, `_1` and so on, as returned by `split`.
+pub(super) fn numbered_map(texts: impl IntoIterator<Item = String>) -> Val {
     let entries: BTreeMap<String, Val> =
         texts.into_iter().enumerate().map(|(number, text)| (format!("_{number}"), Val::str(text))).collect();
     Val::string_map(entries)

@@ -1,44 +1,44 @@
-//! The functions of templates: those of Go itself, and those of sprig.
+//! Template functions from Go and sprig.
 //!
-//! One table a subject. A parameter has the type it has in Go, because a value of another type is an error there.
+//! There is one table per subject. Each parameter has its Go type, because Go rejects values of other types.
 
 mod core;
 mod dates;
 mod decimals;
 mod encodings;
+mod forbidden;
+mod letter_case;
 mod lists;
 mod maps;
 mod numbers;
-mod patterns;
 mod re2;
-mod refused;
-mod texts;
+mod regexes;
+mod strings;
 mod urls;
-mod words;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use crate::HostFunction;
+use crate::CustomFunction;
 use crate::value::Val;
 
-/// What a function may know besides its arguments.
+/// Inputs of a function, in addition to its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    /// Seconds since 1970, where the caller said what time it is.
+    /// Current time in seconds since 1970, if the caller set it.
     pub(crate) now: Option<i64>,
-    /// Bytes a text may have at the most.
-    pub(crate) room: usize,
+    /// Maximum size of a text in bytes.
+    pub(crate) text_bytes_max: usize,
 }
 
-/// What a function gives, or what is wrong in words.
-pub(crate) type Given = Result<Val, String>;
+/// Result of a function, or an error message.
+pub(crate) type CallResult = Result<Val, String>;
 
-/// The type of a parameter.
+/// Type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ty {
     Any,
-    /// As the built-in functions take it: anything, and nothing too.
+    /// Any value, including a missing one, as in the built-in functions.
     Raw,
     Bool,
     Str,
@@ -62,36 +62,36 @@ impl Ty {
         }
     }
 
-    /// Whether Go can say nil in this type.
+    /// Returns true if nil is a valid value of this Go type.
     pub(crate) fn takes_nil(self) -> bool {
         matches!(self, Self::Any | Self::Raw | Self::Map)
     }
 }
 
-type Run = fn(&Call, &[Val]) -> Given;
+type Run = fn(&Call, &[Val]) -> CallResult;
 
 /// A function of this crate.
 pub(crate) struct Builtin {
     name: &'static str,
     parameters: &'static [Ty],
-    /// The last parameter stands for any number of arguments.
-    variadic: bool,
+    /// True if the last parameter accepts any number of arguments.
+    is_variadic: bool,
     run: Run,
 }
 
-const fn f(name: &'static str, parameters: &'static [Ty], run: Run) -> Builtin {
-    Builtin { name, parameters, variadic: false, run }
+const fn fixed(name: &'static str, parameters: &'static [Ty], run: Run) -> Builtin {
+    Builtin { name, parameters, is_variadic: false, run }
 }
 
-const fn v(name: &'static str, parameters: &'static [Ty], run: Run) -> Builtin {
-    Builtin { name, parameters, variadic: true, run }
+const fn variadic(name: &'static str, parameters: &'static [Ty], run: Run) -> Builtin {
+    Builtin { name, parameters, is_variadic: true, run }
 }
 
-/// A function that a template can call.
+/// A function that templates can call.
 #[derive(Clone)]
 pub(crate) enum Function {
     Builtin(&'static Builtin),
-    Host(Arc<HostFunction>),
+    Custom(Arc<CustomFunction>),
 }
 
 static GO: LazyLock<HashMap<&'static str, &'static Builtin>> = LazyLock::new(|| by_name(&[core::GO]));
@@ -104,11 +104,11 @@ static SPRIG: LazyLock<HashMap<&'static str, &'static Builtin>> = LazyLock::new(
         lists::SPRIG,
         maps::SPRIG,
         numbers::SPRIG,
-        patterns::SPRIG,
-        refused::SPRIG,
-        texts::SPRIG,
+        regexes::SPRIG,
+        forbidden::SPRIG,
+        strings::SPRIG,
         urls::SPRIG,
-        words::SPRIG,
+        letter_case::SPRIG,
     ])
 });
 
@@ -116,22 +116,22 @@ fn by_name(tables: &[&'static [Builtin]]) -> HashMap<&'static str, &'static Buil
     tables.iter().flat_map(|table| table.iter()).map(|function| (function.name, function)).collect()
 }
 
-/// Those of sprig go before those of Go.
+/// Finds a function by name. sprig's functions take precedence over Go's.
 pub(crate) fn find(name: &str, sprig: bool) -> Option<Function> {
     let of_sprig = sprig.then(|| SPRIG.get(name)).flatten();
     of_sprig.or_else(|| GO.get(name)).map(|function| Function::Builtin(function))
 }
 
 impl Function {
-    pub(crate) fn of_host(function: Arc<HostFunction>) -> Self {
-        Self::Host(function)
+    pub(crate) fn from_custom(function: Arc<CustomFunction>) -> Self {
+        Self::Custom(function)
     }
 
-    /// What Go says of a number of arguments, if it is not right.
+    /// Returns Go's error message for a wrong number of arguments.
     pub(crate) fn wrong_count(&self, name: &str, count: usize, written: usize) -> Option<String> {
         let Self::Builtin(function) = self else { return None };
         let wanted = function.parameters.len();
-        if function.variadic {
+        if function.is_variadic {
             let least = wanted.saturating_sub(1);
             return (count < least)
                 .then(|| format!("wrong number of args for {name}: want at least {least} got {written}"));
@@ -139,25 +139,25 @@ impl Function {
         (count != wanted).then(|| format!("wrong number of args for {name}: want {wanted} got {count}"))
     }
 
-    /// The type of an argument.
+    /// Returns the type of the argument at an index.
     pub(crate) fn parameter(&self, index: usize) -> Ty {
         let Self::Builtin(function) = self else { return Ty::Any };
         function.parameters.get(index).or(function.parameters.last()).copied().unwrap_or(Ty::Any)
     }
 
-    pub(crate) fn run(&self, call: &Call, arguments: &[Val]) -> Given {
+    pub(crate) fn run(&self, call: &Call, arguments: &[Val]) -> CallResult {
         match self {
             Self::Builtin(function) => (function.run)(call, arguments),
-            Self::Host(function) => {
+            Self::Custom(function) => {
                 let arguments: Option<Vec<_>> = arguments.iter().map(Val::to_json).collect();
-                let arguments = arguments.ok_or("an argument is no JSON value")?;
+                let arguments = arguments.ok_or("an argument cannot be represented as JSON")?;
                 function(&arguments).map(|value| Val::from_json(&value))
             }
         }
     }
 
-    /// Whether Go would hold what it gives as `interface {}`.
-    pub(crate) fn gives_interface(&self, value: &Val) -> bool {
+    /// Returns true if Go holds the result as `interface {}`.
+    pub(crate) fn returns_interface(&self, value: &Val) -> bool {
         matches!(value, Val::Nil)
     }
 }
@@ -186,18 +186,19 @@ fn from(values: &[Val], index: usize) -> &[Val] {
     values.get(index..).unwrap_or_default()
 }
 
-/// What Go says when something is done with nothing.
+/// Go's error message for an operation on a nil value.
 const NIL_POINTER: &str = "runtime error: invalid memory address or nil pointer dereference";
 
-/// A value as a text: texts as they are, all else as `%v` prints it.
+/// Converts a value to text. Strings stay unchanged, and other values are formatted like `%v`.
 fn text_of(value: &Val) -> String {
     match value {
         Val::Str(text) => text.to_string(),
-        other => crate::format::plain(other),
+        other => crate::format::format_plain(other),
     }
 }
 
-/// The elements of a list as texts, without nulls; anything else is a list of one.
+/// Returns the elements of a list as strings, without nulls. Any other value is treated as a list with one
+/// element.
 fn texts_of(value: &Val) -> Vec<String> {
     match value {
         Val::List(list) => list.items.iter().filter(|item| !item.is_null()).map(text_of).collect(),
@@ -206,10 +207,10 @@ fn texts_of(value: &Val) -> Vec<String> {
     }
 }
 
-/// Refuses a text that would become too long before it is made.
+/// Rejects a text that would exceed the size limit before the text is built.
 fn check_room(call: &Call, bytes: usize) -> Result<(), String> {
-    if bytes > call.room {
-        return Err(format!("a text of more than {} bytes", call.room));
+    if bytes > call.text_bytes_max {
+        return Err(format!("the string would have more than {} bytes", call.text_bytes_max));
     }
     Ok(())
 }

@@ -1,69 +1,81 @@
-//! Whole numbers, fractions, and lists of numbers.
+//! Integers, floats and lists of numbers.
 
 use super::decimals::Decimal;
-use super::{Builtin, Call, Given, Ty, at, f, from, int_at, str_at, v};
+use super::{Builtin, Call, CallResult, Ty, at, fixed, from, int_at, str_at, variadic};
 use crate::value::Val;
 
 const ANY: &[Ty] = &[Ty::Any];
 const ANY2: &[Ty] = &[Ty::Any, Ty::Any];
 
 pub(super) const SPRIG: &[Builtin] = &[
-    f("atoi", &[Ty::Str], |_, values| Ok(Val::Int(atoi(str_at(values, 0))))),
-    f("int", ANY, |_, values| Ok(Val::Int(whole(at(values, 0))))),
-    f("int64", ANY, |_, values| Ok(Val::Int64(whole(at(values, 0))))),
-    f("float64", ANY, |_, values| Ok(Val::Float(fraction(at(values, 0))))),
-    f("toDecimal", ANY, |_, values| {
+    fixed("atoi", &[Ty::Str], |_, values| Ok(Val::Int(atoi(str_at(values, 0))))),
+    fixed("int", ANY, |_, values| Ok(Val::Int(to_integer(at(values, 0))))),
+    fixed("int64", ANY, |_, values| Ok(Val::Int64(to_integer(at(values, 0))))),
+    fixed("float64", ANY, |_, values| Ok(Val::Float(to_float(at(values, 0))))),
+    fixed("toDecimal", ANY, |_, values| {
         Ok(Val::Int64(i64::from_str_radix(&super::text_of(at(values, 0)), 8).unwrap_or_default()))
     }),
-    f("add1", ANY, |_, values| Ok(Val::Int64(whole(at(values, 0)).wrapping_add(1)))),
-    v("add", ANY, |_, values| Ok(Val::Int64(values.iter().map(whole).fold(0, i64::wrapping_add)))),
-    f("sub", ANY2, |_, values| Ok(Val::Int64(whole(at(values, 0)).wrapping_sub(whole(at(values, 1)))))),
-    f("div", ANY2, |_, values| divided(values, i64::wrapping_div)),
-    f("mod", ANY2, |_, values| divided(values, i64::wrapping_rem)),
-    v("mul", ANY2, |_, values| Ok(Val::Int64(values.iter().map(whole).fold(1, i64::wrapping_mul)))),
-    v("max", ANY2, |_, values| Ok(Val::Int64(values.iter().map(whole).max().unwrap_or_default()))),
-    v("biggest", ANY2, |_, values| Ok(Val::Int64(values.iter().map(whole).max().unwrap_or_default()))),
-    v("min", ANY2, |_, values| Ok(Val::Int64(values.iter().map(whole).min().unwrap_or_default()))),
-    v("maxf", ANY2, |_, values| {
-        Ok(Val::Float(values.iter().map(fraction).reduce(larger).unwrap_or_default()))
+    fixed("add1", ANY, |_, values| Ok(Val::Int64(to_integer(at(values, 0)).wrapping_add(1)))),
+    variadic("add", ANY, |_, values| {
+        Ok(Val::Int64(values.iter().map(to_integer).fold(0, i64::wrapping_add)))
     }),
-    v("minf", ANY2, |_, values| {
+    fixed("sub", ANY2, |_, values| {
+        Ok(Val::Int64(to_integer(at(values, 0)).wrapping_sub(to_integer(at(values, 1)))))
+    }),
+    fixed("div", ANY2, |_, values| divide_integers(values, i64::wrapping_div)),
+    fixed("mod", ANY2, |_, values| divide_integers(values, i64::wrapping_rem)),
+    variadic("mul", ANY2, |_, values| {
+        Ok(Val::Int64(values.iter().map(to_integer).fold(1, i64::wrapping_mul)))
+    }),
+    variadic("max", ANY2, |_, values| {
+        Ok(Val::Int64(values.iter().map(to_integer).max().unwrap_or_default()))
+    }),
+    variadic("biggest", ANY2, |_, values| {
+        Ok(Val::Int64(values.iter().map(to_integer).max().unwrap_or_default()))
+    }),
+    variadic("min", ANY2, |_, values| {
+        Ok(Val::Int64(values.iter().map(to_integer).min().unwrap_or_default()))
+    }),
+    variadic("maxf", ANY2, |_, values| {
+        Ok(Val::Float(values.iter().map(to_float).reduce(max_float).unwrap_or_default()))
+    }),
+    variadic("minf", ANY2, |_, values| {
         Ok(Val::Float(
-            values.iter().map(fraction).reduce(|left, right| -larger(-left, -right)).unwrap_or_default(),
+            values.iter().map(to_float).reduce(|left, right| -max_float(-left, -right)).unwrap_or_default(),
         ))
     }),
-    f("add1f", ANY, |_, values| decimals(&[at(values, 0).clone(), Val::Int(1)], Decimal::add)),
-    v("addf", ANY, |_, values| {
+    fixed("add1f", ANY, |_, values| decimals(&[at(values, 0).clone(), Val::Int(1)], Decimal::add)),
+    variadic("addf", ANY, |_, values| {
         let all: Vec<Val> = std::iter::once(Val::Float(0.0)).chain(values.iter().cloned()).collect();
         decimals(&all, Decimal::add)
     }),
-    v("subf", ANY2, |_, values| decimals(values, Decimal::sub)),
-    v("mulf", ANY2, |_, values| decimals(values, Decimal::mul)),
-    v("divf", ANY2, |_, values| decimals(values, Decimal::div)),
-    f("ceil", ANY, |_, values| Ok(Val::Float(fraction(at(values, 0)).ceil()))),
-    f("floor", ANY, |_, values| Ok(Val::Float(fraction(at(values, 0)).floor()))),
-    v("round", &[Ty::Any, Ty::Int, Ty::Float], round),
-    f("until", &[Ty::Int], |call, values| {
+    variadic("subf", ANY2, |_, values| decimals(values, Decimal::sub)),
+    variadic("mulf", ANY2, |_, values| decimals(values, Decimal::mul)),
+    variadic("divf", ANY2, |_, values| decimals(values, Decimal::div)),
+    fixed("ceil", ANY, |_, values| Ok(Val::Float(to_float(at(values, 0)).ceil()))),
+    fixed("floor", ANY, |_, values| Ok(Val::Float(to_float(at(values, 0)).floor()))),
+    variadic("round", &[Ty::Any, Ty::Int, Ty::Float], round),
+    fixed("until", &[Ty::Int], |call, values| {
         let count = int_at(values, 0);
         steps(call, 0, count, if count < 0 { -1 } else { 1 })
     }),
-    f("untilStep", &[Ty::Int, Ty::Int, Ty::Int], |call, values| {
+    fixed("untilStep", &[Ty::Int, Ty::Int, Ty::Int], |call, values| {
         steps(call, int_at(values, 0), int_at(values, 1), int_at(values, 2))
     }),
-    v("seq", &[Ty::Int], seq),
+    variadic("seq", &[Ty::Int], seq),
 ];
 
-/// Two to the power of 63.
+/// 2^63.
 const OUT_OF_RANGE: f64 = 9_223_372_036_854_775_808.0;
 
-/// A value as a whole number; 0 for what is none.
-pub(super) fn whole(value: &Val) -> i64 {
+/// Converts a value to an integer; 0 if it isn't a number.
+pub(super) fn to_integer(value: &Val) -> i64 {
     match value {
         Val::Int(value) | Val::Int64(value) => *value,
         Val::Uint8(value) => i64::from(*value),
         Val::Uint64(value) => value.cast_signed(),
         Val::Bool(value) => i64::from(*value),
-        // Go on amd64 makes the smallest number of all that is out of range.
+        // On amd64, Go converts all out-of-range values to the smallest integer.
         Val::Float(value) if !(-9.3e18..OUT_OF_RANGE).contains(value) => i64::MIN,
         #[expect(
             clippy::cast_possible_truncation,
@@ -71,13 +83,13 @@ pub(super) fn whole(value: &Val) -> i64 {
             reason = "cuts the fraction, as Go does"
         )]
         Val::Float(value) => *value as i64,
-        Val::Str(text) => whole_text(text),
+        Val::Str(text) => parse_integer(text),
         _ => 0,
     }
 }
 
-/// A whole number as a text, in any base that Go knows, with or without zeros behind a point.
-fn whole_text(text: &str) -> i64 {
+/// Parses an integer in any base that Go supports, with or without a fraction of zeros.
+fn parse_integer(text: &str) -> i64 {
     let text = match text.split_once('.') {
         Some((whole, zeros)) if !zeros.is_empty() && zeros.bytes().all(|digit| digit == b'0') => whole,
         _ => text,
@@ -91,8 +103,8 @@ fn whole_text(text: &str) -> i64 {
     if negative { -value } else { value }
 }
 
-/// A value as a fraction; 0 for what is none.
-pub(super) fn fraction(value: &Val) -> f64 {
+/// Converts a value to a float; 0 if it isn't a number.
+pub(super) fn to_float(value: &Val) -> f64 {
     match value {
         Val::Float(value) => *value,
         #[expect(clippy::cast_precision_loss, clippy::as_conversions, reason = "as Go converts")]
@@ -106,7 +118,7 @@ pub(super) fn fraction(value: &Val) -> f64 {
     }
 }
 
-/// A whole number in digits; of one that is too large, the largest that there is.
+/// Parses decimal digits. Saturates at the largest integer.
 fn atoi(text: &str) -> i64 {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
     text.parse().unwrap_or_else(|error: std::num::ParseIntError| match error.kind() {
@@ -116,8 +128,8 @@ fn atoi(text: &str) -> i64 {
     })
 }
 
-/// As Go's `math.Max`: what is no number wins unless the other one is infinite, and 0 is more than -0.
-fn larger(left: f64, right: f64) -> f64 {
+/// Like Go's `math.Max`: NaN wins unless the other value is infinite, and 0 is greater than -0.
+fn max_float(left: f64, right: f64) -> f64 {
     match (left, right) {
         _ if left == f64::INFINITY || right == f64::INFINITY => f64::INFINITY,
         _ if left.is_nan() || right.is_nan() => f64::NAN,
@@ -132,16 +144,16 @@ fn larger(left: f64, right: f64) -> f64 {
     }
 }
 
-fn divided(values: &[Val], divide: fn(i64, i64) -> i64) -> Given {
-    match whole(at(values, 1)) {
+fn divide_integers(values: &[Val], divide: fn(i64, i64) -> i64) -> CallResult {
+    match to_integer(at(values, 1)) {
         0 => Err("runtime error: integer divide by zero".to_owned()),
-        divisor => Ok(Val::Int64(divide(whole(at(values, 0)), divisor))),
+        divisor => Ok(Val::Int64(divide(to_integer(at(values, 0)), divisor))),
     }
 }
 
-fn round(_: &Call, values: &[Val]) -> Given {
-    let value = fraction(at(values, 0));
-    let threshold = values.get(2).map_or(0.5, fraction);
+fn round(_: &Call, values: &[Val]) -> CallResult {
+    let value = to_float(at(values, 0));
+    let threshold = values.get(2).map_or(0.5, to_float);
     let places = i32::try_from(int_at(values, 1)).unwrap_or(i32::MAX);
     let power = 10_f64.powi(places);
     let digits = power * value;
@@ -149,14 +161,14 @@ fn round(_: &Call, values: &[Val]) -> Given {
     Ok(Val::Float(rounded / power))
 }
 
-/// Bytes that a number in a list is counted for.
+/// Number of bytes that each number in a list counts as.
 const NUMBER_BYTES: usize = 8;
 
-fn steps(call: &Call, start: i64, stop: i64, step: i64) -> Given {
-    Ok(Val::ints(stepped(call, start, stop, step)?))
+fn steps(call: &Call, start: i64, stop: i64, step: i64) -> CallResult {
+    Ok(Val::ints(step_values(call, start, stop, step)?))
 }
 
-fn stepped(call: &Call, start: i64, stop: i64, step: i64) -> Result<Vec<i64>, String> {
+fn step_values(call: &Call, start: i64, stop: i64, step: i64) -> Result<Vec<i64>, String> {
     if step == 0 || (stop < start) != (step < 0) {
         return Ok(Vec::new());
     }
@@ -172,9 +184,9 @@ fn stepped(call: &Call, start: i64, stop: i64, step: i64) -> Result<Vec<i64>, St
     Ok(numbers)
 }
 
-/// `seq` counts as the program of that name: the end is part of it.
-fn seq(call: &Call, values: &[Val]) -> Given {
-    let numbers: Vec<i64> = values.iter().map(whole).collect();
+/// Includes the end of the range, like the program `seq`.
+fn seq(call: &Call, values: &[Val]) -> CallResult {
+    let numbers: Vec<i64> = values.iter().map(to_integer).collect();
     let (start, step, end) = match numbers.as_slice() {
         [] => return Ok(Val::str("")),
         [end] => (1, if *end < 1 { -1 } else { 1 }, *end),
@@ -187,15 +199,15 @@ fn seq(call: &Call, values: &[Val]) -> Given {
         }
         _ => return Ok(Val::str("")),
     };
-    let numbers = stepped(call, start, end.saturating_add(step.signum()), step)?;
+    let numbers = step_values(call, start, end.saturating_add(step.signum()), step)?;
     let texts: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     Ok(Val::str(texts.join(" ")))
 }
 
-fn decimals(values: &[Val], compute: fn(&Decimal, &Decimal) -> Result<Decimal, String>) -> Given {
-    let mut result = Decimal::of(fraction(at(values, 0)))?;
+fn decimals(values: &[Val], compute: fn(&Decimal, &Decimal) -> Result<Decimal, String>) -> CallResult {
+    let mut result = Decimal::from_float(to_float(at(values, 0)))?;
     for value in from(values, 1) {
-        result = compute(&result, &Decimal::of(fraction(value))?)?;
+        result = compute(&result, &Decimal::from_float(to_float(value))?)?;
     }
     Ok(Val::Float(result.float()))
 }

@@ -1,13 +1,14 @@
-//! Regular expressions as Go writes them, in the syntax of the crate `regex`: there `\w`, `\d`, `\s` and `\b` are about all
-//! of Unicode, classes know operations, and some of what Go takes for a character is something else or nothing.
+//! Translates Go regular expressions to the syntax of the `regex` crate. In that crate, `\w`, `\d`, `\s` and
+//! `\b` cover all of Unicode, classes have set operations, and some of Go's literals have a different meaning
+//! or no meaning.
 
-/// How often something may be repeated.
+/// Maximum number of repetitions.
 const REPEAT_MAX: u32 = 1_000;
 
-/// The same expression for the crate `regex`, or what Go says of a wrong one. What both refuse stays as it is.
+/// Returns the equivalent expression, or Go's error message. Expressions that both reject stay unchanged.
 pub(super) fn translated(pattern: &str) -> Result<String, String> {
-    let mut translation = Translation { rest: pattern, written: String::new() };
-    // The operator before this one: there must be something between two.
+    let mut translation = Translation { rest: pattern, output: String::new() };
+    // Preceding operator, because two operators must not be adjacent.
     let mut repeated: Option<&str> = None;
     while let Some(next) = translation.rest.chars().next() {
         let before = translation.rest;
@@ -28,21 +29,24 @@ pub(super) fn translated(pattern: &str) -> Result<String, String> {
             }
             if let Some(first) = repeated {
                 let both = first.len() - translation.rest.len();
-                return Err(wrong("invalid nested repetition operator", first.get(..both).unwrap_or(first)));
+                return Err(regex_error(
+                    "invalid nested repetition operator",
+                    first.get(..both).unwrap_or(first),
+                ));
             }
         }
         repeated = is_repeat.then_some(before);
     }
-    Ok(translation.written)
+    Ok(translation.output)
 }
 
-fn wrong(what: &str, part: &str) -> String {
+fn regex_error(what: &str, part: &str) -> String {
     format!("{what}: `{part}`")
 }
 
 struct Translation<'p> {
     rest: &'p str,
-    written: String,
+    output: String,
 }
 
 impl<'p> Translation<'p> {
@@ -54,14 +58,14 @@ impl<'p> Translation<'p> {
 
     fn copy(&mut self, bytes: usize) {
         let taken = self.take(bytes);
-        self.written.push_str(taken);
+        self.output.push_str(taken);
     }
 
     fn literal(&mut self, character: char) {
         if character.is_alphanumeric() {
-            self.written.push(character);
+            self.output.push(character);
         } else {
-            self.written.push_str(&format!("\\x{{{:X}}}", u32::from(character)));
+            self.output.push_str(&format!("\\x{{{:X}}}", u32::from(character)));
         }
     }
 
@@ -86,7 +90,7 @@ impl<'p> Translation<'p> {
         Ok(())
     }
 
-    /// `{2}`, `{2,}` or `{2,5}`; any other brace is a character.
+    /// Parses `{2}`, `{2,}` or `{2,5}`. Any other brace is a literal.
     fn repeat(&mut self) -> Result<bool, String> {
         let inside = self.rest.split_once('}').map(|(inside, _)| inside.get(1..).unwrap_or_default());
         let is_number = |text: &str| {
@@ -106,13 +110,13 @@ impl<'p> Translation<'p> {
         let length = inside.map_or(0, str::len) + 2;
         let is_in_order = most.is_empty() || number(least) <= number(most);
         if number(least) > REPEAT_MAX || !most.is_empty() && number(most) > REPEAT_MAX || !is_in_order {
-            return Err(wrong("invalid repeat count", self.rest.get(..length).unwrap_or_default()));
+            return Err(regex_error("invalid repeat count", self.rest.get(..length).unwrap_or_default()));
         }
         self.copy(length);
         Ok(true)
     }
 
-    /// What begins with `(?`: a name, or flags.
+    /// Parses a group that begins with `(?`, which is a name or flags.
     fn group(&mut self) -> Result<(), String> {
         let inside = self.rest.get(2..).unwrap_or_default();
         if inside.starts_with("P<") || inside.starts_with('<') {
@@ -120,7 +124,7 @@ impl<'p> Translation<'p> {
             let name = self.rest.get(..length).unwrap_or_default();
             let word = name.trim_start_matches("(?").trim_start_matches('P').trim_matches(['<', '>']);
             if word.is_empty() || !word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-                return Err(wrong("invalid named capture", name));
+                return Err(regex_error("invalid named capture", name));
             }
             self.copy(length);
             return Ok(());
@@ -130,10 +134,10 @@ impl<'p> Translation<'p> {
         let length = 2 + flags + end.map_or(0, char::len_utf8);
         if !matches!(end, Some(':' | ')')) {
             if end.is_none() {
-                return Err(wrong("missing closing )", self.rest));
+                return Err(regex_error("missing closing )", self.rest));
             }
             let part = self.rest.get(..length).unwrap_or_default();
-            return Err(wrong("invalid or unsupported Perl syntax", part));
+            return Err(regex_error("invalid or unsupported Perl syntax", part));
         }
         self.copy(length);
         Ok(())
@@ -148,7 +152,7 @@ impl<'p> Translation<'p> {
             }
             Some(b'b' | b'B') => {
                 let boundary = self.take(2);
-                self.written.push_str(&format!("(?-u:{boundary})"));
+                self.output.push_str(&format!("(?-u:{boundary})"));
                 Ok(())
             }
             Some(b'p' | b'P') => {
@@ -159,7 +163,7 @@ impl<'p> Translation<'p> {
                 Some(members) => {
                     self.take(2);
                     let sign = if class.is_ascii_uppercase() { "^" } else { "" };
-                    self.written.push_str(&format!("[{sign}{members}]"));
+                    self.output.push_str(&format!("[{sign}{members}]"));
                     Ok(())
                 }
                 None => {
@@ -180,9 +184,9 @@ impl<'p> Translation<'p> {
         self.copy(length);
     }
 
-    /// One character, written as it is or with a backslash.
+    /// Parses one character, literal or escaped.
     fn character(&mut self) -> Result<char, String> {
-        let Some(first) = self.rest.chars().next() else { return Err(wrong("missing closing ]", "")) };
+        let Some(first) = self.rest.chars().next() else { return Err(regex_error("missing closing ]", "")) };
         if first != '\\' {
             self.take(first.len_utf8());
             return Ok(first);
@@ -212,7 +216,7 @@ impl<'p> Translation<'p> {
         };
         found.ok_or_else(|| {
             let length = whole.len() - self.rest.len();
-            wrong("invalid escape sequence", whole.get(..length).unwrap_or_default())
+            regex_error("invalid escape sequence", whole.get(..length).unwrap_or_default())
         })
     }
 
@@ -234,7 +238,7 @@ impl<'p> Translation<'p> {
         let mut is_first = true;
         while is_first || !self.rest.starts_with(']') {
             if self.rest.is_empty() {
-                return Err(wrong("missing closing ]", whole));
+                return Err(regex_error("missing closing ]", whole));
             }
             is_first = false;
             self.member()?;
@@ -243,7 +247,7 @@ impl<'p> Translation<'p> {
         Ok(())
     }
 
-    /// A character of a class, a range, or a class by its name.
+    /// Parses an item of a class: a character, a range or a named class.
     fn member(&mut self) -> Result<(), String> {
         if self.rest.starts_with("[:")
             && let Some(end) = self.rest.find(":]")
@@ -259,7 +263,7 @@ impl<'p> Translation<'p> {
         if let Some((class, members)) = class.and_then(|class| Some((class, ascii_class(class)?))) {
             self.take(2);
             let sign = if class.is_ascii_uppercase() { "^" } else { "" };
-            self.written.push_str(&format!("[{sign}{members}]"));
+            self.output.push_str(&format!("[{sign}{members}]"));
             return Ok(());
         }
         let whole = self.rest;
@@ -270,7 +274,10 @@ impl<'p> Translation<'p> {
             let last = self.character()?;
             if last < first {
                 let length = whole.len() - self.rest.len();
-                return Err(wrong("invalid character class range", whole.get(..length).unwrap_or_default()));
+                return Err(regex_error(
+                    "invalid character class range",
+                    whole.get(..length).unwrap_or_default(),
+                ));
             }
             self.literal(last);
         }
@@ -278,7 +285,7 @@ impl<'p> Translation<'p> {
     }
 }
 
-/// What `\d`, `\s` and `\w` are in ASCII, and `\D`, `\S` and `\W` are not.
+/// Returns the ASCII sets for `\d`, `\s` and `\w`, and for their complements `\D`, `\S` and `\W`.
 fn ascii_class(letter: u8) -> Option<&'static str> {
     match letter.to_ascii_lowercase() {
         b'd' => Some("0-9"),

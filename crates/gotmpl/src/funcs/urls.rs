@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::{Builtin, Given, Ty, at, f, str_at};
+use super::{Builtin, CallResult, Ty, at, fixed, str_at};
 use crate::value::Val;
 
 const STR: &[Ty] = &[Ty::Str];
 
 pub(super) const SPRIG: &[Builtin] = &[
-    f("base", STR, |_, values| Ok(Val::str(base(str_at(values, 0))))),
-    f("dir", STR, |_, values| Ok(Val::str(dir(str_at(values, 0))))),
-    f("clean", STR, |_, values| Ok(Val::str(clean(str_at(values, 0))))),
-    f("ext", STR, |_, values| Ok(Val::str(ext(str_at(values, 0))))),
-    f("isAbs", STR, |_, values| Ok(Val::Bool(str_at(values, 0).starts_with('/')))),
-    f("osBase", STR, |_, values| Ok(Val::str(base(str_at(values, 0))))),
-    f("osDir", STR, |_, values| Ok(Val::str(dir(str_at(values, 0))))),
-    f("osClean", STR, |_, values| Ok(Val::str(clean(str_at(values, 0))))),
-    f("osExt", STR, |_, values| Ok(Val::str(ext(str_at(values, 0))))),
-    f("osIsAbs", STR, |_, values| Ok(Val::Bool(str_at(values, 0).starts_with('/')))),
-    f("urlParse", STR, |_, values| url_parts(str_at(values, 0))),
-    f("urlJoin", &[Ty::Map], |_, values| Ok(Val::str(url_joined(at(values, 0))))),
+    fixed("base", STR, |_, values| Ok(Val::str(base(str_at(values, 0))))),
+    fixed("dir", STR, |_, values| Ok(Val::str(dir(str_at(values, 0))))),
+    fixed("clean", STR, |_, values| Ok(Val::str(clean(str_at(values, 0))))),
+    fixed("ext", STR, |_, values| Ok(Val::str(ext(str_at(values, 0))))),
+    fixed("isAbs", STR, |_, values| Ok(Val::Bool(str_at(values, 0).starts_with('/')))),
+    fixed("osBase", STR, |_, values| Ok(Val::str(base(str_at(values, 0))))),
+    fixed("osDir", STR, |_, values| Ok(Val::str(dir(str_at(values, 0))))),
+    fixed("osClean", STR, |_, values| Ok(Val::str(clean(str_at(values, 0))))),
+    fixed("osExt", STR, |_, values| Ok(Val::str(ext(str_at(values, 0))))),
+    fixed("osIsAbs", STR, |_, values| Ok(Val::Bool(str_at(values, 0).starts_with('/')))),
+    fixed("urlParse", STR, |_, values| url_parts(str_at(values, 0))),
+    fixed("urlJoin", &[Ty::Map], |_, values| Ok(Val::str(join_url(at(values, 0))))),
 ];
 
 fn base(path: &str) -> &str {
@@ -41,7 +41,7 @@ fn ext(path: &str) -> &str {
     name.rfind('.').map_or("", |dot| name.get(dot..).unwrap_or_default())
 }
 
-/// The shortest path to the same place.
+/// Returns the shortest equivalent path.
 fn clean(path: &str) -> String {
     let is_absolute = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
@@ -65,8 +65,8 @@ fn clean(path: &str) -> String {
     }
 }
 
-/// A text as a value of a query: `url.QueryEscape`.
-pub(super) fn query_escaped(text: &str) -> String {
+/// Escapes a query value, like `url.QueryEscape`.
+pub(super) fn escape_query(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -80,7 +80,7 @@ pub(super) fn query_escaped(text: &str) -> String {
     escaped
 }
 
-fn unescaped(text: &str) -> Option<String> {
+fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -95,8 +95,10 @@ fn unescaped(text: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn url_parts(url: &str) -> Given {
-    let fail = |why: &str| Err(format!("unable to parse url: parse {}: {why}", crate::quote::quoted(url)));
+fn url_parts(url: &str) -> CallResult {
+    let fail = |reason: &str| {
+        Err(format!("unable to parse url: parse {}: {reason}", crate::quote::quote_string(url)))
+    };
     if url.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
         return fail("net/url: invalid control character in URL");
     }
@@ -114,7 +116,7 @@ fn url_parts(url: &str) -> Given {
     let mut put = |key: &str, value: &str| parts.insert(key.to_owned(), Val::str(value));
     put("scheme", &scheme);
     put("query", query);
-    let Some(fragment) = unescaped(fragment) else { return fail("invalid URL escape") };
+    let Some(fragment) = unescape(fragment) else { return fail("invalid URL escape") };
     put("fragment", &fragment);
     let path = match rest.strip_prefix("//") {
         Some(after) => {
@@ -132,7 +134,7 @@ fn url_parts(url: &str) -> Given {
         }
         None => rest,
     };
-    let Some(path) = unescaped(path) else { return fail("invalid URL escape") };
+    let Some(path) = unescape(path) else { return fail("invalid URL escape") };
     put("path", &path);
     Ok(Val::map(parts))
 }
@@ -149,7 +151,7 @@ fn hostname(host: &str) -> &str {
     host.rsplit_once(':').map_or(host, |(name, _)| name)
 }
 
-fn url_joined(parts: &Val) -> String {
+fn join_url(parts: &Val) -> String {
     let get = |key: &str| match parts {
         Val::Map(map) => map.get(key).map(|value| super::text_of(&value)).unwrap_or_default(),
         _ => String::new(),
@@ -176,7 +178,7 @@ fn url_joined(parts: &Val) -> String {
         if !path.is_empty() && !path.starts_with('/') && !host.is_empty() {
             url.push('/');
         }
-        url.push_str(&path_escaped(&path));
+        url.push_str(&escape_path(&path));
     } else {
         url.push_str(&opaque);
     }
@@ -187,12 +189,12 @@ fn url_joined(parts: &Val) -> String {
     let fragment = get("fragment");
     if !fragment.is_empty() {
         url.push('#');
-        url.push_str(&path_escaped(&fragment));
+        url.push_str(&escape_path(&fragment));
     }
     url
 }
 
-fn path_escaped(path: &str) -> String {
+fn escape_path(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len());
     for byte in path.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@!'()*".contains(&byte) {

@@ -1,11 +1,11 @@
-//! One directive of a format, and what it makes of a value.
+//! Directive of a format, applied to a single value.
 
-use crate::format::{go_syntax, plain};
+use crate::format::{format_plain, go_syntax};
 use crate::printf::floats;
-use crate::quote::{quoted, quoted_ascii, quoted_char, quoted_char_ascii};
+use crate::quote::{quote_char, quote_char_ascii, quote_string, quote_string_ascii};
 use crate::value::Val;
 
-/// Such as `%-8.3f`, without its verb.
+/// Flags, width and precision, as in `%-8.3f`, without the verb.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directive {
     pub(super) plus: bool,
@@ -15,12 +15,12 @@ pub(super) struct Directive {
     pub(super) zero: bool,
     pub(super) width: Option<usize>,
     pub(super) precision: Option<usize>,
-    /// What a list or map makes beyond this is not needed, because it is refused.
-    pub(super) room: usize,
+    /// Maximum output for a list or map. Longer output would be rejected later.
+    pub(super) bytes_max: usize,
 }
 
 impl Directive {
-    pub(super) fn flags(&mut self, flags: &str) {
+    pub(super) fn set_flags(&mut self, flags: &str) {
         self.plus = flags.contains('+');
         self.minus = flags.contains('-');
         self.sharp = flags.contains('#');
@@ -32,9 +32,9 @@ impl Directive {
         match verb {
             'T' => return self.pad(value.type_name().to_owned(), false),
             'v' if self.sharp => return self.pad(go_syntax(value), false),
-            // With this verb a plus is about the fields of structs.
+            // With this verb, a plus flag affects struct fields only.
             'v' if self.plus => return Self { plus: false, ..self.clone() }.print(verb, value),
-            'p' => return self.bad(verb, value),
+            'p' => return self.bad_verb_message(verb, value),
             _ => {}
         }
         let printed = match value {
@@ -48,27 +48,31 @@ impl Directive {
             Val::Float(number) => self.float(verb, *number),
             Val::Str(text) => self.text(verb, text),
             Val::Version(version) => self.text(verb, &version.to_string()),
-            Val::Time(time) => self.text(verb, &time.plain()),
+            Val::Time(time) => self.text(verb, &time.to_go_text()),
             Val::List(list) => {
-                let items = list.items.iter().map(|item| self.inner(verb, item));
-                return format!("[{}]", self.spaced(items));
+                let items = list.items.iter().map(|item| self.print_element(verb, item));
+                return format!("[{}]", self.join_spaced(items));
             }
             Val::Map(map) => {
                 let entries = map.entries();
                 let items = entries.iter().map(|(key, item)| {
-                    format!("{}:{}", self.print(verb, &Val::str(key.as_str())), self.inner(verb, item))
+                    format!(
+                        "{}:{}",
+                        self.print(verb, &Val::str(key.as_str())),
+                        self.print_element(verb, item)
+                    )
                 });
-                return format!("map[{}]", self.spaced(items));
+                return format!("map[{}]", self.join_spaced(items));
             }
         };
-        printed.unwrap_or_else(|| self.bad(verb, value))
+        printed.unwrap_or_else(|| self.bad_verb_message(verb, value))
     }
 
-    /// With spaces in between, and no longer than there is room for.
-    fn spaced(&self, items: impl Iterator<Item = String>) -> String {
+    /// Formats elements separated by spaces, up to the size limit.
+    fn join_spaced(&self, items: impl Iterator<Item = String>) -> String {
         let mut text = String::new();
         for (number, item) in items.enumerate() {
-            if text.len() > self.room {
+            if text.len() > self.bytes_max {
                 break;
             }
             if number > 0 {
@@ -79,13 +83,13 @@ impl Directive {
         text
     }
 
-    /// An element of a list or map; there, nothing is the same in every verb.
-    fn inner(&self, verb: char, value: &Val) -> String {
+    /// Formats an element of a list or map. nil prints the same for every verb.
+    fn print_element(&self, verb: char, value: &Val) -> String {
         if value.is_null() { "<nil>".to_owned() } else { self.print(verb, value) }
     }
 
-    /// What a verb says of a value that it cannot print.
-    fn bad(&self, verb: char, value: &Val) -> String {
+    /// Returns Go's message for a value that a verb can't print.
+    fn bad_verb_message(&self, verb: char, value: &Val) -> String {
         let printed = match value {
             Val::Int(_) | Val::Int64(_) | Val::Uint8(_) | Val::Uint64(_) => {
                 value.integer().and_then(|number| self.integer('v', number))
@@ -95,7 +99,7 @@ impl Directive {
             Val::Bool(value) => Some(self.pad(value.to_string(), false)),
             _ => None,
         };
-        let printed = printed.unwrap_or_else(|| plain(value));
+        let printed = printed.unwrap_or_else(|| format_plain(value));
         format!("%!{verb}({}={printed})", value.type_name())
     }
 
@@ -120,7 +124,7 @@ impl Directive {
         Self { zero: false, ..self.clone() }
     }
 
-    fn signed(&self, negative: bool) -> &'static str {
+    fn sign_text(&self, negative: bool) -> &'static str {
         match (negative, self.plus, self.space) {
             (true, ..) => "-",
             (_, true, _) => "+",
@@ -138,16 +142,16 @@ impl Directive {
             'x' => (format!("{size:x}"), "0x"),
             'X' => (format!("{size:X}"), "0X"),
             'c' => return Some(self.pad(character(value).to_string(), false)),
-            'q' if self.plus => return Some(self.pad(quoted_char_ascii(character(value)), false)),
-            'q' => return Some(self.pad(quoted_char(character(value)), false)),
+            'q' if self.plus => return Some(self.pad(quote_char_ascii(character(value)), false)),
+            'q' => return Some(self.pad(quote_char(character(value)), false)),
             'U' => return Some(self.with_spaces().pad(self.code_point(value), false)),
             _ => return None,
         };
         if self.precision == Some(0) && value == 0 {
             return Some(self.with_spaces().pad(String::new(), false));
         }
-        let sign = self.signed(value < 0);
-        // Zeros fill the width before a prefix is set in front of them.
+        let sign = self.sign_text(value < 0);
+        // Zeros fill the width before the prefix is added.
         let filled = if self.zero { self.width.map(|width| width.saturating_sub(sign.len())) } else { None };
         let least = self.precision.or(filled).unwrap_or_default();
         let digits = format!("{}{digits}", "0".repeat(least.saturating_sub(digits.len())));
@@ -165,7 +169,7 @@ impl Directive {
         let least = self.precision.unwrap_or_default().max(4);
         let code = format!("U+{:0>least$}", format!("{:X}", value.rem_euclid(1 << 64)));
         let shown = u32::try_from(value).ok().and_then(char::from_u32).filter(|_| self.sharp);
-        match shown.filter(|shown| quoted(&shown.to_string()).chars().count() == 3) {
+        match shown.filter(|shown| quote_string(&shown.to_string()).chars().count() == 3) {
             Some(shown) => format!("{code} '{shown}'"),
             None => code,
         }
@@ -179,7 +183,7 @@ impl Directive {
         }
         let digits = digits.trim_start_matches('+');
         let is_negative = value.is_sign_negative() && !value.is_nan();
-        let sign = if value == f64::INFINITY && !self.space { "+" } else { self.signed(is_negative) };
+        let sign = if value == f64::INFINITY && !self.space { "+" } else { self.sign_text(is_negative) };
         let padded = Self { zero: self.zero && is_number, ..self.clone() };
         Some(padded.pad(format!("{sign}{digits}"), is_number))
     }
@@ -194,15 +198,15 @@ impl Directive {
         let printed = match verb {
             's' | 'v' => cut,
             'q' if self.sharp && can_be_raw() => format!("`{cut}`"),
-            'q' if self.plus => quoted_ascii(&cut),
-            'q' => quoted(&cut),
+            'q' if self.plus => quote_string_ascii(&cut),
+            'q' => quote_string(&cut),
             'x' | 'X' => self.hexadecimal(text, verb == 'X'),
             _ => return None,
         };
         Some(self.pad(printed, false))
     }
 
-    /// The bytes of a text.
+    /// Formats the bytes of a string.
     fn hexadecimal(&self, text: &str, is_upper: bool) -> String {
         let prefix = match (self.sharp && !text.is_empty() && self.precision != Some(0), is_upper) {
             (false, _) => "",

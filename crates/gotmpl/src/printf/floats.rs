@@ -1,21 +1,21 @@
-//! The digits of floats, in every verb that has some.
+//! Digits for the verbs that print floats.
 
-use crate::format::{general, power, special};
+use crate::format::{exponent_text, general, special_float};
 
-/// Digits behind the point, where none are asked for.
+/// Default number of digits after the point.
 const PLACES: usize = 6;
-/// Bits of a float behind the first, and what is added to its exponent.
+/// Number of mantissa bits after the first, and exponent bias.
 const FRACTION_BITS: u32 = 52;
 const EXPONENT_BIAS: i32 = 1023;
-/// Hexadecimal digits of those bits.
+/// Number of hexadecimal digits of the mantissa.
 const FRACTION_DIGITS: usize = 13;
 
-/// A float that is not negative, in a verb; `None` where the verb is none of floats.
+/// Formats a nonnegative float; `None` if the verb doesn't print floats.
 pub(super) fn digits(verb: char, value: f64, precision: Option<usize>) -> Option<String> {
     if !matches!(verb, 'v' | 'g' | 'G' | 'f' | 'F' | 'e' | 'E' | 'b' | 'x' | 'X') {
         return None;
     }
-    if let Some(word) = special(value) {
+    if let Some(word) = special_float(value) {
         return Some(word.to_owned());
     }
     Some(match verb {
@@ -36,21 +36,22 @@ pub(super) fn digits(verb: char, value: f64, precision: Option<usize>) -> Option
 fn scientific(value: f64, precision: Option<usize>) -> String {
     let text = format!("{value:.*e}", precision.unwrap_or(PLACES));
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    format!("{digits}e{}", power(exponent.parse().unwrap_or_default()))
+    format!("{digits}e{}", exponent_text(exponent.parse().unwrap_or_default()))
 }
 
-/// The bits of a float, and the power of two of the first one.
+/// Returns a float's mantissa and the power of two of its first bit.
 fn parts(value: f64) -> (u64, i32) {
     let fraction = value.to_bits() & ((1 << FRACTION_BITS) - 1);
     let exponent = i32::try_from((value.to_bits() >> FRACTION_BITS) & 0x7ff).unwrap_or_default();
     match exponent {
-        // Too small for a first bit that goes without saying.
+        // A subnormal number has no implicit first bit.
         0 => (fraction, 1 - EXPONENT_BIAS),
         _ => (fraction | (1 << FRACTION_BITS), exponent - EXPONENT_BIAS),
     }
 }
 
-/// `0x1.8p+00`: one digit before the point, and as few behind it as it takes, or so many.
+/// Formats a float as `0x1.8p+00`: one digit before the point, and as many digits after it as needed or
+/// requested.
 fn hexadecimal(value: f64, precision: Option<usize>) -> String {
     let (mut bits, mut exponent) = parts(value);
     if bits == 0 {
@@ -61,7 +62,7 @@ fn hexadecimal(value: f64, precision: Option<usize>) -> String {
         exponent -= 1;
     }
     if let Some(kept) = precision.filter(|kept| *kept < FRACTION_DIGITS) {
-        // To the nearest, and to the even one between two.
+        // Rounds to nearest, ties to even.
         let dropped = u32::try_from((FRACTION_DIGITS - kept) * 4).unwrap_or_default();
         let (rest, half) = (bits & ((1 << dropped) - 1), 1 << (dropped - 1));
         bits >>= dropped;
@@ -78,10 +79,10 @@ fn hexadecimal(value: f64, precision: Option<usize>) -> String {
         None => fraction.trim_end_matches('0').to_owned(),
     };
     let point = if fraction.is_empty() { "" } else { "." };
-    format!("0x{}{point}{fraction}p{}", bits >> FRACTION_BITS, power(exponent))
+    format!("0x{}{point}{fraction}p{}", bits >> FRACTION_BITS, exponent_text(exponent))
 }
 
-/// What `#` adds: a point, and in some verbs the zeros behind it.
+/// Adds the effect of `#`: a point and, for some verbs, trailing zeros.
 pub(super) fn with_point(verb: char, digits: &str, precision: Option<usize>) -> String {
     let is_hexadecimal = matches!(verb, 'x' | 'X');
     let exponent = |c: char| matches!(c, 'p' | 'P') || (!is_hexadecimal && matches!(c, 'e' | 'E'));
@@ -91,7 +92,7 @@ pub(super) fn with_point(verb: char, digits: &str, precision: Option<usize>) -> 
         'v' | 'g' | 'G' | 'x' => precision.unwrap_or(PLACES),
         _ => 0,
     };
-    // Digits count from the first that is not zero; a zero alone is one.
+    // Significant digits count from the first nonzero digit; a lone zero counts as one.
     let significant = digits.trim_start_matches(['0', '.']).chars().filter(|c| *c != '.').count();
     let significant = significant.max(usize::from(digits == "0"));
     format!("{digits}{point}{}{exponent}", "0".repeat(wanted.saturating_sub(significant)))

@@ -1,4 +1,4 @@
-//! Values without a call that fit where they stand, and some that do not.
+//! Values without function calls, both valid and invalid.
 
 use crate::calls::{
     DATES, DURATIONS, ENCODED, ENCODED32, FORMATS, JSONS, KINDS, LAYOUTS, REGEXES, URLS, VERSIONS, ZONES,
@@ -32,9 +32,9 @@ const NUMBERS: [&str; 24] = [
     ".5",
     "+3",
 ];
-/// Of these, careful templates take those without a sign.
+/// Careful templates use only those without a sign.
 const COUNTS: [&str; 10] = ["1", "0", "2", "3", "5", "-1", "12", "4", "-3", "20"];
-/// What of each is right; the others are for wild templates.
+/// Number of valid fields. The other fields are for wild templates.
 const GOOD_FIELDS: usize = 13;
 const FIELDS: [&str; 19] = [
     ".a",
@@ -77,85 +77,85 @@ fn is_version(text: &str) -> bool {
 }
 
 impl Expressions<'_> {
-    /// One of them in quotes; in a careful template one that is right.
+    /// Returns one of them in quotes; in a careful template a valid one.
     fn text_of(&mut self, all: &[&str], is_good: fn(&str) -> bool) -> String {
         let is_careful = self.is_careful;
-        format!("\"{}\"", self.choices.one_that(all, |one| !is_careful || is_good(one)))
+        format!("\"{}\"", self.choices.choose_where(all, |one| !is_careful || is_good(one)))
     }
 
-    /// Fields of the data, wherever the dot is.
+    /// Returns fields of the data, for any dot.
     fn field(&mut self, all: &[&str]) -> String {
-        let field = self.choices.one(all);
-        let from_root = if self.is_careful { !self.dot_is_root } else { self.choices.once_in(8) };
+        let field = self.choices.choose(all);
+        let from_root = if self.is_careful { !self.dot_is_root } else { self.choices.one_in(8) };
         if from_root { format!("${field}") } else { field.to_owned() }
     }
 
-    /// A value without a call; of maps and lists also new ones.
+    /// Returns a value without a function call. For maps and lists, the value may also be a new one.
     pub fn atom(&mut self, kind: char) -> String {
         let any = |_: &str| true;
         match kind {
-            's' => match self.choices.below(8) {
+            's' => match self.choices.next_below(8) {
                 0..=3 => literal(data::text(self.choices, self.is_ascii)),
                 4 => "`r\\aw`".to_owned(),
                 5 => self.variable_of('s'),
                 _ => self.field(&[".a", ".name", ".u"]),
             },
-            'n' => match self.choices.below(4) {
+            'n' => match self.choices.next_below(4) {
                 0 | 1 => self.number(),
                 2 => self.field(&[".n", ".f", ".Big"]),
-                _ => format!("({} {})", self.choices.one(&["int", "int64", "float64"]), self.number()),
+                _ => format!("({} {})", self.choices.choose(&["int", "int64", "float64"]), self.number()),
             },
-            // Small, because it may say how much is made; or of the wrong type.
-            'c' => match self.choices.below(12) {
-                10 if !self.is_careful => self.choices.one(&ANY_COUNT).to_owned(),
+            // Small, because it may determine the size of the output; or a value of the wrong type.
+            'c' => match self.choices.next_below(12) {
+                10 if !self.is_careful => self.choices.choose(&ANY_COUNT).to_owned(),
                 11 => "(len \"four\")".to_owned(),
                 _ => self.count(),
             },
             'x' => self.part(&["0", "1"]),
             'y' => self.part(&["2", "3", "1"]),
             'D' => self.part(&["1", "7", "-3", "2.5", "1e3", "(int64 4)"]),
-            'b' => match self.choices.below(4) {
+            'b' => match self.choices.next_below(4) {
                 0 => self.field(&[".t"]),
                 1 => self.variable_of('b'),
-                _ => self.choices.one(&["true", "false"]).to_owned(),
+                _ => self.choices.choose(&["true", "false"]).to_owned(),
             },
-            'l' => match self.choices.below(5) {
+            'l' => match self.choices.next_below(5) {
                 0 | 1 => self.field(&[".l"]),
                 2 => format!("(list {} {})", self.atom('s'), self.atom('a')),
                 3 => self.variable_of('l'),
-                _ => format!("({} {} | sortAlpha)", self.choices.one(&["keys", "values"]), self.atom('m')),
+                _ => format!("({} {} | sortAlpha)", self.choices.choose(&["keys", "values"]), self.atom('m')),
             },
-            'L' if self.choices.below(2) == 0 => self.field(&[".l"]),
+            'L' if self.choices.next_below(2) == 0 => self.field(&[".l"]),
             'L' => format!("(list {} {} {})", self.atom('s'), self.atom('a'), self.atom('n')),
-            'S' => self.choices.one(&["\"abc\"", "\"a,b,c\"", "\"Hello World\""]).to_owned(),
-            'm' => match self.choices.below(6) {
+            'S' => self.choices.choose(&["\"abc\"", "\"a,b,c\"", "\"Hello World\""]).to_owned(),
+            'm' => match self.choices.next_below(6) {
                 0 | 1 => self.field(&[".m", ".deep"]),
                 2 => "$".to_owned(),
                 3 => self.variable_of('m'),
                 _ => self.atom('N'),
             },
-            'N' => match self.choices.below(3) {
+            'N' => match self.choices.next_below(3) {
                 0 => "(dict)".to_owned(),
-                1 => format!("(dict {} {})", literal(self.choices.one(&KEYS)), self.atom('q')),
+                1 => format!("(dict {} {})", literal(self.choices.choose(&KEYS)), self.atom('q')),
                 _ => format!(
                     "(dict {} {} {} {})",
-                    literal(self.choices.one(&KEYS)),
+                    literal(self.choices.choose(&KEYS)),
                     self.atom('q'),
-                    literal(self.choices.one(&KEYS)),
+                    literal(self.choices.choose(&KEYS)),
                     self.atom('q')
                 ),
             },
-            'C' if self.choices.below(3) == 0 => format!("(deepCopy {})", self.field(&[".m", ".deep"])),
+            'C' if self.choices.next_below(3) == 0 => format!("(deepCopy {})", self.field(&[".m", ".deep"])),
             'C' => self.atom('N'),
             'U' => format!("(urlParse {})", self.text_of(&URLS, is_url)),
-            'q' => self.choices.one(&["1", "\"x\"", "true", "2.5", "\"\"", "0", "nil"]).to_owned(),
-            't' if self.choices.once_in(4) => {
-                self.choices.one(&["0", "1700000000", "(int64 86399)"]).to_owned()
+            'q' => self.choices.choose(&["1", "\"x\"", "true", "2.5", "\"\"", "0", "nil"]).to_owned(),
+            't' if self.choices.one_in(4) => {
+                self.choices.choose(&["0", "1700000000", "(int64 86399)"]).to_owned()
             }
             't' | 'T' => format!(
                 "(toDate \"{}\" \"{}\")",
-                self.choices.one(&["2006-01-02", "2006-01-02T15:04:05Z07:00"]),
-                self.choices.one(&DATES)
+                self.choices.choose(&["2006-01-02", "2006-01-02T15:04:05Z07:00"]),
+                self.choices.choose(&DATES)
             ),
             'z' => self.text_of(&ZONES, any),
             'r' => self.text_of(&REGEXES, is_regex),
@@ -175,48 +175,50 @@ impl Expressions<'_> {
     fn number(&mut self) -> String {
         let is_careful = self.is_careful;
         // This one overflows.
-        self.choices.one_that(&NUMBERS, |one| !is_careful || one != "9223372036854775808").to_owned()
+        self.choices.choose_where(&NUMBERS, |one| !is_careful || one != "9223372036854775808").to_owned()
     }
 
     fn count(&mut self) -> String {
         let is_careful = self.is_careful;
-        self.choices.one_that(&COUNTS, |one| !is_careful || !one.starts_with('-')).to_owned()
+        self.choices.choose_where(&COUNTS, |one| !is_careful || !one.starts_with('-')).to_owned()
     }
 
-    /// One of them, or in a wild template anything.
+    /// Returns one of them, or in a wild template anything.
     fn part(&mut self, good: &[&str]) -> String {
-        if !self.is_careful && self.choices.once_in(4) {
+        if !self.is_careful && self.choices.one_in(4) {
             self.atom('c')
         } else {
-            self.choices.one(good).to_owned()
+            self.choices.choose(good).to_owned()
         }
     }
 
     fn anything(&mut self) -> String {
         if self.is_careful {
-            return match self.choices.below(12) {
+            return match self.choices.next_below(12) {
                 0 => ".".to_owned(),
                 1..=6 => self.field(FIELDS.get(..GOOD_FIELDS).unwrap_or(&FIELDS)),
                 7 => self.variable_of('a'),
                 8 => self.atom('b'),
                 9 => self.atom('n'),
                 10 => self.atom('s'),
-                _ => format!("({})", self.choices.one(&["first $.l", "$.m", "index $.l 1", "dict \"a\" 1"])),
+                _ => {
+                    format!("({})", self.choices.choose(&["first $.l", "$.m", "index $.l 1", "dict \"a\" 1"]))
+                }
             };
         }
-        match self.choices.below(12) {
+        match self.choices.next_below(12) {
             0 => ".".to_owned(),
             1..=5 => self.field(&FIELDS),
             6 => self.variable_of('a'),
-            7 => format!("{}{}", self.variable_of('a'), self.choices.one(&FIELDS)),
-            8 if self.choices.once_in(3) => "nil".to_owned(),
+            7 => format!("{}{}", self.variable_of('a'), self.choices.choose(&FIELDS)),
+            8 if self.choices.one_in(3) => "nil".to_owned(),
             8 => self.atom('b'),
             9 => self.atom('n'),
             10 => self.atom('s'),
             _ => format!(
                 "({}){}",
-                self.choices.one(&["index .l 0", "first .l", ".m", "$", ".name", ".z", "dict \"a\" 1"]),
-                self.choices.one(&FIELDS)
+                self.choices.choose(&["index .l 0", "first .l", ".m", "$", ".name", ".z", "dict \"a\" 1"]),
+                self.choices.choose(&FIELDS)
             ),
         }
     }

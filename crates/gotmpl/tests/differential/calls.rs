@@ -1,17 +1,18 @@
-//! The functions that templates of the test call, with what they take.
+//! Functions that the test templates use, with their parameters.
 //!
-//! Left out are functions whose result Go does not promise or that this crate refuses: those of chance, of the machine and of
-//! the time (`now`, `ago`, `env`, `uuidv4`, `genCA` …; see `what_depends_on_chance_or_the_machine_refuses_to_be_called`).
-//! So is `sha512sum`, which the sprig that Go is asked with here is too old for.
+//! Functions are excluded if Go doesn't guarantee their result or if this crate refuses them: functions that
+//! depend on randomness, the machine or the time (`now`, `ago`, `env`, `uuidv4`, `genCA` …; see
+//! `nondeterministic_functions_are_forbidden`). `sha512sum` is also excluded, because the reference program's
+//! version of sprig lacks it.
 
-/// A function: name, parameters, what it gives.
+/// A function: name, parameters, result.
 ///
-/// A letter is a parameter: `a` anything, `s` text, `n` number, `c` count (small), `b` bool, `l` list, `m` map, `t` time,
-/// `r` regular expression, `d` layout of a date, `u` duration, `v` version or constraint, `k` name of a type or kind,
-/// `p` format of `printf`, `w` URL, `j` JSON, `e` and `E` text encoded by 64 and by 32 letters, `z` time zone, `=` anything that Go compares, `N` new map, `C` map that shares nothing with others (Go merges those that do
-/// without end), `U` parts
-/// of a URL, `D` divisor. `L` and `S` are a list and a text that go as far as `x` and `y`, where a part of them begins and ends. A `*`
-/// stands for any number of the letter before it. `?` is anything, of which hardly any fits: only wild templates call that.
+/// A letter is a parameter: `a` anything, `s` text, `n` number, `c` count (small), `b` bool, `l` list, `m` map, `t` time, `r`
+/// regular expression, `d` layout of a date, `u` duration, `v` version or constraint, `k` name of a type or kind, `p` format of
+/// `printf`, `w` URL, `j` JSON, `e` and `E` text in base64 and base32, `z` time zone, `=` any value that Go can compare, `N` new
+/// map, `C` map without shared parts (Go merges others endlessly), `U` parts of a URL, `D` divisor. `L` and `S` are a list and a
+/// text up to `x` and `y`, the start and end of a slice. A `*` repeats the preceding letter any number of times. `?` is any
+/// value, most of them invalid: only wild templates call that.
 pub type Function = (&'static str, &'static str, char);
 
 pub const FUNCTIONS: &[Function] = &[
@@ -232,8 +233,8 @@ pub const FUNCTIONS: &[Function] = &[
     ("camelcase", "s", 's'),
 ];
 
-/// Functions that count in bytes and so may cut a character in two, of which Go keeps the bytes. Only templates without such
-/// characters call them.
+/// Functions that count in bytes and may therefore cut a character in two, whose bytes Go keeps. Only ASCII
+/// templates call them.
 pub const CUTTING: [&str; 8] =
     ["slice", "substr", "trunc", "abbrev", "abbrevboth", "wrap", "wrapWith", "b64dec"];
 

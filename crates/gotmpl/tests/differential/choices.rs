@@ -1,55 +1,56 @@
-//! Random choices that are remembered, so that a failing case can be made again from fewer and smaller ones.
+//! Recorded random choices, so that a failing case can be repeated with fewer and smaller choices.
 
-/// Made from a seed, or repeated; when those to repeat are used up, every further choice is the first.
+/// Choices from a seed, or repeated ones. After the end of the repeated choices, every choice is the first
+/// option.
 #[derive(Clone, Debug)]
 pub struct Choices {
-    made: Vec<u32>,
+    recorded: Vec<u32>,
     next: usize,
     state: Option<u64>,
 }
 
 impl Choices {
     pub fn from_seed(seed: u64) -> Self {
-        Self { made: Vec::new(), next: 0, state: Some(seed) }
+        Self { recorded: Vec::new(), next: 0, state: Some(seed) }
     }
 
-    pub fn again(made: Vec<u32>) -> Self {
-        Self { made, next: 0, state: None }
+    pub fn replay(made: Vec<u32>) -> Self {
+        Self { recorded: made, next: 0, state: None }
     }
 
-    /// Those that were made so far.
-    pub fn into_made(mut self) -> Vec<u32> {
-        self.made.truncate(self.next);
-        self.made
+    /// Returns the choices so far.
+    pub fn into_choices(mut self) -> Vec<u32> {
+        self.recorded.truncate(self.next);
+        self.recorded
     }
 
     fn draw(&mut self) -> u32 {
-        if self.next == self.made.len() {
-            self.made.push(self.state.as_mut().map_or(0, split_mix));
+        if self.next == self.recorded.len() {
+            self.recorded.push(self.state.as_mut().map_or(0, split_mix));
         }
-        let choice = self.made[self.next];
+        let choice = self.recorded[self.next];
         self.next += 1;
         choice
     }
 
-    /// One of `0..count`; what is made smaller tends to 0.
-    pub fn below(&mut self, count: usize) -> usize {
+    /// Returns a number in `0..count`. Minimization tends toward 0.
+    pub fn next_below(&mut self, count: usize) -> usize {
         self.draw() as usize % count
     }
 
-    /// True once in so many; what is made smaller tends to false.
-    pub fn once_in(&mut self, count: usize) -> bool {
-        self.below(count) == count - 1
+    /// Returns true with probability 1/count. Minimization tends toward false.
+    pub fn one_in(&mut self, count: usize) -> bool {
+        self.next_below(count) == count - 1
     }
 
-    /// One for which that is true; the first of them, where it was another.
-    pub fn one_that<'t, T: ?Sized>(&mut self, all: &[&'t T], is_good: impl Fn(&T) -> bool) -> &'t T {
-        let one = self.one(all);
+    /// Returns a valid item. If the chosen item is invalid, returns the first valid one.
+    pub fn choose_where<'t, T: ?Sized>(&mut self, all: &[&'t T], is_good: impl Fn(&T) -> bool) -> &'t T {
+        let one = self.choose(all);
         if is_good(one) { one } else { all.iter().find(|one| is_good(one)).unwrap_or(&one) }
     }
 
-    pub fn one<'t, T: ?Sized>(&mut self, all: &[&'t T]) -> &'t T {
-        all[self.below(all.len())]
+    pub fn choose<'t, T: ?Sized>(&mut self, all: &[&'t T]) -> &'t T {
+        all[self.next_below(all.len())]
     }
 }
 
@@ -62,8 +63,8 @@ fn split_mix(state: &mut u64) -> u32 {
     (mixed >> 32) as u32
 }
 
-/// Fewer and smaller choices that still fail, as far as so many attempts lead.
-pub fn smallest(mut made: Vec<u32>, attempts: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
+/// Minimizes failing choices within a number of attempts.
+pub fn minimize(mut made: Vec<u32>, attempts: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let mut left = attempts;
     let mut attempt = |candidate: Vec<u32>, made: &mut Vec<u32>| {
         if left == 0 {
@@ -91,7 +92,7 @@ pub fn smallest(mut made: Vec<u32>, attempts: usize, mut fails: impl FnMut(&[u32
             size /= 2;
         }
         for at in 0..made.len() {
-            // A choice counts by its remainder, so that what is near 0 is tried one by one.
+            // A choice counts by its remainder, so values near 0 are tried one by one.
             for smaller in 0..8.min(made.get(at).copied().unwrap_or_default()) {
                 let mut with = made.clone();
                 with[at] = smaller;

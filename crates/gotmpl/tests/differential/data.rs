@@ -1,10 +1,10 @@
-//! The data of a case: a map with the keys that its template knows, and values of every kind of JSON.
+//! Data for a case: a map with the keys that its template uses, and values of every JSON type.
 
 use serde_json::{Map, Value, json};
 
 use crate::choices::Choices;
 
-/// The keys of the data, and of maps in it.
+/// Keys of the data, and of maps in it.
 pub const KEYS: [&str; 12] = ["a", "name", "n", "f", "t", "z", "l", "m", "u", "deep", "Big", "key-x"];
 
 pub const TEXTS: [&str; 20] = [
@@ -47,7 +47,7 @@ const NUMBERS: [&str; 14] = [
     "20",
 ];
 
-/// Careful data has all keys, each with a value of its kind.
+/// Returns the data. Careful data has all keys, each with a value of its type.
 pub fn data(choices: &mut Choices, is_careful: bool, is_ascii: bool) -> Value {
     let mut fields = Map::new();
     for key in KEYS {
@@ -68,7 +68,7 @@ pub fn data(choices: &mut Choices, is_careful: bool, is_ascii: bool) -> Value {
             }
             "m" | "deep" => map(choices, 2, is_ascii),
             "n" | "f" | "Big" => number(choices),
-            "t" => Value::Bool(choices.below(2) == 0),
+            "t" => Value::Bool(choices.next_below(2) == 0),
             "z" => Value::Null,
             _ => json!(text(choices, is_ascii)),
         };
@@ -76,8 +76,8 @@ pub fn data(choices: &mut Choices, is_careful: bool, is_ascii: bool) -> Value {
             fields.insert(key.to_owned(), value);
             continue;
         }
-        // Any key may be missing, or be of another kind.
-        match choices.below(12) {
+        // Any key may be missing or have a different type.
+        match choices.next_below(12) {
             10 => drop(fields.insert(key.to_owned(), any(choices, 2, is_ascii))),
             11 => {}
             _ => drop(fields.insert(key.to_owned(), value)),
@@ -87,35 +87,35 @@ pub fn data(choices: &mut Choices, is_careful: bool, is_ascii: bool) -> Value {
 }
 
 fn any(choices: &mut Choices, depth: usize, is_ascii: bool) -> Value {
-    match choices.below(if depth == 0 { 4 } else { 6 }) {
+    match choices.next_below(if depth == 0 { 4 } else { 6 }) {
         0 => json!(text(choices, is_ascii)),
         1 => number(choices),
-        2 => Value::Bool(choices.below(2) == 0),
+        2 => Value::Bool(choices.next_below(2) == 0),
         3 => Value::Null,
         4 => items(choices, depth - 1, is_ascii).into_iter().collect(),
         _ => map(choices, depth - 1, is_ascii),
     }
 }
 
-/// A text; where every character is to be a byte, one of these.
+/// Returns a text; one of the ASCII texts if required.
 pub fn text(choices: &mut Choices, is_ascii: bool) -> &'static str {
-    choices.one_that(&TEXTS, |text| !is_ascii || text.is_ascii())
+    choices.choose_where(&TEXTS, |text| !is_ascii || text.is_ascii())
 }
 
 fn number(choices: &mut Choices) -> Value {
-    serde_json::from_str(choices.one(&NUMBERS)).unwrap()
+    serde_json::from_str(choices.choose(&NUMBERS)).unwrap()
 }
 
 fn items(choices: &mut Choices, depth: usize, is_ascii: bool) -> Vec<Value> {
-    let is_mixed = choices.once_in(3);
-    let length = choices.below(4);
+    let is_mixed = choices.one_in(3);
+    let length = choices.next_below(4);
     (0..length)
         .map(|_| if is_mixed { any(choices, depth, is_ascii) } else { json!(text(choices, is_ascii)) })
         .collect()
 }
 
 fn map(choices: &mut Choices, depth: usize, is_ascii: bool) -> Value {
-    let length = choices.below(4);
-    let entry = |_| (choices.one(&KEYS).to_owned(), any(choices, depth, is_ascii));
+    let length = choices.next_below(4);
+    let entry = |_| (choices.choose(&KEYS).to_owned(), any(choices, depth, is_ascii));
     Value::Object((0..length).map(entry).collect())
 }

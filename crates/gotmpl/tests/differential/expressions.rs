@@ -1,25 +1,25 @@
-//! Random pipelines. Those of careful templates fit where they stand, those of wild ones mostly.
+//! Random pipelines. In careful templates they are valid; in wild templates, most of them are.
 
 use crate::calls::{CUTTING, FUNCTIONS, Function};
 use crate::choices::Choices;
 
-/// A text as Go writes it.
+/// Returns a Go string literal.
 pub fn literal(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A variable, and of which kind its value is; the kinds are those of parameters.
+/// Variable, and the kind of its value. The kinds are the same as for parameters.
 type Variable = (String, char);
 
 pub struct Expressions<'c> {
     pub choices: &'c mut Choices,
-    /// Those that are seen here, the newest last.
+    /// Visible variables, the newest last.
     pub variables: Vec<Variable>,
-    /// Whether nothing wrong is written on purpose.
+    /// True if no intentional errors are written.
     pub is_careful: bool,
-    /// Whether every character is a byte.
+    /// True if all characters are ASCII.
     pub is_ascii: bool,
-    /// Whether the dot is the data.
+    /// True if the dot is the data.
     pub dot_is_root: bool,
     declared: usize,
 }
@@ -29,7 +29,7 @@ impl<'c> Expressions<'c> {
         Self { choices, variables: Vec::new(), is_careful, is_ascii, dot_is_root: true, declared: 0 }
     }
 
-    /// A new variable, or one that hides another.
+    /// Declares a new variable, or one that shadows another.
     pub fn declare(&mut self, kind: char) -> String {
         self.declared += 1;
         let name = format!("$v{}", self.declared % 4);
@@ -37,21 +37,21 @@ impl<'c> Expressions<'c> {
         name
     }
 
-    /// One that can be assigned to, with its kind; sometimes one that is not there.
+    /// Returns an assignable variable with its kind; sometimes an undeclared one.
     pub fn variable(&mut self) -> Option<Variable> {
-        let seen = self.seen();
+        let seen = self.visible_variables();
         if self.is_careful {
-            return (!seen.is_empty()).then(|| seen[self.choices.below(seen.len())].clone());
+            return (!seen.is_empty()).then(|| seen[self.choices.next_below(seen.len())].clone());
         }
-        Some(match self.choices.below(seen.len() + 1) {
-            0 if self.choices.once_in(40) => ("$v0".to_owned(), 'a'),
+        Some(match self.choices.next_below(seen.len() + 1) {
+            0 if self.choices.one_in(40) => ("$v0".to_owned(), 'a'),
             0 => ("$".to_owned(), 'a'),
             at => seen[at - 1].clone(),
         })
     }
 
-    /// The newest first; of a name only that one.
-    fn seen(&self) -> Vec<Variable> {
+    /// Returns the visible variables, newest first, without shadowed ones.
+    fn visible_variables(&self) -> Vec<Variable> {
         let mut seen: Vec<Variable> = Vec::new();
         for variable in self.variables.iter().rev() {
             if !seen.iter().any(|(name, _)| *name == variable.0) {
@@ -61,12 +61,13 @@ impl<'c> Expressions<'c> {
         seen
     }
 
-    /// One of that kind, or `$` where there is none; in a careful template another value of that kind.
+    /// Returns a variable of this kind. If there isn't one, returns `$`, or in a careful template another
+    /// value of this kind.
     pub fn variable_of(&mut self, kind: char) -> String {
         let is_careful = self.is_careful;
-        let mut fitting = self.seen();
+        let mut fitting = self.visible_variables();
         fitting.retain(|(_, other)| kind == 'a' || !is_careful || *other == kind);
-        match self.choices.below(fitting.len() + 1) {
+        match self.choices.next_below(fitting.len() + 1) {
             0 if is_careful => match kind {
                 's' => "\"v\"".to_owned(),
                 'b' => "true".to_owned(),
@@ -74,20 +75,20 @@ impl<'c> Expressions<'c> {
                 'm' => "$.m".to_owned(),
                 _ => "$".to_owned(),
             },
-            0 if self.choices.once_in(40) => "$v0".to_owned(),
+            0 if self.choices.one_in(40) => "$v0".to_owned(),
             0 => "$".to_owned(),
             at => fitting[at - 1].0.clone(),
         }
     }
 
-    /// Something to stand alone in an action.
+    /// Returns a pipeline for an action.
     pub fn pipeline(&mut self, kind: char, depth: usize) -> String {
         let bare = |text: String| match text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
-            // Only where both belong together.
+            // Only if the two parentheses belong together.
             Some(inside) if !inside.contains(['(', ')']) => inside.to_owned(),
             _ => text,
         };
-        match self.choices.below(6) {
+        match self.choices.next_below(6) {
             0 => self.atom(kind),
             5 if kind == 'a' => self.version(),
             _ if depth == 0 => self.atom(kind),
@@ -95,36 +96,36 @@ impl<'c> Expressions<'c> {
         }
     }
 
-    /// A version, or a part of one.
+    /// Returns a version, or a part of one.
     fn version(&mut self) -> String {
         let version = self.atom('v');
         let parts =
             ["", ".Major", ".Minor", ".Patch", ".Original", ".Prerelease", ".Metadata", ".String", ".Nope"];
         let is_careful = self.is_careful;
-        match self.choices.one_that(&parts, |part| !is_careful || part != ".Nope") {
+        match self.choices.choose_where(&parts, |part| !is_careful || part != ".Nope") {
             "" => format!("semver {version}"),
             part => format!("(semver {version}){part}"),
         }
     }
 
-    /// Something to stand as an argument.
+    /// Returns an argument.
     pub fn operand(&mut self, kind: char, depth: usize) -> String {
         let kind = match kind {
             '?' => 'a',
-            's' | 'n' | 'b' | 'l' | 'm' if !self.is_careful && self.choices.once_in(16) => {
-                self.choices.one(&["a", "s", "n", "b", "l", "m"]).chars().next().unwrap_or('a')
+            's' | 'n' | 'b' | 'l' | 'm' if !self.is_careful && self.choices.one_in(16) => {
+                self.choices.choose(&["a", "s", "n", "b", "l", "m"]).chars().next().unwrap_or('a')
             }
-            '=' => self.choices.one(&["n", "s", "b", "n", "a"]).chars().next().unwrap_or('a'),
+            '=' => self.choices.choose(&["n", "s", "b", "n", "a"]).chars().next().unwrap_or('a'),
             kind => kind,
         };
         let has_calls = matches!(kind, 'a' | 's' | 'n' | 'b' | 'l' | 'm');
-        if depth == 0 || !has_calls || self.choices.below(3) == 0 {
+        if depth == 0 || !has_calls || self.choices.next_below(3) == 0 {
             return self.atom(kind);
         }
         self.call(kind, depth - 1)
     }
 
-    /// A call in parentheses.
+    /// Returns a call in parentheses.
     fn call(&mut self, kind: char, depth: usize) -> String {
         let gives = |one: &Function| one.2 == kind || (kind == 'a' && !matches!(one.2, 't' | 'V'));
         let is_left_out = |one: &Function| {
@@ -135,23 +136,23 @@ impl<'c> Expressions<'c> {
         if fitting.is_empty() {
             return self.atom(kind);
         }
-        let (name, parameters, _) = fitting[self.choices.below(fitting.len())];
+        let (name, parameters, _) = fitting[self.choices.next_below(fitting.len())];
         let mut arguments = self.arguments(parameters, depth);
         if !self.is_careful {
-            match self.choices.below(40) {
+            match self.choices.next_below(40) {
                 38 => drop(arguments.pop()),
                 39 => arguments.push(self.atom('s')),
                 _ => {}
             }
         }
-        if self.choices.below(3) == 1
+        if self.choices.next_below(3) == 1
             && let Some(last) = arguments.pop()
         {
             return format!("({last} | {name}{})", joined(&arguments));
         }
         let call = format!("({name}{})", joined(&arguments));
-        if !self.is_careful && self.choices.once_in(12) {
-            return call + self.choices.one(&[".a", ".x.y", "._0", ".name"]);
+        if !self.is_careful && self.choices.one_in(12) {
+            return call + self.choices.choose(&[".a", ".x.y", "._0", ".name"]);
         }
         call
     }
@@ -159,13 +160,13 @@ impl<'c> Expressions<'c> {
     fn arguments(&mut self, parameters: &str, depth: usize) -> Vec<String> {
         let mut arguments = Vec::new();
         let mut last = 'a';
-        // What is compared is of one kind.
-        let compared = if self.choices.below(2) == 0 { 's' } else { 'c' };
+        // Compared values have the same kind.
+        let compared = if self.choices.next_below(2) == 0 { 's' } else { 'c' };
         for parameter in parameters.chars() {
             let parameter = if parameter == '=' && self.is_careful { compared } else { parameter };
             if parameter == '*' {
-                // The one before is there already; none at all, or some more.
-                match self.choices.below(4) {
+                // The preceding one exists already; none at all, or some more.
+                match self.choices.next_below(4) {
                     3 if !self.is_careful => drop(arguments.pop()),
                     more => arguments.extend((0..more).map(|_| self.operand(last, depth))),
                 }

@@ -1,28 +1,30 @@
-//! Random templates that mean something: statements, scopes and templates within templates.
+//! Random meaningful templates: statements, scopes and nested templates.
 //!
-//! Three of four are careful: nothing wrong is written on purpose, because a template ends at the first error, and most calls fail
-//! with arguments drawn at random. The others are wild.
+//! Three out of four templates are careful: they don't contain intentional errors, because a template ends at
+//! the first error, and most calls fail with random arguments. The others are wild.
 //!
-//! Deliberately left out, because Go promises nothing there or this crate differs (docs/compatibility.md):
-//! - templates that call each other without end, and counts that would fill the memory: this crate has limits;
-//! - the order of `keys` and `values`, which is random in Go: they are always sorted;
-//! - addresses: `%p`, and what is printed of versions within lists.
+//! Some things are intentionally excluded, because Go doesn't guarantee them or because this crate differs
+//! (docs/reference/differences-from-argo-cd.md):
+//! - templates that call each other endlessly, and counts that would exhaust the memory, because this crate
+//!   has limits;
+//! - the order of `keys` and `values`, which is random in Go but always sorted here;
+//! - addresses: `%p`, and the printed form of versions in lists.
 
 use crate::choices::Choices;
 use crate::expressions::{Expressions, literal};
 
 const PLAIN: [&str; 12] = ["x", " ", "\n", "", "a b\n", "  \n  ", "grün ☃", "{", "}", "\t-\t", "'\"`", "<&>"];
 
-/// How deep statements are nested.
+/// Maximum nesting of statements.
 const DEPTH: usize = 3;
 
 pub fn template(choices: &mut Choices, is_careful: bool, is_ascii: bool) -> String {
     let expressions = Expressions::new(choices, is_careful, is_ascii);
     let mut grammar = Grammar { expressions, in_range: false, blocks: 0, defined: 0 };
-    // Each may call those before it only, so that there is an end.
+    // Each template may only call preceding ones, so that rendering terminates.
     let mut text = String::new();
     for number in 0..grammar.below(3) {
-        let body = grammar.isolated(DEPTH - 1);
+        let body = grammar.template_body(DEPTH - 1);
         let (open, close) = (grammar.open(), grammar.close());
         text +=
             &format!("{open}define {name}{close}{body}{{{{end}}}}", name = literal(&format!("t{number}")));
@@ -40,19 +42,19 @@ struct Grammar<'c> {
 
 impl Grammar<'_> {
     fn below(&mut self, count: usize) -> usize {
-        self.expressions.choices.below(count)
+        self.expressions.choices.next_below(count)
     }
 
     fn once_in(&mut self, count: usize) -> bool {
-        self.expressions.choices.once_in(count)
+        self.expressions.choices.one_in(count)
     }
 
     fn open(&mut self) -> &'static str {
-        self.expressions.choices.one(&["{{", "{{ ", "{{- ", "{{-\n"])
+        self.expressions.choices.choose(&["{{", "{{ ", "{{- ", "{{-\n"])
     }
 
     fn close(&mut self) -> &'static str {
-        self.expressions.choices.one(&["}}", " }}", " -}}", "\t-}}"])
+        self.expressions.choices.choose(&["}}", " }}", " -}}", "\t-}}"])
     }
 
     fn action(&mut self, inside: &str) -> String {
@@ -63,8 +65,8 @@ impl Grammar<'_> {
         self.action("end")
     }
 
-    /// The body of a template of its own: it sees no variable but `$`.
-    fn isolated(&mut self, depth: usize) -> String {
+    /// Returns the body of a separate template, whose only variable is `$`.
+    fn template_body(&mut self, depth: usize) -> String {
         let variables = std::mem::take(&mut self.expressions.variables);
         let in_range = std::mem::take(&mut self.in_range);
         let dot_is_root = std::mem::replace(&mut self.expressions.dot_is_root, true);
@@ -75,7 +77,7 @@ impl Grammar<'_> {
         body
     }
 
-    /// Statements in a scope of their own.
+    /// Returns statements in a separate scope.
     fn statements(&mut self, depth: usize) -> String {
         let outside = self.expressions.variables.len();
         let count = 1 + self.below(3);
@@ -86,14 +88,14 @@ impl Grammar<'_> {
 
     fn statement(&mut self, depth: usize) -> String {
         match self.below(if depth == 0 { 9 } else { 19 }) {
-            0 => self.expressions.choices.one(&PLAIN).to_owned(),
+            0 => self.expressions.choices.choose(&PLAIN).to_owned(),
             1..=5 => {
                 let pipeline = self.expressions.pipeline('a', 3);
                 self.action(&pipeline)
             }
             6 => self.declaration(),
             7 => self.assignment(),
-            8 => self.small(),
+            8 => self.small_statement(),
             9..=11 => self.condition(depth),
             12..=14 => self.range(depth),
             15 | 16 => self.with(depth),
@@ -102,9 +104,9 @@ impl Grammar<'_> {
         }
     }
 
-    /// A kind of values that variables hold.
+    /// Returns a kind of values for variables.
     fn kind(&mut self) -> char {
-        self.expressions.choices.one(&["a", "s", "n", "b", "l", "m"]).chars().next().unwrap_or('a')
+        self.expressions.choices.choose(&["a", "s", "n", "b", "l", "m"]).chars().next().unwrap_or('a')
     }
 
     fn declaration(&mut self) -> String {
@@ -120,20 +122,20 @@ impl Grammar<'_> {
         self.action(&format!("{name} = {pipeline}"))
     }
 
-    fn small(&mut self) -> String {
+    fn small_statement(&mut self) -> String {
         match self.below(5) {
             0 => self
                 .expressions
                 .choices
-                .one(&["{{/* comment */}}", "{{- /* a\nb */ -}}", "{{/**/ -}}"])
+                .choose(&["{{/* comment */}}", "{{- /* a\nb */ -}}", "{{/**/ -}}"])
                 .to_owned(),
             1 if self.in_range => self.action("break"),
             2 if self.in_range => self.action("continue"),
-            // What is wrong is refused in the same words.
+            // Errors have the same message.
             3 if !self.expressions.is_careful && self.once_in(4) => self
                 .expressions
                 .choices
-                .one(&[
+                .choose(&[
                     "{{break}}",
                     "{{end}}",
                     "{{else}}",
@@ -166,8 +168,8 @@ impl Grammar<'_> {
         }
     }
 
-    /// What is tested, and perhaps kept in a variable, which is seen until the end.
-    fn tested(&mut self) -> String {
+    /// Returns a condition, possibly with a variable, which is visible until the end.
+    fn condition_with_variable(&mut self) -> String {
         let kind = if self.below(2) == 0 { 'b' } else { 'a' };
         let pipeline = self.expressions.pipeline(kind, 2);
         if self.once_in(4) {
@@ -178,10 +180,10 @@ impl Grammar<'_> {
 
     fn condition(&mut self, depth: usize) -> String {
         let outside = self.expressions.variables.len();
-        let tested = self.tested();
+        let tested = self.condition_with_variable();
         let mut text = self.action(&format!("if {tested}")) + &self.statements(depth - 1);
         while self.once_in(4) {
-            let tested = self.tested();
+            let tested = self.condition_with_variable();
             text += &self.action(&format!("else if {tested}"));
             text += &self.statements(depth - 1);
         }
@@ -195,12 +197,12 @@ impl Grammar<'_> {
 
     fn with(&mut self, depth: usize) -> String {
         let outside = self.expressions.variables.len();
-        let tested = self.tested();
-        let mut text = self.action(&format!("with {tested}")) + &self.elsewhere(depth - 1);
+        let tested = self.condition_with_variable();
+        let mut text = self.action(&format!("with {tested}")) + &self.statements_with_other_dot(depth - 1);
         if self.once_in(4) {
-            let tested = self.tested();
+            let tested = self.condition_with_variable();
             text += &self.action(&format!("else with {tested}"));
-            text += &self.elsewhere(depth - 1);
+            text += &self.statements_with_other_dot(depth - 1);
         }
         if self.below(2) == 1 {
             text += &self.action("else");
@@ -210,8 +212,8 @@ impl Grammar<'_> {
         text + &self.end()
     }
 
-    /// Statements with another dot.
-    fn elsewhere(&mut self, depth: usize) -> String {
+    /// Returns statements with a different dot.
+    fn statements_with_other_dot(&mut self, depth: usize) -> String {
         let dot_is_root = std::mem::take(&mut self.expressions.dot_is_root);
         let text = self.statements(depth);
         self.expressions.dot_is_root = dot_is_root;
@@ -223,9 +225,9 @@ impl Grammar<'_> {
         let is_careful = self.expressions.is_careful;
         let kinds = ["l", "m", "c", "a", "s"];
         let kind =
-            self.expressions.choices.one_that(&kinds, |kind| !is_careful || !matches!(kind, "a" | "s"));
+            self.expressions.choices.choose_where(&kinds, |kind| !is_careful || !matches!(kind, "a" | "s"));
         let kind = kind.chars().next().unwrap_or('l');
-        // A number of anything could be large.
+        // Any number could be large.
         let over =
             if kind == 'a' { self.expressions.operand('q', 0) } else { self.expressions.pipeline(kind, 1) };
         let head = match self.below(4) {
@@ -241,7 +243,7 @@ impl Grammar<'_> {
             _ => over,
         };
         let outer = std::mem::replace(&mut self.in_range, true);
-        let mut text = self.action(&format!("range {head}")) + &self.elsewhere(depth - 1);
+        let mut text = self.action(&format!("range {head}")) + &self.statements_with_other_dot(depth - 1);
         self.in_range = outer;
         if self.once_in(3) {
             text += &self.action("else");
@@ -272,7 +274,7 @@ impl Grammar<'_> {
         let name = literal(&format!("b{}", self.blocks));
         let pipeline =
             if self.expressions.is_careful { "$".to_owned() } else { self.expressions.pipeline('a', 1) };
-        let body = self.isolated(depth - 1);
+        let body = self.template_body(depth - 1);
         self.action(&format!("block {name} {pipeline}")) + &body + &self.end()
     }
 }

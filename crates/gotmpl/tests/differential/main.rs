@@ -1,8 +1,10 @@
-//! Random templates, rendered here and by Go's own `text/template` with sprig: both must say the same, also of what is wrong.
+//! Random templates, rendered by this crate and by Go's own `text/template` with sprig. Results and errors
+//! must be the same.
 //!
-//! `TIDEGATE_GO_TEMPLATES` names the program that asks Go; `scripts/template-table/program --fetch` makes it and prints its path.
-//! Without it the test is reported as ignored, or fails where `TIDEGATE_REQUIRE_GO_TEMPLATES=1` asks for it. The same cases are tried every time; `TIDEGATE_GO_CASES=N` tries so many of
-//! other ones; `TIDEGATE_GO_SEED=N` repeats one. A case that differs is printed as a row of the table, with its seed.
+//! `TIDEGATE_GO_TEMPLATES` names the reference program; `scripts/template-table/program --fetch` builds it and prints its path.
+//! Without it the test is reported as ignored, or fails with `TIDEGATE_REQUIRE_GO_TEMPLATES=1`. The default cases are fixed;
+//! `TIDEGATE_GO_CASES=N` tries N other ones; `TIDEGATE_GO_SEED=N` repeats one. A differing case is printed as a row of the table,
+//! with its seed.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -16,10 +18,10 @@ mod atoms;
 mod calls;
 mod choices;
 mod data;
+mod error_differences;
 mod expressions;
 mod grammar;
 mod reference;
-mod words;
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::process::ExitCode;
@@ -38,18 +40,18 @@ const REQUIRED: &str = "TIDEGATE_REQUIRE_GO_TEMPLATES";
 const NAME: &str = "random_templates_say_what_go_says";
 
 const CASES_QUICK: u64 = 2_000;
-/// Some seconds of the form that CI runs.
+/// Number of cases in the long form, as used in CI. They take a few seconds.
 const CASES_LONG: u64 = 4_000;
-/// The first seed where no number of cases is named.
+/// First seed if no number of cases is specified.
 const FIRST: u64 = 1;
-/// Attempts to make one failing case smaller.
+/// Maximum number of attempts to minimize a failing case.
 const ATTEMPTS: usize = 1_000;
-/// Cases that Go is asked at once.
+/// Number of cases in a request to Go.
 const BATCH: usize = 500;
-/// More differences than this are not looked for.
+/// Maximum number of differences to report.
 const DIFFERENCES_MAX: usize = 20;
 
-type Rendered = Result<String, String>;
+type RenderResult = Result<String, String>;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -57,10 +59,11 @@ fn main() -> ExitCode {
     let trial = match program {
         Some(program) => Trial::test(NAME, move || compare(&program)),
         None => {
-            let why = format!("{PROGRAM} names no program; scripts/template-table/program --fetch makes one");
+            let reason =
+                format!("{PROGRAM} names no program; scripts/template-table/program --fetch makes one");
             let is_required = std::env::var_os(REQUIRED).is_some_and(|value| value == "1");
-            eprintln!("SKIPPED: {NAME}. {why}");
-            Trial::test(format!("{NAME} (no Go)"), move || Err(Failed::from(why)))
+            eprintln!("SKIPPED: {NAME}. {reason}");
+            Trial::test(format!("{NAME} (no Go)"), move || Err(Failed::from(reason)))
                 .with_ignored_flag(!is_required)
         }
     };
@@ -72,7 +75,7 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number, and is {text:?}")))
 }
 
-/// The seeds to try.
+/// Returns the seeds to try.
 fn seeds() -> std::ops::Range<u64> {
     if let Some(seed) = number(SEED) {
         return seed..seed + 1;
@@ -98,7 +101,7 @@ fn compare(program: &str) -> Result<(), Failed> {
         tried += seeds.len();
         refused += answers.iter().filter(|answer| answer.is_err()).count();
         for ((seed, case), go) in seeds.iter().zip(&cases).zip(&answers) {
-            if !words::is_same(&rendered(case), go) && differences.len() < DIFFERENCES_MAX {
+            if !error_differences::is_same(&rendered(case), go) && differences.len() < DIFFERENCES_MAX {
                 differences.push(smallest_difference(*seed, &mut reference));
                 println!("{}", differences.last().unwrap());
             }
@@ -117,25 +120,25 @@ fn compare(program: &str) -> Result<(), Failed> {
     Err(Failed::from(format!("{} of {tried} cases differ:\n{}", differences.len(), differences.join("\n"))))
 }
 
-/// What differs, made as small as it gets.
+/// Returns a minimized difference.
 fn smallest_difference(seed: u64, reference: &mut Reference) -> String {
     let mut ask = |case: &Value| reference.render(std::slice::from_ref(case)).remove(0);
     let mut choices = Choices::from_seed(seed);
     case(&mut choices);
-    let smallest = choices::smallest(choices.into_made(), ATTEMPTS, |made| {
-        let case = case(&mut Choices::again(made.to_vec()));
-        !words::is_same(&rendered(&case), &ask(&case))
+    let smallest = choices::minimize(choices.into_choices(), ATTEMPTS, |made| {
+        let case = case(&mut Choices::replay(made.to_vec()));
+        !error_differences::is_same(&rendered(&case), &ask(&case))
     });
-    let case = case(&mut Choices::again(smallest));
+    let case = case(&mut Choices::replay(smallest));
     let (go, here) = (ask(&case), rendered(&case));
     format!("{SEED}={seed}\n    case: {case}\n      Go: {go:?}\n    here: {here:?}")
 }
 
-/// One case, as a row of the table without its result.
+/// Returns a case as a row of the table without its result.
 fn case(choices: &mut Choices) -> Value {
-    let is_careful = !choices.once_in(4);
-    let is_ascii = choices.below(2) == 0;
-    let option = choices.one(&["", "", "zero", "error", "default", "invalid"]);
+    let is_careful = !choices.one_in(4);
+    let is_ascii = choices.next_below(2) == 0;
+    let option = choices.choose(&["", "", "zero", "error", "default", "invalid"]);
     let template = grammar::template(choices, is_careful, is_ascii);
     let mut case = json!({ "template": template, "data": data::data(choices, is_careful, is_ascii) });
     if !option.is_empty() {
@@ -144,7 +147,7 @@ fn case(choices: &mut Choices) -> Value {
     case
 }
 
-fn rendered(case: &Value) -> Rendered {
+fn rendered(case: &Value) -> RenderResult {
     let option = case["missingkey"].as_str().unwrap_or("default");
     let missing_key = MissingKey::from_option(&format!("missingkey={option}")).unwrap();
     let engine = Engine::with_sprig().missing_key(missing_key);

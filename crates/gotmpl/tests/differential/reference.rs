@@ -1,21 +1,21 @@
-//! Go's own `text/template` with sprig: a process that answers each case as it is asked.
+//! Go's own `text/template` with sprig, as a process that renders cases on request.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::Rendered;
+use crate::RenderResult;
 
 pub struct Reference {
     child: Child,
-    questions: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
+    requests: Option<ChildStdin>,
+    responses: BufReader<ChildStdout>,
 }
 
 impl Reference {
     pub fn start(program: &str) -> Result<Self, String> {
-        // Times are in UTC here, and so they must be there.
+        // Times are in UTC here, so they must also be in UTC there.
         let mut child = Command::new(program)
             .env("TZ", "UTC")
             .stdin(Stdio::piped())
@@ -26,37 +26,38 @@ impl Reference {
             })?;
         let questions = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().ok_or("no output")?);
-        Ok(Self { child, questions, answers })
+        Ok(Self { child, requests: questions, responses: answers })
     }
 
-    /// What Go makes of some cases.
-    pub fn render(&mut self, cases: &[Value]) -> Vec<Rendered> {
-        let (questions, answers) = (self.questions.as_mut().unwrap(), &mut self.answers);
+    /// Returns Go's results for some cases.
+    pub fn render(&mut self, cases: &[Value]) -> Vec<RenderResult> {
+        let (questions, answers) = (self.requests.as_mut().unwrap(), &mut self.responses);
         let lines: String = cases.iter().map(|case| format!("{case}\n")).collect();
         std::thread::scope(|scope| {
-            // Go answers while it is asked, and would wait for somebody who reads that.
+            // Go responds while it is still receiving requests, and would block if nothing read its
+            // responses.
             scope.spawn(move || {
                 questions
                     .write_all(lines.as_bytes())
                     .unwrap_or_else(|error| panic!("Go does not listen: {error}"));
             });
-            cases.iter().map(|case| answer(answers, case)).collect()
+            cases.iter().map(|case| read_response(answers, case)).collect()
         })
     }
 }
 
-fn answer(answers: &mut impl BufRead, case: &Value) -> Rendered {
+fn read_response(answers: &mut impl BufRead, case: &Value) -> RenderResult {
     let mut line = String::new();
     let length = answers.read_line(&mut line).unwrap();
     assert!(length > 0, "Go ended at {case}");
     let answer: Value = serde_json::from_str(&line).unwrap();
-    let words = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
-    words("error").map_or_else(|| Ok(words("output").unwrap()), Err)
+    let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
+    text("error").map_or_else(|| Ok(text("output").unwrap()), Err)
 }
 
 impl Drop for Reference {
     fn drop(&mut self) {
-        drop(self.questions.take());
+        drop(self.requests.take());
         drop(self.child.wait());
     }
 }

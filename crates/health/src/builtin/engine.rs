@@ -1,121 +1,166 @@
-//! Judging an object by a row. Content of the wrong type is content that is not there: a row reads what other people's
-//! controllers write, and waits for what it knows.
+//! Evaluation of a row for an object. Content of the wrong type counts as absent: rows read what third-party
+//! controllers write, and wait until they recognize it.
 
 use serde_json::Value;
 use tidegate_model::{Health, HealthStatus, Object};
 
-use super::row::{Clause, Comparison, Operand, Path, Proof, Row, Test};
+use super::gateway_api::{find_unanswered_listener, find_unanswered_parent};
+use super::row::{ClauseTest, Comparison, EvidenceKind, HealthClause, HealthRow, Operand, Path};
 use crate::generation;
-use crate::verdict::first_of;
+use crate::script::matches_pattern;
+use crate::verdict::first_non_blank;
 
-/// A verdict, and the generation it is about, as far as the conditions tell that it rests on.
+/// Health, along with the generation of the conditions that it is based on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Judged {
-    /// Nothing: there is no health to wait for.
+pub(crate) struct RowAssessment {
+    /// Health; `None` if there is no health status to wait for.
     pub health: Option<Health>,
     pub generation: Option<i64>,
+    /// True if the object is Degraded only after the grace period, which starts at the condition's last
+    /// transition.
+    pub has_grace_period: bool,
 }
 
 const NOT_REPORTED: &str = "Waiting for the status to be reported";
-/// What holds where no clause does.
-static WAITS: Clause =
-    Clause { status: Some(HealthStatus::Progressing), tests: Vec::new(), words: String::new() };
+/// Default clause.
+static WAITING_CLAUSE: HealthClause = HealthClause {
+    status: Some(HealthStatus::Progressing),
+    has_grace_period: false,
+    tests: Vec::new(),
+    default_message: String::new(),
+};
 
-/// What a row says of an object.
-pub(crate) fn judge(row: &Row, object: &Object) -> Judged {
+/// Returns the health of an object according to a row.
+pub(crate) fn assess_row(row: &HealthRow, object: &Object) -> RowAssessment {
     let spec = object.generation();
-    let behind = |seen: &i64| row.proof != Proof::Once && *seen < spec;
-    let waiting = |generation| Judged {
-        health: Some(Health::new(HealthStatus::Progressing, generation::waiting(spec))),
+    let behind = |seen: &i64| row.evidence != EvidenceKind::Once && *seen < spec;
+    let waiting = |generation| RowAssessment {
+        health: Some(Health::new(HealthStatus::Progressing, generation::outdated_status_message(spec))),
         generation,
+        has_grace_period: false,
     };
-    let observed = generation::observed(object);
+    let observed = generation::observed_generation(object);
     if observed.as_ref().is_some_and(behind) {
         return waiting(observed);
     }
-    let place =
-        Place { object: object.as_value(), status: object.pointer("/status").unwrap_or(&Value::Null) };
-    let found = row.clauses.iter().find_map(|clause| Some((clause, place.holds_all(&clause.tests)?)));
-    let (clause, mut grounds) = found.unwrap_or_else(|| (&WAITS, Grounds::default()));
-    if clause.says_nothing() {
-        grounds = place.lacking(row).unwrap_or(grounds);
+    let place = EvaluationContext {
+        object: object.as_value(),
+        status: object.pointer("/status").unwrap_or(&Value::Null),
+    };
+    let found = row.clauses.iter().find_map(|clause| Some((clause, place.match_all(&clause.tests)?)));
+    let (clause, mut grounds) = found.unwrap_or_else(|| (&WAITING_CLAUSE, ClauseEvidence::default()));
+    if clause.is_plain_default() {
+        grounds = place.find_unmet_condition(row).unwrap_or(grounds);
     }
-    // What speaks about the whole status goes before what speaks about one condition.
+    // A generation for the whole status takes precedence over the generations of single conditions.
     if observed.is_none() && grounds.generation.as_ref().is_some_and(behind) {
         return waiting(grounds.generation);
     }
-    let health = clause.status.map(|status| Health::new(status, message(clause, &grounds, place)));
-    Judged { health, generation: grounds.generation }
+    let health = clause.status.map(|status| Health::new(status, clause_message(clause, &grounds, place)));
+    RowAssessment { health, generation: grounds.generation, has_grace_period: clause.has_grace_period }
 }
 
-/// What a clause rests on.
+/// Evidence for a clause.
 #[derive(Clone, Debug, Default)]
-struct Grounds<'a> {
-    /// The object's own words.
+struct ClauseEvidence<'a> {
+    /// Message from the object.
     message: &'a str,
-    /// Words of ours for what was found.
-    found: String,
+    /// Description of the matching content.
+    description: String,
     generation: Option<i64>,
 }
 
-fn message(clause: &Clause, grounds: &Grounds<'_>, place: Place<'_>) -> String {
+fn clause_message(
+    clause: &HealthClause,
+    grounds: &ClauseEvidence<'_>,
+    place: EvaluationContext<'_>,
+) -> String {
     let of_status = || {
-        let words = ["message", "error", "errorMessage", "failureMessage", "reason"];
+        let words =
+            ["message", "error", "errorMessage", "failureMessage", "phaseReason", "description", "reason"];
         let text = |field| place.status.get(field).and_then(Value::as_str).unwrap_or_default();
         words.into_iter().map(text).find(|text| !text.trim().is_empty()).unwrap_or_default()
     };
-    let all = [grounds.message, of_status(), &clause.words, &grounds.found, NOT_REPORTED];
-    // Where all is well, what the controller said of something else is of no use.
-    let well = [grounds.message, &clause.words, &grounds.found, "Healthy"];
-    let chosen = if clause.status == Some(HealthStatus::Healthy) { first_of(&well) } else { first_of(&all) };
+    let all = [grounds.message, of_status(), &clause.default_message, &grounds.description, NOT_REPORTED];
+    // For a healthy object, messages about other topics aren't useful.
+    let well = [grounds.message, &clause.default_message, &grounds.description, "Healthy"];
+    let chosen = if clause.status == Some(HealthStatus::Healthy) {
+        first_non_blank(&well)
+    } else {
+        first_non_blank(&all)
+    };
     chosen.to_owned()
 }
 
-/// Where a test looks: the object, and its status or an entry of a list.
+/// Context of a test: the object, and its status or an entry of a list.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct EvaluationContext<'a> {
     object: &'a Value,
     status: &'a Value,
 }
 
-impl<'a> Place<'a> {
-    fn holds_all(self, tests: &[Test]) -> Option<Grounds<'a>> {
-        let mut all = Grounds::default();
+impl<'a> EvaluationContext<'a> {
+    fn match_all(self, tests: &[ClauseTest]) -> Option<ClauseEvidence<'a>> {
+        let mut all = ClauseEvidence::default();
         for test in tests {
-            let grounds = self.holds(test)?;
+            let grounds = self.match_test(test)?;
             if all.message.trim().is_empty() {
                 all.message = grounds.message;
             }
-            if all.found.is_empty() {
-                all.found = grounds.found;
+            if all.description.is_empty() {
+                all.description = grounds.description;
             }
             all.generation = all.generation.into_iter().chain(grounds.generation).min();
         }
         Some(all)
     }
 
-    fn holds(self, test: &Test) -> Option<Grounds<'a>> {
+    fn match_test(self, test: &ClauseTest) -> Option<ClauseEvidence<'a>> {
         match test {
-            Test::Condition { kind, statuses, reasons } => {
+            ClauseTest::Condition { kind, statuses, reasons, is_newest: newest } => {
                 let means = |condition: &&'a Value| {
-                    (kind == "*" || text(condition, "type") == kind)
-                        && statuses.iter().any(|status| text(condition, "status") == status)
+                    (kind == "*" || condition_field(condition, "type") == kind)
+                        && statuses.iter().any(|status| condition_field(condition, "status") == status)
                         && (reasons.is_empty()
-                            || reasons.iter().any(|reason| text(condition, "reason") == reason))
+                            || reasons.iter().any(|reason| condition_field(condition, "reason") == reason))
+                        && !(*newest && self.is_outdated(condition))
                 };
-                self.conditions().find(means).map(grounds_of)
+                self.conditions().find(means).map(evidence_of)
             }
-            Test::HasCondition(kind) => self.condition(kind),
-            Test::Field { path, values } => {
-                let found = shown(self.find(path)?)?;
-                values.contains(&found).then(|| said(path, &found))
+            ClauseTest::HasCondition(kind) => self.find_condition(kind),
+            ClauseTest::OutdatedCondition(kinds) => {
+                let means = |condition: &&'a Value| {
+                    kinds.iter().any(|kind| condition_field(condition, "type") == kind)
+                        && self.is_outdated(condition)
+                };
+                self.conditions().find(means).map(evidence_of)
             }
-            Test::IsSet(path) => {
+            ClauseTest::Field { path, values } => {
+                let found = scalar_text(self.find(path)?)?;
+                let means = |value: &String| match value.as_str() {
+                    "N/N" => found.split_once('/').is_some_and(|(ready, all)| ready == all),
+                    value => matches_pattern(value.as_bytes(), found.as_bytes()),
+                };
+                values.iter().any(means).then(|| field_evidence(path, &found))
+            }
+            ClauseTest::Equal { left, right } => {
+                let found = self.find(left).filter(|found| self.find(right) == Some(*found))?;
+                Some(
+                    scalar_text(found)
+                        .map_or_else(ClauseEvidence::default, |found| field_evidence(left, &found)),
+                )
+            }
+            ClauseTest::IsSet(path) => {
                 let value = self.find(path).filter(|value| is_set(value))?;
-                Some(shown(value).map_or_else(Grounds::default, |found| said(path, &found)))
+                Some(
+                    scalar_text(value)
+                        .map_or_else(ClauseEvidence::default, |found| field_evidence(path, &found)),
+                )
             }
-            Test::Compare { left, by, right } => {
-                let (left_is, right_is) = (self.number(left)?, self.operand(right)?);
+            ClauseTest::Compare { left, operator: by, right } => {
+                let sum = |sum: i64, path| Some(sum.saturating_add(self.count_at(path)?));
+                let (left_is, right_is) = (left.iter().try_fold(0, sum)?, self.operand_value(right)?);
+                let left = left.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
                 let holds = match by {
                     Comparison::Less => left_is < right_is,
                     Comparison::LessOrEqual => left_is <= right_is,
@@ -126,81 +171,129 @@ impl<'a> Place<'a> {
                     Operand::Field(_) => format!("{left} is {left_is} of {right_is}"),
                     Operand::Number(_) => format!("{left} is {left_is}"),
                 };
-                holds.then(|| Grounds { found, ..Grounds::default() })
+                holds.then(|| ClauseEvidence { description: found, ..ClauseEvidence::default() })
             }
-            Test::Some { list, test } => {
-                let entries = self.find(list)?.as_array()?;
-                entries.iter().find_map(|entry| Self { status: entry, ..self }.holds(test))
+            ClauseTest::AnyEntry { list, test } => {
+                entries(self.find(list)?).find_map(|entry| Self { status: entry, ..self }.match_test(test))
             }
-            Test::Not(test) => match self.holds(test) {
+            ClauseTest::Within { path, test } => Self { status: self.find(path)?, ..self }.match_test(test),
+            ClauseTest::UnansweredParent => find_unanswered_parent(self.object)
+                .map(|description| ClauseEvidence { description, ..ClauseEvidence::default() }),
+            ClauseTest::UnansweredListener => find_unanswered_listener(self.object)
+                .map(|description| ClauseEvidence { description, ..ClauseEvidence::default() }),
+            ClauseTest::Not(test) => match self.match_test(test) {
                 Some(_) => None,
-                None => Some(Grounds::default()),
+                None => Some(ClauseEvidence::default()),
             },
         }
     }
 
-    /// What is said of a condition by which the row would tell that all is well, and which is not as it should be.
-    fn lacking(self, row: &Row) -> Option<Grounds<'a>> {
+    /// Returns evidence of an unmet condition that the row requires for a healthy object.
+    fn find_unmet_condition(self, row: &HealthRow) -> Option<ClauseEvidence<'a>> {
         let well = row.clauses.iter().filter(|clause| clause.status == Some(HealthStatus::Healthy));
-        let mut lacking = well.flat_map(|clause| &clause.tests).filter(|test| self.holds(test).is_none());
+        let mut lacking =
+            well.flat_map(|clause| &clause.tests).filter(|test| self.match_test(test).is_none());
         lacking.find_map(|test| match test {
-            Test::Condition { kind, .. } if kind != "*" => self.condition(kind),
+            ClauseTest::Condition { kind, .. } if kind != "*" => self.find_condition(kind),
             _ => None,
         })
     }
 
-    fn condition(self, kind: &str) -> Option<Grounds<'a>> {
-        self.conditions().find(|condition| text(condition, "type") == kind).map(grounds_of)
+    fn find_condition(self, kind: &str) -> Option<ClauseEvidence<'a>> {
+        self.conditions().find(|condition| condition_field(condition, "type") == kind).map(evidence_of)
     }
 
+    /// Returns true if a condition names an older generation.
+    fn is_outdated(self, condition: &Value) -> bool {
+        let spec = self.object.pointer("/metadata/generation").and_then(Value::as_i64);
+        evidence_of(condition).generation.is_some_and(|seen| Some(seen) < spec)
+    }
+
+    /// Returns all conditions. Cluster API keeps its newer conditions alongside the v1beta1 conditions.
     fn conditions(self) -> impl Iterator<Item = &'a Value> {
-        self.status.get("conditions").and_then(Value::as_array).into_iter().flatten()
+        let newer = self.status.pointer("/v1beta2/conditions");
+        self.status.get("conditions").into_iter().chain(newer).filter_map(Value::as_array).flatten()
+    }
+
+    fn value_at(self, path: &Path) -> &'a Value {
+        if path.is_in_status { self.status } else { self.object }
     }
 
     fn find(self, path: &Path) -> Option<&'a Value> {
-        let from = if path.in_status { self.status } else { self.object };
-        path.steps.iter().try_fold(from, |value, step| value.get(step)).filter(|value| !value.is_null())
+        let step = |value: &'a Value, step: &String| match value {
+            Value::Array(all) => all.get(step.parse::<usize>().ok()?),
+            value => value.get(step),
+        };
+        path.steps.iter().try_fold(self.value_at(path), step).filter(|value| !value.is_null())
     }
 
-    /// Not there is 0; what is no number compares with nothing.
-    fn number(self, path: &Path) -> Option<i64> {
-        match self.find(path) {
-            None => Some(0),
-            Some(Value::String(text)) => text.parse().ok(),
-            Some(value) => value.as_i64(),
-        }
+    /// Returns a number: 0 for an absent field, the size of a list or map, and `None` for other values.
+    /// `None` never matches.
+    fn count_at(self, path: &Path) -> Option<i64> {
+        count_of(self.value_at(path), &path.steps)
     }
 
-    fn operand(self, operand: &Operand) -> Option<i64> {
+    fn operand_value(self, operand: &Operand) -> Option<i64> {
         match operand {
             Operand::Number(number) => Some(*number),
-            Operand::Field(path) => self.number(path),
+            Operand::Field(path) => self.count_at(path),
         }
     }
 }
 
-fn text<'a>(condition: &'a Value, field: &str) -> &'a str {
-    condition.get(field).and_then(Value::as_str).unwrap_or_default()
+fn count_of(value: &Value, steps: &[String]) -> Option<i64> {
+    let Some((step, rest)) = steps.split_first() else {
+        return match value {
+            Value::Null => Some(0),
+            Value::String(text) => text.parse().ok(),
+            Value::Array(_) | Value::Object(_) => i64::try_from(entries(value).count()).ok(),
+            value => value.as_i64(),
+        };
+    };
+    match step.strip_suffix("[]") {
+        Some(step) => entries(value.get(step).unwrap_or(&Value::Null))
+            .try_fold(0_i64, |sum, entry| Some(sum.saturating_add(count_of(entry, rest)?))),
+        None => count_of(value.get(step).unwrap_or(&Value::Null), rest),
+    }
 }
 
-fn grounds_of(condition: &Value) -> Grounds<'_> {
-    let (kind, status, reason) =
-        (text(condition, "type"), text(condition, "status"), text(condition, "reason"));
+/// Returns the entries of a list, or the values of a map.
+fn entries(value: &Value) -> impl Iterator<Item = &Value> {
+    let (list, map) = (value.as_array(), value.as_object());
+    list.into_iter().flatten().chain(map.into_iter().flat_map(|map| map.values()))
+}
+
+/// Returns a text field. Some controllers write the status of a condition as a boolean.
+fn condition_field<'a>(condition: &'a Value, field: &str) -> &'a str {
+    match condition.get(field) {
+        Some(Value::String(text)) => text,
+        Some(Value::Bool(true)) => "True",
+        Some(Value::Bool(false)) => "False",
+        _ => "",
+    }
+}
+
+fn evidence_of(condition: &Value) -> ClauseEvidence<'_> {
+    let (kind, status, reason) = (
+        condition_field(condition, "type"),
+        condition_field(condition, "status"),
+        condition_field(condition, "reason"),
+    );
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-    Grounds {
-        message: text(condition, "message"),
-        found: format!("{kind} is {status}{because}"),
+    ClauseEvidence {
+        message: condition_field(condition, "message"),
+        description: format!("{kind} is {status}{because}"),
         generation: condition.get("observedGeneration").and_then(Value::as_i64),
     }
 }
 
-fn said<'a>(path: &Path, found: &str) -> Grounds<'a> {
+fn field_evidence<'a>(path: &Path, found: &str) -> ClauseEvidence<'a> {
     let name = path.steps.last().map(String::as_str).unwrap_or_default();
-    Grounds { found: format!("{name} is {found}"), ..Grounds::default() }
+    ClauseEvidence { description: format!("{name} is {found}"), ..ClauseEvidence::default() }
 }
 
-/// A value that a row can name.
-fn shown(value: &Value) -> Option<String> {
+/// Returns a scalar as written in rows.
+fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Bool(_) | Value::Number(_) => Some(value.to_string()),

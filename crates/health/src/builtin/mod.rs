@@ -1,14 +1,16 @@
-//! Rules for custom resources as data: one line a kind, in `rows/`, one file per area. [`row`] has the language.
+//! Rules for custom resources as data: one line per kind in `rows/`, which has one file per area. [`row`]
+//! describes the language.
 
 mod engine;
+mod gateway_api;
 mod row;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::script::matches;
-pub(crate) use engine::{Judged, judge};
-pub(crate) use row::{Proof, Row};
+use crate::script::matches_pattern;
+pub(crate) use engine::{RowAssessment, assess_row};
+pub(crate) use row::{EvidenceKind, HealthRow};
 
 const FILES: [(&str, &str); 6] = [
     ("delivery", include_str!("rows/delivery.rows")),
@@ -20,24 +22,24 @@ const FILES: [(&str, &str); 6] = [
 ];
 
 #[derive(Debug, Default)]
-struct Table {
-    rows: Vec<Row>,
-    /// Places in `rows`.
-    exact: BTreeMap<String, usize>,
-    /// In the order of the files, because the first counts.
+struct RuleTable {
+    rows: Vec<HealthRow>,
+    /// Indexes into `rows`.
+    exact_kinds: BTreeMap<String, usize>,
+    /// Patterns in file order, because the first match applies.
     patterns: Vec<(String, usize)>,
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let mut table = Table::default();
-    // A file that cannot be read gives no rows; a test reads them all.
-    for row in FILES.iter().filter_map(|(_, text)| row::parse(text).ok()).flatten() {
+static TABLE: LazyLock<RuleTable> = LazyLock::new(|| {
+    let mut table = RuleTable::default();
+    // An invalid file doesn't provide any rows; a test parses all files.
+    for row in FILES.iter().filter_map(|(_, text)| row::parse_rows(text).ok()).flatten() {
         let place = table.rows.len();
         for kind in &row.kinds {
             if kind.contains('*') {
                 table.patterns.push((kind.clone(), place));
             } else {
-                table.exact.entry(kind.clone()).or_insert(place);
+                table.exact_kinds.entry(kind.clone()).or_insert(place);
             }
         }
         table.rows.push(row);
@@ -45,36 +47,37 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     table
 });
 
-/// The row for a kind.
-pub(crate) fn find(group: &str, kind: &str) -> Option<&'static Row> {
+/// Returns the row for a kind.
+pub(crate) fn find_row(group: &str, kind: &str) -> Option<&'static HealthRow> {
     if group.is_empty() {
         return None;
     }
     let key = format!("{group}/{kind}");
     let by_pattern = || {
-        let means = |(pattern, _): &&(String, usize)| matches(pattern.as_bytes(), key.as_bytes());
+        let means = |(pattern, _): &&(String, usize)| matches_pattern(pattern.as_bytes(), key.as_bytes());
         TABLE.patterns.iter().find(means).map(|(_, place)| place)
     };
-    TABLE.rows.get(*TABLE.exact.get(&key).or_else(by_pattern)?)
+    TABLE.rows.get(*TABLE.exact_kinds.get(&key).or_else(by_pattern)?)
 }
 
-/// The table as it is written.
-pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
+/// Returns the texts of all table files.
+pub(crate) fn table_texts() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(_, text)| *text)
 }
 
-/// A kind the table judges.
+/// Kind in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltInKind {
-    /// `group/Kind`, where `*` is any text.
+    /// `group/Kind`, where `*` matches any text.
     pub kind: &'static str,
-    /// Where the project says what its status means.
+    /// URL of the project's documentation for the status.
     pub source: &'static str,
 }
 
-/// All kinds of the table of custom resources.
+/// Returns all kinds in the table of custom resources.
 pub fn built_in_kinds() -> impl Iterator<Item = BuiltInKind> {
-    let row = |row: &'static Row| row.kinds.iter().map(|kind| BuiltInKind { kind, source: &row.source });
+    let row =
+        |row: &'static HealthRow| row.kinds.iter().map(|kind| BuiltInKind { kind, source: &row.source });
     TABLE.rows.iter().flat_map(row)
 }
 
@@ -85,32 +88,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_can_be_read_and_none_is_written_twice() {
+    fn every_row_is_valid_and_unique() {
         let mut seen = BTreeSet::new();
         for (name, text) in FILES {
-            let rows = row::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let rows = row::parse_rows(text).unwrap_or_else(|error| panic!("{name}: {error}"));
             for kind in rows.iter().flat_map(|row| &row.kinds) {
-                assert!(seen.insert(kind.clone()), "{name}: {kind} has a row already");
+                assert!(seen.insert(kind.clone()), "{name}: duplicate row of {kind}");
             }
         }
     }
 
     #[test]
-    fn what_is_wrong_with_a_row_is_said() {
+    fn errors_name_the_problem_of_a_row() {
         for (text, reason) in [
-            ("a.b/C | Healthy", "line 1: no documentation is cited; put its address on a line before"),
+            ("a.b/C | Healthy", "line 1: no documentation is cited; add its URL on a line before"),
             ("https://a\nC | Healthy", "line 2: \"C\" is not <group>/<Kind>"),
             ("https://a\na.b/C", "line 2: there is no clause"),
             ("https://a\na.b/C now | Healthy", "line 2: \"now\" is neither gen nor once"),
-            ("https://a\na.b/C | Fine", "line 2: \"Fine\" is no status"),
-            ("https://a\na.b/C | Healthy Ready=Yes", "line 2: \"Yes\" is no status of a condition"),
+            ("https://a\na.b/C | Fine", "line 2: \"Fine\" is not a status"),
+            ("https://a\na.b/C | Healthy Ready=Yes", "line 2: \"Yes\" is not the status of a condition"),
             (
                 "https://a\na.b/C | Healthy phase",
-                "line 2: \"phase\" is no field; write .field for status.field, or spec.field",
+                "line 2: \"phase\" is not a field; use .field for status.field, or spec.field",
             ),
-            ("https://a\na.b/C | Healthy \"open", "line 2: the words have no end"),
+            ("https://a\na.b/C | Healthy \"open", "line 2: the text is unterminated"),
         ] {
-            assert_eq!(row::parse(text).unwrap_err().to_string(), reason);
+            assert_eq!(row::parse_rows(text).unwrap_err().to_string(), reason);
         }
     }
 }

@@ -1,78 +1,102 @@
-//! The language of the table: one line says how a kind is judged.
+//! Language of the table. One line defines the health of one kind.
 //!
 //! ```text
-//! group/Kind,Kind [gen|once] | Status test test "words" | Status test | Status
+//! group/Kind,Kind[+group/Kind] [gen|once] | Status test test "words" | Status test | Status
 //! ```
 //!
-//! The first clause whose tests all hold gives the status. `None` in its place: there is nothing to wait for.
+//! The first clause whose tests all match determines the status. The status `None` means that there is no
+//! health status to wait for.
 //!
-//! | test | holds when |
+//! | test | matches if |
 //! |---|---|
 //! | `Ready=True`, `Ready=False,Unknown` | the condition of that type has one of these statuses |
-//! | `Ready=False:Expired,Denied` | it has one of these reasons besides |
+//! | `Ready=False:Expired,Denied` | the condition also has one of these reasons |
+//! | `Ready=True@` | the condition also refers to the newest spec, or names no generation |
 //! | `*=False` | some condition is False |
-//! | `?Ready` | there is such a condition |
+//! | `?Ready` | such a condition exists |
+//! | `~Ready,Synced` | one of these conditions names an older generation |
 //! | `.phase=Bound,Lost` | that field of `status` has one of these values |
-//! | `spec.paused=true` | that field of the object has |
+//! | `spec.paused=true` | that field of the object has this value |
 //! | `.phase` | the field is set: neither empty, nor `false`, nor 0 |
-//! | `.ready>=spec.replicas`, `.ready<3` | numbers compare so; one that is not there is 0 |
-//! | `.parents[]:Accepted=False` | the test holds for some entry of the list |
-//! | `!TEST` | the test does not hold |
+//! | `.ready>=spec.replicas`, `.ready<3` | the comparison of numbers is true; an absent number is 0 |
+//! | `.a=.b`, `.a=spec.b` | both fields have the same value |
+//! | `.a+.b>=.c`, `.a<spec.sets[].count` | sums: of fields, and of a field in all entries of a list; a list counts its entries |
+//! | `.ready=N/N` | the text is a fraction of two equal numbers |
+//! | `.parents[]:Accepted=False` | the test matches some entry of the list, or value of the map; `.` is the entry itself |
+//! | `.podStatus{}:Ready=True` | the test matches at the end of the path |
+//! | `unanswered-parent` | some entry of `spec.parentRefs` has no entry in `status.parents` for the newest spec (Gateway API) |
+//! | `unanswered-listener` | some entry of `spec.listeners` has no entry in `status.listeners` for the newest spec (Gateway API) |
+//! | `!TEST_NAME` | the test does not match |
 //!
-//! Words after the kinds say what proves that the status speaks about the newest spec: `gen`: the generation that the
-//! controller always writes; `once`: nothing more, because the object does one thing once; no word: the generation where
-//! the status or the condition has one.
+//! In values, `~` is a space and `*` matches any text. The text after `metadata.annotations.`,
+//! `metadata.labels.` or `spec.sparkConf.` is a single key. `status.` always starts at the object, even in a
+//! list, while `.` starts at the list entry.
+//!
+//! The status `Late` is Progressing during a grace period and Degraded after it (`grace_period.rs`).
+//!
+//! A word after the kinds names the evidence that the status refers to the newest spec. `gen`: the
+//! generation, which the controller always writes. `once`: no additional evidence, because the object only
+//! has a single task. Without a word: the generation, if the status or the condition contains one.
 
 use tidegate_model::HealthStatus;
 
-/// A rule of the table.
+/// Rule from the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
-    /// `group/Kind`, where `*` is any text.
+pub(crate) struct HealthRow {
+    /// `group/Kind`, where `*` matches any text.
     pub kinds: Vec<String>,
-    pub proof: Proof,
-    pub clauses: Vec<Clause>,
-    /// Where the project says what its status means.
+    pub evidence: EvidenceKind,
+    pub clauses: Vec<HealthClause>,
+    /// URL of the project's documentation for the status.
     pub source: String,
 }
 
-/// What proves that a status speaks about the newest spec.
+/// Evidence that a status refers to the newest spec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Proof {
-    /// The generation, where there is one.
+pub(crate) enum EvidenceKind {
+    /// The generation, if present.
     #[default]
-    Found,
-    /// The generation, which is always there.
+    IfPresent,
+    /// The generation, which is always present.
     Generation,
-    /// The status is about the object and not about a version of its spec.
+    /// The status refers to the object rather than to a version of its spec.
     Once,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Clause {
-    /// Nothing: there is no health to wait for.
+pub(crate) struct HealthClause {
+    /// Health status; `None` if there is no health status to wait for.
     pub status: Option<HealthStatus>,
-    pub tests: Vec<Test>,
-    /// What is said where the object says nothing.
-    pub words: String,
+    /// True if the status is Degraded only after the grace period.
+    pub has_grace_period: bool,
+    pub tests: Vec<ClauseTest>,
+    /// Default message.
+    pub default_message: String,
 }
 
-impl Clause {
-    /// Whether it is what holds when nothing else does, and tells no reason.
-    pub fn says_nothing(&self) -> bool {
-        self.status == Some(HealthStatus::Progressing) && self.tests.is_empty() && self.words.is_empty()
+impl HealthClause {
+    /// Returns true for a default clause without a message.
+    pub fn is_plain_default(&self) -> bool {
+        self.status == Some(HealthStatus::Progressing)
+            && self.tests.is_empty()
+            && self.default_message.is_empty()
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Test {
-    Condition { kind: String, statuses: Vec<String>, reasons: Vec<String> },
+pub(crate) enum ClauseTest {
+    Condition { kind: String, statuses: Vec<String>, reasons: Vec<String>, is_newest: bool },
     HasCondition(String),
+    OutdatedCondition(Vec<String>),
     Field { path: Path, values: Vec<String> },
+    Equal { left: Path, right: Path },
     IsSet(Path),
-    Compare { left: Path, by: Comparison, right: Operand },
-    Some { list: Path, test: Box<Test> },
-    Not(Box<Test>),
+    Compare { left: Vec<Path>, operator: Comparison, right: Operand },
+    AnyEntry { list: Path, test: Box<ClauseTest> },
+    Within { path: Path, test: Box<ClauseTest> },
+    UnansweredParent,
+    UnansweredListener,
+    Not(Box<ClauseTest>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,21 +113,21 @@ pub(crate) enum Operand {
     Field(Path),
 }
 
-/// Where a field is.
+/// Path of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// From the status (or the entry of a list), else from the object.
-    pub in_status: bool,
+    /// True if the path starts at the status (or at a list entry) instead of the object.
+    pub is_in_status: bool,
     pub steps: Vec<String>,
 }
 
 impl std::fmt::Display for Path {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}{}", if self.in_status { "status." } else { "" }, self.steps.join("."))
+        write!(formatter, "{}{}", if self.is_in_status { "status." } else { "" }, self.steps.join("."))
     }
 }
 
-/// Why a row cannot be read.
+/// Reason why a row is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub(crate) struct RowError {
@@ -111,9 +135,9 @@ pub(crate) struct RowError {
     reason: String,
 }
 
-/// All rows of a text. A line that begins with `https://` cites the documentation for the rows after it; `#` begins a
-/// comment.
-pub(crate) fn parse(text: &str) -> Result<Vec<Row>, RowError> {
+/// Parses all rows in a text. A line that begins with `https://` cites the documentation for the rows below
+/// it; `#` begins a comment.
+pub(crate) fn parse_rows(text: &str) -> Result<Vec<HealthRow>, RowError> {
     let mut rows = Vec::new();
     let mut source = String::new();
     for (index, line) in text.lines().enumerate() {
@@ -121,66 +145,84 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Row>, RowError> {
         if line.starts_with("https://") {
             line.clone_into(&mut source);
         } else if !line.is_empty() && !line.starts_with('#') {
-            let row = row(line, &source).map_err(|reason| RowError { line: index + 1, reason })?;
+            let row = parse_row(line, &source).map_err(|reason| RowError { line: index + 1, reason })?;
             rows.push(row);
         }
     }
     Ok(rows)
 }
 
-fn row(line: &str, source: &str) -> Result<Row, String> {
+fn parse_row(line: &str, source: &str) -> Result<HealthRow, String> {
     if source.is_empty() {
-        return Err("no documentation is cited; put its address on a line before".to_owned());
+        return Err("no documentation is cited; add its URL on a line before".to_owned());
     }
     let mut columns = line.split(" | ");
     let mut head = columns.next().unwrap_or_default().split_whitespace();
     let target = head.next().unwrap_or_default();
-    let (group, kinds) =
-        target.rsplit_once('/').ok_or_else(|| format!("{target:?} is not <group>/<Kind>"))?;
+    let groups = target
+        .split('+')
+        .map(|target| target.rsplit_once('/').ok_or_else(|| format!("{target:?} is not <group>/<Kind>")));
+    let groups = groups.collect::<Result<Vec<_>, _>>()?;
     let proof = match head.next() {
-        None => Proof::Found,
-        Some("gen") => Proof::Generation,
-        Some("once") => Proof::Once,
+        None => EvidenceKind::IfPresent,
+        Some("gen") => EvidenceKind::Generation,
+        Some("once") => EvidenceKind::Once,
         Some(other) => return Err(format!("{other:?} is neither gen nor once")),
     };
-    let clauses = columns.map(clause).collect::<Result<Vec<_>, _>>()?;
+    let clauses = columns.map(parse_clause).collect::<Result<Vec<_>, _>>()?;
     if clauses.is_empty() {
         return Err("there is no clause".to_owned());
     }
-    let kinds = kinds.split(',').map(|kind| format!("{group}/{kind}")).collect();
-    Ok(Row { kinds, proof, clauses, source: source.to_owned() })
+    let kinds = groups
+        .into_iter()
+        .flat_map(|(group, kinds)| kinds.split(',').map(move |kind| format!("{group}/{kind}")))
+        .collect();
+    Ok(HealthRow { kinds, evidence: proof, clauses, source: source.to_owned() })
 }
 
-fn clause(text: &str) -> Result<Clause, String> {
+fn parse_clause(text: &str) -> Result<HealthClause, String> {
     let (tests, words) = match text.split_once('"') {
         Some((tests, words)) => {
-            (tests, words.trim_end().strip_suffix('"').ok_or("the words have no end")?.to_owned())
+            (tests, words.trim_end().strip_suffix('"').ok_or("the text is unterminated")?.to_owned())
         }
         None => (text, String::new()),
     };
-    let mut tests = tests.split_whitespace();
+    let mut tests = tests.split_whitespace().peekable();
+    let late = tests.peek() == Some(&"Late");
     let status = match tests.next() {
         Some("None") => None,
         Some("Healthy") => Some(HealthStatus::Healthy),
         Some("Suspended") => Some(HealthStatus::Suspended),
         Some("Progressing") => Some(HealthStatus::Progressing),
-        Some("Degraded") => Some(HealthStatus::Degraded),
+        Some("Degraded" | "Late") => Some(HealthStatus::Degraded),
         Some("Unknown") => Some(HealthStatus::Unknown),
-        other => return Err(format!("{:?} is no status", other.unwrap_or_default())),
+        other => return Err(format!("{:?} is not a status", other.unwrap_or_default())),
     };
-    let tests = tests.map(test).collect::<Result<_, _>>()?;
-    Ok(Clause { status, tests, words })
+    let tests = tests.map(parse_test).collect::<Result<_, _>>()?;
+    Ok(HealthClause { status, has_grace_period: late, tests, default_message: words })
 }
 
-fn test(text: &str) -> Result<Test, String> {
+fn parse_test(text: &str) -> Result<ClauseTest, String> {
     if let Some(rest) = text.strip_prefix('!') {
-        return Ok(Test::Not(Box::new(test(rest)?)));
+        return Ok(ClauseTest::Not(Box::new(parse_test(rest)?)));
+    }
+    if text == "unanswered-parent" {
+        return Ok(ClauseTest::UnansweredParent);
+    }
+    if text == "unanswered-listener" {
+        return Ok(ClauseTest::UnansweredListener);
     }
     if let Some(kind) = text.strip_prefix('?') {
-        return Ok(Test::HasCondition(kind.to_owned()));
+        return Ok(ClauseTest::HasCondition(kind.to_owned()));
+    }
+    if let Some(kinds) = text.strip_prefix('~') {
+        return Ok(ClauseTest::OutdatedCondition(kinds.split(',').map(str::to_owned).collect()));
     }
     if let Some((list, rest)) = text.split_once("[]:") {
-        return Ok(Test::Some { list: path(list)?, test: Box::new(test(rest)?) });
+        return Ok(ClauseTest::AnyEntry { list: parse_path(list)?, test: Box::new(parse_test(rest)?) });
+    }
+    if let Some((place, rest)) = text.split_once("{}:") {
+        return Ok(ClauseTest::Within { path: parse_path(place)?, test: Box::new(parse_test(rest)?) });
     }
     for (sign, by) in [
         (">=", Comparison::GreaterOrEqual),
@@ -191,46 +233,67 @@ fn test(text: &str) -> Result<Test, String> {
         if let Some((left, right)) = text.split_once(sign) {
             let right = match right.parse() {
                 Ok(number) => Operand::Number(number),
-                Err(_) => Operand::Field(path(right)?),
+                Err(_) => Operand::Field(parse_path(right)?),
             };
-            return Ok(Test::Compare { left: path(left)?, by, right });
+            let left = left.split('+').map(parse_path).collect::<Result<_, _>>()?;
+            return Ok(ClauseTest::Compare { left, operator: by, right });
         }
     }
-    let list = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let list = |text: &str| text.split(',').map(|value| value.replace('~', " ")).collect::<Vec<_>>();
     match text.split_once('=') {
-        None => Ok(Test::IsSet(path(text)?)),
-        Some((left, values)) if is_field(left) => Ok(Test::Field { path: path(left)?, values: list(values) }),
+        None => Ok(ClauseTest::IsSet(parse_path(text)?)),
+        Some((left, right)) if is_field(left) && is_field(right) => {
+            Ok(ClauseTest::Equal { left: parse_path(left)?, right: parse_path(right)? })
+        }
+        Some((left, values)) if is_field(left) => {
+            Ok(ClauseTest::Field { path: parse_path(left)?, values: list(values) })
+        }
         Some((kind, values)) => {
+            let (values, newest) = match values.strip_suffix('@') {
+                Some(values) => (values, true),
+                None => (values, false),
+            };
             let (statuses, reasons) = match values.split_once(':') {
                 Some((statuses, reasons)) => (statuses, list(reasons)),
                 None => (values, Vec::new()),
             };
             let statuses = list(statuses);
-            match statuses
-                .iter()
-                .find(|one| !matches!(one.as_str(), "True" | "False" | "Unknown" | "Degraded"))
-            {
-                Some(other) => Err(format!("{other:?} is no status of a condition")),
-                None => Ok(Test::Condition { kind: kind.to_owned(), statuses, reasons }),
+            match statuses.iter().find(|one| {
+                !matches!(one.as_str(), "True" | "False" | "Unknown" | "Degraded" | "Progressing")
+            }) {
+                Some(other) => Err(format!("{other:?} is not the status of a condition")),
+                None => {
+                    Ok(ClauseTest::Condition { kind: kind.to_owned(), statuses, reasons, is_newest: newest })
+                }
             }
         }
     }
 }
 
-/// Types of conditions may have dots as well.
+/// Condition types can also contain dots.
 fn is_field(text: &str) -> bool {
-    ["", "spec", "metadata"]
+    ["", "spec", "metadata", "status"]
         .iter()
         .any(|section| text.strip_prefix(section).is_some_and(|rest| rest.starts_with('.')))
 }
 
-fn path(text: &str) -> Result<Path, String> {
+/// Maps whose keys can contain dots.
+const DOTTED_KEY_MAPS: [&str; 3] = ["metadata.annotations.", "metadata.labels.", "spec.sparkConf."];
+
+fn parse_path(text: &str) -> Result<Path, String> {
+    if text == "." {
+        return Ok(Path { is_in_status: true, steps: Vec::new() });
+    }
+    if let Some((map, key)) = DOTTED_KEY_MAPS.iter().find_map(|map| Some((map, text.strip_prefix(map)?))) {
+        let steps = map.split('.').filter(|step| !step.is_empty()).chain([key]);
+        return Ok(Path { is_in_status: false, steps: steps.map(str::to_owned).collect() });
+    }
     let (in_status, steps) = match text.strip_prefix('.') {
         Some(steps) => (true, steps),
         None => (false, text),
     };
     if !is_field(text) || steps.split('.').any(str::is_empty) {
-        return Err(format!("{text:?} is no field; write .field for status.field, or spec.field"));
+        return Err(format!("{text:?} is not a field; use .field for status.field, or spec.field"));
     }
-    Ok(Path { in_status, steps: steps.split('.').map(str::to_owned).collect() })
+    Ok(Path { is_in_status: in_status, steps: steps.split('.').map(str::to_owned).collect() })
 }

@@ -1,14 +1,16 @@
-//! Conditions over one object, as gates have them: the same expressions, in which the object is called `object`.
+//! Gate conditions on a single object: CEL expressions that refer to the object as `object`.
 
 use serde_json::Value as Json;
 use tidegate_model::Object;
 
-use super::names;
-use super::run::{Fault, STEPS_MAX, run_on};
-use super::syntax::{self, Expression};
+use super::budget::STEPS_MAX;
+use super::error::EvaluationError;
+use super::evaluate::evaluate_on;
+use super::parse::{self, Expression};
+use super::unknown_names;
 use super::value::Value;
 
-/// What the object is called.
+/// Name of the object in expressions.
 const OBJECT: &str = "object";
 
 /// An expression over `object`.
@@ -16,42 +18,42 @@ const OBJECT: &str = "object";
 pub struct Condition(Expression);
 
 impl Condition {
-    /// Reads an expression. The error says what is wrong with it, and where; functions and names that are not known are
-    /// wrong.
+    /// Parses an expression. The error contains the reason and the position. Unknown functions and names are
+    /// errors.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let expression = syntax::parse(text)?;
-        let unknown = names::unknown(&expression, |name| name == OBJECT);
+        let expression = parse::parse_expression(text)?;
+        let unknown = unknown_names::find_unknown_names(&expression, |name| name == OBJECT);
         if unknown.is_empty() {
             return Ok(Self(expression));
         }
         Err(format!(
-            "{}; the object is called {OBJECT}, and docs/cli.md names the functions",
+            "{}; refer to the object as {OBJECT}; docs/concepts/health.md lists the functions",
             unknown.join(", ")
         ))
     }
 
-    /// Whether it is true of an object. The error says why that cannot be told: a field is not there, the expression gives
-    /// something else, or takes too many steps.
-    pub fn holds(&self, object: &Object) -> Result<bool, String> {
-        match self.value(object.as_value())? {
+    /// Evaluates the expression for an object. The error states the reason: a field doesn't exist, the result
+    /// isn't a boolean, or the expression takes too many steps.
+    pub fn is_true(&self, object: &Object) -> Result<bool, String> {
+        match self.evaluate(object.as_value())? {
             Value::Boolean(value) => Ok(value),
-            other => Err(format!("it gives {}, not a boolean", other.described())),
+            other => Err(format!("the result is {}, not a boolean", other.type_name())),
         }
     }
 
-    /// The text that it gives for an object, with errors as those of [`Condition::holds`].
-    pub fn text(&self, object: &Object) -> Result<String, String> {
-        match self.value(object.as_value())? {
+    /// Evaluates the expression to a text. Returns the same errors as [`Condition::is_true`].
+    pub fn to_text(&self, object: &Object) -> Result<String, String> {
+        match self.evaluate(object.as_value())? {
             Value::Text(text) => Ok(text.to_string()),
-            other => Err(format!("it gives {}, not a text", other.described())),
+            other => Err(format!("the result is {}, not a string", other.type_name())),
         }
     }
 
-    fn value(&self, object: &Json) -> Result<Value, String> {
-        run_on(&self.0, OBJECT, object).map_err(|fault| match fault {
-            Fault::Missing(name) => format!("{name} is not there"),
-            Fault::Wrong(reason) => reason,
-            Fault::Exhausted => format!("it was stopped after {STEPS_MAX} steps"),
+    fn evaluate(&self, object: &Json) -> Result<Value, String> {
+        evaluate_on(&self.0, OBJECT, object).map_err(|fault| match fault {
+            EvaluationError::MissingField(name) => format!("{name} does not exist"),
+            EvaluationError::Invalid(reason) => reason,
+            EvaluationError::Exhausted => format!("evaluation stopped after {STEPS_MAX} steps"),
         })
     }
 }

@@ -3,25 +3,26 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::run::{Fault, Outcome, Run, overflow, wrong};
-use super::syntax::Operator;
+use super::budget::Budget;
+use super::error::{EvaluationError, EvaluationResult, invalid, overflow};
+use super::parse::Operator;
 use super::value::Value;
 
-/// Longest text a function makes.
+/// Maximum length of a text that a function creates, in bytes.
 const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Memory of one regular expression.
+/// Maximum memory of a regular expression.
 const REGEX_BYTES_MAX: usize = 256 << 10;
-/// What making one takes.
+/// Cost of compiling a regular expression in steps.
 const REGEX_STEPS: usize = 2_000;
 
-pub(super) fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome {
+pub(super) fn evaluate_binary(operator: Operator, left: &Value, right: &Value) -> EvaluationResult {
     use Operator as O;
-    let ordered = |holds: fn(Ordering) -> bool| match left.compared(right) {
+    let ordered = |holds: fn(Ordering) -> bool| match left.compare(right) {
         Some(order) => Ok(Value::Boolean(holds(order))),
         None if matches!((left, right), (Value::Double(_), _) | (_, Value::Double(_))) => {
             Ok(Value::Boolean(false))
         }
-        None => Err(wrong(format!("{} does not compare with {}", left.described(), right.described()))),
+        None => Err(invalid(format!("cannot compare {} with {}", left.type_name(), right.type_name()))),
     };
     match operator {
         O::Equal => Ok(Value::Boolean(left.equals(right))),
@@ -33,13 +34,13 @@ pub(super) fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome
         O::In => match (left, right) {
             (_, Value::List(entries)) => Ok(Value::Boolean(entries.iter().any(|entry| entry.equals(left)))),
             (Value::Text(key), Value::Map(fields)) => Ok(Value::Boolean(fields.contains_key(key))),
-            _ => Err(wrong(format!("in needs a list or a map, found {}", right.described()))),
+            _ => Err(invalid(format!("in needs a list or a map, found {}", right.type_name()))),
         },
-        _ => arithmetic(operator, left, right),
+        _ => evaluate_arithmetic(operator, left, right),
     }
 }
 
-fn arithmetic(operator: Operator, left: &Value, right: &Value) -> Outcome {
+fn evaluate_arithmetic(operator: Operator, left: &Value, right: &Value) -> EvaluationResult {
     use Operator as O;
     match (left, right) {
         (Value::Integer(left), Value::Integer(right)) => {
@@ -49,13 +50,15 @@ fn arithmetic(operator: Operator, left: &Value, right: &Value) -> Outcome {
                 O::Multiply => left.checked_mul(*right),
                 O::Divide if *right != 0 => left.checked_div(*right),
                 O::Remainder if *right != 0 => left.checked_rem(*right),
-                _ => return Err(wrong("division by zero")),
+                _ => return Err(invalid("division by zero")),
             };
             result.map(Value::Integer).ok_or_else(overflow)
         }
-        (Value::Integer(left), Value::Double(_)) => arithmetic(operator, &Value::Double(*left as f64), right),
+        (Value::Integer(left), Value::Double(_)) => {
+            evaluate_arithmetic(operator, &Value::Double(*left as f64), right)
+        }
         (Value::Double(_), Value::Integer(right)) => {
-            arithmetic(operator, left, &Value::Double(*right as f64))
+            evaluate_arithmetic(operator, left, &Value::Double(*right as f64))
         }
         (Value::Double(left), Value::Double(right)) => Ok(Value::Double(match operator {
             O::Add => left + right,
@@ -64,61 +67,61 @@ fn arithmetic(operator: Operator, left: &Value, right: &Value) -> Outcome {
             O::Divide => left / right,
             _ => left % right,
         })),
-        (Value::Text(left), Value::Text(right)) if operator == O::Add => text(format!("{left}{right}")),
+        (Value::Text(left), Value::Text(right)) if operator == O::Add => text_value(format!("{left}{right}")),
         (Value::List(left), Value::List(right)) if operator == O::Add => {
             Ok(Value::List(Arc::new(left.iter().chain(right.iter()).cloned().collect())))
         }
-        _ => Err(wrong(format!("{} and {} cannot be calculated with", left.described(), right.described()))),
+        _ => Err(invalid(format!("cannot calculate with {} and {}", left.type_name(), right.type_name()))),
     }
 }
 
-fn text(text: impl Into<Arc<str>>) -> Outcome {
+fn text_value(text: impl Into<Arc<str>>) -> EvaluationResult {
     let text = text.into();
-    if text.len() > TEXT_BYTES_MAX { Err(Fault::Exhausted) } else { Ok(Value::Text(text)) }
+    if text.len() > TEXT_BYTES_MAX { Err(EvaluationError::Exhausted) } else { Ok(Value::Text(text)) }
 }
 
-/// A function; for a method, its object is the first value.
-pub(super) fn call(run: &mut Run<'_>, name: &str, values: &[Value]) -> Outcome {
+/// Calls a function. For a method, the first value is the object that it is called on.
+pub(super) fn call_function(budget: &mut Budget, name: &str, values: &[Value]) -> EvaluationResult {
     let boolean = |value| Ok(Value::Boolean(value));
     match (name, values) {
-        ("size", [Value::Text(text)]) => count(text.chars().count()),
-        ("size", [Value::List(entries)]) => count(entries.len()),
-        ("size", [Value::Map(fields)]) => count(fields.len()),
+        ("size", [Value::Text(text)]) => count_value(text.chars().count()),
+        ("size", [Value::List(entries)]) => count_value(entries.len()),
+        ("size", [Value::Map(fields)]) => count_value(fields.len()),
         ("contains", [Value::Text(whole), Value::Text(part)]) => boolean(whole.contains(part.as_ref())),
         ("startsWith", [Value::Text(whole), Value::Text(part)]) => boolean(whole.starts_with(part.as_ref())),
         ("endsWith", [Value::Text(whole), Value::Text(part)]) => boolean(whole.ends_with(part.as_ref())),
-        ("matches", [Value::Text(whole), Value::Text(pattern)]) => matches(run, whole, pattern),
-        ("lowerAscii", [Value::Text(whole)]) => text(whole.to_ascii_lowercase()),
-        ("upperAscii", [Value::Text(whole)]) => text(whole.to_ascii_uppercase()),
-        ("trim", [Value::Text(whole)]) => text(whole.trim()),
+        ("matches", [Value::Text(whole), Value::Text(pattern)]) => matches_regex(budget, whole, pattern),
+        ("lowerAscii", [Value::Text(whole)]) => text_value(whole.to_ascii_lowercase()),
+        ("upperAscii", [Value::Text(whole)]) => text_value(whole.to_ascii_uppercase()),
+        ("trim", [Value::Text(whole)]) => text_value(whole.trim()),
         ("replace", [Value::Text(whole), Value::Text(from), Value::Text(to)]) => {
             let longest = whole.len().saturating_add(1).saturating_mul(to.len().saturating_add(1));
-            run.charge(longest / 16)?;
-            text(whole.replace(from.as_ref(), to))
+            budget.take_steps(longest / 16)?;
+            text_value(whole.replace(from.as_ref(), to))
         }
         ("split", [Value::Text(whole), Value::Text(at)]) => {
-            run.charge(whole.len())?;
+            budget.take_steps(whole.len())?;
             Ok(Value::List(Arc::new(whole.split(at.as_ref()).map(|part| Value::Text(part.into())).collect())))
         }
-        ("join", [Value::List(entries)]) => join(run, entries, ""),
-        ("join", [Value::List(entries), Value::Text(between)]) => join(run, entries, between),
+        ("join", [Value::List(entries)]) => join_entries(budget, entries, ""),
+        ("join", [Value::List(entries), Value::Text(between)]) => join_entries(budget, entries, between),
         ("dyn", [value]) => Ok(value.clone()),
         ("string", [value]) => match value {
             Value::Text(_) => Ok(value.clone()),
-            Value::Integer(number) => text(number.to_string()),
-            Value::Double(number) => text(number.to_string()),
-            Value::Boolean(value) => text(value.to_string()),
+            Value::Integer(number) => text_value(number.to_string()),
+            Value::Double(number) => text_value(number.to_string()),
+            Value::Boolean(value) => text_value(value.to_string()),
             other => {
-                Err(wrong(format!("string needs a text, number or boolean, found {}", other.described())))
+                Err(invalid(format!("string needs a string, number or boolean, found {}", other.type_name())))
             }
         },
-        ("int" | "uint", [value]) => integer(value),
-        ("double", [value]) => double(value),
+        ("int" | "uint", [value]) => to_integer(value),
+        ("double", [value]) => to_double(value),
         ("bool", [Value::Boolean(_)]) => Ok(values.first().cloned().unwrap_or(Value::Null)),
         ("bool", [Value::Text(value)]) => match value.as_ref() {
             "true" => boolean(true),
             "false" => boolean(false),
-            other => Err(wrong(format!("{other:?} is no boolean"))),
+            other => Err(invalid(format!("{other:?} is not a boolean"))),
         },
         ("orValue", [Value::Optional(value), default]) => {
             Ok(value.as_ref().map_or_else(|| default.clone(), |value| (**value).clone()))
@@ -126,54 +129,54 @@ pub(super) fn call(run: &mut Run<'_>, name: &str, values: &[Value]) -> Outcome {
         ("hasValue", [Value::Optional(value)]) => boolean(value.is_some()),
         ("value", [Value::Optional(value)]) => match value {
             Some(value) => Ok((**value).clone()),
-            None => Err(Fault::Missing("value".to_owned())),
+            None => Err(EvaluationError::MissingField("value".to_owned())),
         },
         _ => {
-            let found: Vec<_> = values.iter().map(Value::described).collect();
-            Err(wrong(format!("there is no function {name} of ({})", found.join(", "))))
+            let found: Vec<_> = values.iter().map(Value::type_name).collect();
+            Err(invalid(format!("no matching overload of {name}({})", found.join(", "))))
         }
     }
 }
 
-fn matches(run: &mut Run<'_>, whole: &str, pattern: &str) -> Outcome {
-    run.charge(whole.len().saturating_mul(pattern.len()) / 16 + REGEX_STEPS)?;
+fn matches_regex(budget: &mut Budget, whole: &str, pattern: &str) -> EvaluationResult {
+    budget.take_steps(whole.len().saturating_mul(pattern.len()) / 16 + REGEX_STEPS)?;
     let regex = regex_bites::bytes::RegexBuilder::new(pattern).size_limit(REGEX_BYTES_MAX).build();
-    let regex = regex.map_err(|error| wrong(format!("{pattern:?} is no regular expression: {error}")))?;
+    let regex = regex.map_err(|error| invalid(format!("invalid regular expression {pattern:?}: {error}")))?;
     Ok(Value::Boolean(regex.is_match(whole.as_bytes())))
 }
 
-fn count(count: usize) -> Outcome {
+fn count_value(count: usize) -> EvaluationResult {
     i64::try_from(count).map(Value::Integer).map_err(|_| overflow())
 }
 
-fn join(run: &mut Run<'_>, entries: &[Value], between: &str) -> Outcome {
+fn join_entries(budget: &mut Budget, entries: &[Value], between: &str) -> EvaluationResult {
     let mut parts = Vec::with_capacity(entries.len());
     for entry in entries {
-        let Value::Text(part) = entry else { return Err(wrong("join needs a list of texts")) };
-        run.charge((part.len() + between.len()) / 16 + 1)?;
+        let Value::Text(part) = entry else { return Err(invalid("join needs a list of strings")) };
+        budget.take_steps((part.len() + between.len()) / 16 + 1)?;
         parts.push(part.as_ref());
     }
-    text(parts.join(between))
+    text_value(parts.join(between))
 }
 
-fn integer(value: &Value) -> Outcome {
+fn to_integer(value: &Value) -> EvaluationResult {
     match value {
         Value::Integer(number) => Ok(Value::Integer(*number)),
         Value::Double(number) if number.abs() < 9e18 => Ok(Value::Integer(*number as i64)),
         Value::Text(text) => {
-            text.parse().map(Value::Integer).map_err(|_| wrong(format!("{text:?} is no whole number")))
+            text.parse().map(Value::Integer).map_err(|_| invalid(format!("{text:?} is not a whole number")))
         }
-        other => Err(wrong(format!("int needs a number or text, found {}", other.described()))),
+        other => Err(invalid(format!("int needs a number or string, found {}", other.type_name()))),
     }
 }
 
-fn double(value: &Value) -> Outcome {
+fn to_double(value: &Value) -> EvaluationResult {
     match value {
         Value::Integer(number) => Ok(Value::Double(*number as f64)),
         Value::Double(number) => Ok(Value::Double(*number)),
         Value::Text(text) => {
-            text.parse().map(Value::Double).map_err(|_| wrong(format!("{text:?} is no number")))
+            text.parse().map(Value::Double).map_err(|_| invalid(format!("{text:?} is not a number")))
         }
-        other => Err(wrong(format!("double needs a number or text, found {}", other.described()))),
+        other => Err(invalid(format!("double needs a number or string, found {}", other.type_name()))),
     }
 }

@@ -1,14 +1,16 @@
-//! Rules of the user as expressions (CEL), as Flux has them: which tell that an object is current, in progress or failed.
+//! User rules as CEL expressions, as in Flux. They define when an object is current, in progress or failed.
 //!
-//! The part of CEL that such expressions use, with a budget: fields, operators, macros, texts, optional fields. It has no
-//! clock, and no types of its own but those of JSON.
+//! Supports the part of CEL that such expressions use, with a step budget: fields, operators, macros, strings
+//! and optional fields. There is no clock, and the only types are JSON's types.
 
+mod budget;
 mod condition;
+mod error;
+mod evaluate;
 mod functions;
-mod names;
-mod quotes;
-mod run;
-mod syntax;
+mod parse;
+mod string_literals;
+mod unknown_names;
 mod value;
 
 use serde_json::Value as Json;
@@ -18,68 +20,69 @@ use tidegate_model::{Health, HealthStatus, Object};
 use crate::script::{target_of_key, target_of_path};
 use crate::verdict::Verdict;
 use crate::{HealthError, generation};
-use run::Fault;
-use syntax::Expression;
+use budget::STEPS_MAX;
+use error::EvaluationError;
+use parse::Expression;
 use value::Value;
 
 pub use condition::Condition;
-pub(crate) use run::STEPS_MAX;
 
-/// What a file of expressions is called in a folder.
+/// Name of expression files in rule folders.
 pub const EXPRESSIONS_FILE: &str = "health.yaml";
-/// What the keys of expressions in a ConfigMap begin with.
+/// Prefix of expression keys in a ConfigMap.
 pub const EXPRESSIONS_KEY_PREFIX: &str = "tidegate.health.";
 
-/// Fields that objects have outside their metadata, specification and status are few.
+/// Top-level fields that objects usually have.
 const USUAL_NAMES: [&str; 10] =
     ["self", "apiVersion", "kind", "metadata", "spec", "status", "data", "type", "rules", "parameters"];
 
-/// A rule of expressions. One that cannot be read judges its kind all the same, as unknown.
+/// Rule that consists of expressions. An invalid rule still applies to its kind, whose health is then
+/// Unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expressions {
     target: String,
     name: String,
     source: Json,
-    parsed: Result<Parsed, String>,
+    parsed: Result<ParsedExpressions, String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Parsed {
+struct ParsedExpressions {
     current: Expression,
     in_progress: Option<Expression>,
     failed: Option<Expression>,
 }
 
 impl Expressions {
-    /// A rule for `group/Kind` as [`Script::load`](crate::Script::load) has it. `source` is a map with the texts
-    /// `current`, and if wished `inProgress` and `failed`; other fields are passed over.
+    /// Creates a rule for `group/Kind`, like [`Script::load`](crate::Script::load). `source` is a map with
+    /// the text `current` and, optionally, `inProgress` and `failed`. Other fields are ignored.
     pub fn load(target: impl Into<String>, name: impl Into<String>, source: Json) -> Self {
-        let parsed = parse(&source);
+        let parsed = parse_expressions(&source);
         Self { target: target.into(), name: name.into(), source, parsed }
     }
 
-    /// A rule from a folder: `<group>/<Kind>/health.yaml` or `<Kind>/health.yaml`, where `_` is any text. `None`: the
-    /// place does not say which kind.
+    /// Creates a rule from a file in a folder: `<group>/<Kind>/health.yaml` or `<Kind>/health.yaml`, where
+    /// `_` matches any text. Returns `None` if the path doesn't name a kind.
     pub fn from_path(path: &str, name: impl Into<String>, source: Json) -> Option<Self> {
         Some(Self::load(target_of_path(path, EXPRESSIONS_FILE)?, name, source))
     }
 
-    /// A rule from a ConfigMap, by what follows [`EXPRESSIONS_KEY_PREFIX`] in its key: `<group>_<Kind>` or `<Kind>`.
-    /// `None`: the key does not say which kind.
+    /// Creates a rule from a ConfigMap entry, using the part of its key after [`EXPRESSIONS_KEY_PREFIX`]:
+    /// `<group>_<Kind>` or `<Kind>`. Returns `None` if the key doesn't name a kind.
     pub fn from_key(key: &str, name: impl Into<String>, source: Json) -> Option<Self> {
         Some(Self::load(target_of_key(key)?, name, source))
     }
 
-    /// Whether an object has a rule in its annotations.
-    pub(crate) fn are_in(object: &Object) -> bool {
+    /// Returns true if an object's annotations contain a rule.
+    pub(crate) fn is_annotated(object: &Object) -> bool {
         [HEALTH_CURRENT, HEALTH_IN_PROGRESS, HEALTH_FAILED]
             .iter()
             .any(|name| object.annotation(name).is_some())
     }
 
-    /// The rule in the annotations of an object.
-    pub(crate) fn of(object: &Object) -> Option<Self> {
-        if !Self::are_in(object) {
+    /// Returns the rule in an object's annotations.
+    pub(crate) fn from_annotations(object: &Object) -> Option<Self> {
+        if !Self::is_annotated(object) {
             return None;
         }
         let fields =
@@ -89,96 +92,102 @@ impl Expressions {
         Some(Self::load("", "annotation", Json::Object(source)))
     }
 
-    /// What it is for.
+    /// Returns the kind or pattern that the rule applies to.
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// Where it was read.
+    /// Returns the origin of the rule.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The texts it was read from.
+    /// Returns the source texts of the rule.
     pub fn source(&self) -> &Json {
         &self.source
     }
 
-    /// What keeps it from being used, with where it was read.
-    pub fn fault(&self) -> Option<String> {
-        self.reason().map(|reason| format!("{}: {reason}; mend the expression", self.name))
+    /// Returns the reason why the rule is invalid, with its origin.
+    pub fn error(&self) -> Option<String> {
+        self.error_reason().map(|reason| format!("{}: {reason}; fix the expression", self.name))
     }
 
-    /// What keeps it from being used.
-    pub(crate) fn reason(&self) -> Option<&str> {
+    /// Returns the reason why the rule is invalid.
+    pub(crate) fn error_reason(&self) -> Option<&str> {
         self.parsed.as_ref().err().map(String::as_str)
     }
 
-    /// What in it probably never gives an answer: functions that are not known here, and names that objects rarely have.
-    pub fn doubts(&self) -> Vec<String> {
-        let Ok(Parsed { current, in_progress, failed }) = &self.parsed else { return Vec::new() };
+    /// Returns the parts of the rule that probably never produce a result: unknown functions, and unusual
+    /// names.
+    pub fn suspicious_parts(&self) -> Vec<String> {
+        let Ok(ParsedExpressions { current, in_progress, failed }) = &self.parsed else { return Vec::new() };
         let named =
             [("current", Some(current)), ("inProgress", in_progress.as_ref()), ("failed", failed.as_ref())];
         let doubts = |(field, expression): (&'static str, Option<&Expression>)| {
-            let unknown = expression.map(|one| names::unknown(one, |name| USUAL_NAMES.contains(&name)));
+            let unknown = expression
+                .map(|one| unknown_names::find_unknown_names(one, |name| USUAL_NAMES.contains(&name)));
             unknown.unwrap_or_default().into_iter().map(move |doubt| format!("{field}: {doubt}"))
         };
         named.into_iter().flat_map(doubts).collect()
     }
 
-    /// What the expressions say of an object. A status that is older than the spec says nothing; then the first counts
-    /// that is true, of `inProgress`, `failed`, `current`. A field that is not there makes an expression not true.
-    pub(crate) fn judge(&self, object: &Object) -> Verdict {
+    /// Evaluates the expressions for an object. An outdated status is Progressing. Otherwise, the first true
+    /// expression applies, in the order `inProgress`, `failed`, `current`. An expression that uses an absent
+    /// field is false.
+    pub(crate) fn assess(&self, object: &Object) -> Verdict {
         let parsed = self
             .parsed
             .as_ref()
-            .map_err(|_| HealthError::ExpressionFault { fault: self.fault().unwrap_or_default() })?;
-        if generation::observed(object).is_some_and(|seen| seen < object.generation()) {
-            return Ok(Health::new(HealthStatus::Progressing, generation::waiting(object.generation())));
+            .map_err(|_| HealthError::InvalidExpressions { fault: self.error().unwrap_or_default() })?;
+        if generation::observed_generation(object).is_some_and(|seen| seen < object.generation()) {
+            return Ok(Health::new(
+                HealthStatus::Progressing,
+                generation::outdated_status_message(object.generation()),
+            ));
         }
-        let Parsed { current, in_progress, failed } = parsed;
+        let ParsedExpressions { current, in_progress, failed } = parsed;
         for (name, expression, status) in [
             ("inProgress", in_progress.as_ref(), HealthStatus::Progressing),
             ("failed", failed.as_ref(), HealthStatus::Degraded),
             ("current", Some(current), HealthStatus::Healthy),
         ] {
             let Some(expression) = expression else { continue };
-            if self.holds(name, expression, object)? {
-                return Ok(Health::new(status, message(object, name)));
+            if self.evaluate(name, expression, object)? {
+                return Ok(Health::new(status, controller_message(object, name)));
             }
         }
-        Ok(Health::new(HealthStatus::Progressing, "Waiting until the expression current is true"))
+        Ok(Health::new(HealthStatus::Progressing, "Waiting for the expression current to be true"))
     }
 
-    fn holds(&self, name: &str, expression: &Expression, object: &Object) -> Result<bool, HealthError> {
-        let reason = match run::run(expression, object.as_value()) {
+    fn evaluate(&self, name: &str, expression: &Expression, object: &Object) -> Result<bool, HealthError> {
+        let reason = match evaluate::evaluate(expression, object.as_value()) {
             Ok(Value::Boolean(value)) => return Ok(value),
-            Err(Fault::Missing(_)) => return Ok(false),
-            Ok(other) => format!("it gives {}, not a boolean", other.described()),
-            Err(Fault::Wrong(reason)) => reason,
-            Err(Fault::Exhausted) => format!("it was stopped after {STEPS_MAX} steps"),
+            Err(EvaluationError::MissingField(_)) => return Ok(false),
+            Ok(other) => format!("the result is {}, not a boolean", other.type_name()),
+            Err(EvaluationError::Invalid(reason)) => reason,
+            Err(EvaluationError::Exhausted) => format!("evaluation stopped after {STEPS_MAX} steps"),
         };
         Err(HealthError::Expression { expression: format!("{name} of {}", self.name), reason })
     }
 }
 
-fn parse(source: &Json) -> Result<Parsed, String> {
+fn parse_expressions(source: &Json) -> Result<ParsedExpressions, String> {
     let read = |field: &str| match source.get(field) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) => {
-            syntax::parse(text).map(Some).map_err(|reason| format!("{field}: {reason}"))
+            parse::parse_expression(text).map(Some).map_err(|reason| format!("{field}: {reason}"))
         }
-        Some(_) => Err(format!("{field} is not a text")),
+        Some(_) => Err(format!("{field} is not a string")),
     };
-    Ok(Parsed {
+    Ok(ParsedExpressions {
         current: read("current")?.ok_or("the expression current is missing")?,
         in_progress: read("inProgress")?,
         failed: read("failed")?,
     })
 }
 
-/// The controller's words if it has some.
-fn message(object: &Object, name: &str) -> String {
+/// Returns the controller's message, if there is one.
+fn controller_message(object: &Object, name: &str) -> String {
     let conditions = object.pointer("/status/conditions").and_then(Json::as_array);
     let ready =
         conditions.into_iter().flatten().find(|condition| condition.get("type") == Some(&"Ready".into()));

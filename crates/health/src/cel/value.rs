@@ -1,4 +1,4 @@
-//! Values of expressions. Cheap to clone: what is large is shared.
+//! Values of expressions. They are cheap to clone, because large values are shared.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    pub(super) fn of(json: &Json) -> Self {
+    pub(super) fn from_json(json: &Json) -> Self {
         match json {
             Json::Null => Self::Null,
             Json::Bool(value) => Self::Boolean(*value),
@@ -28,29 +28,30 @@ impl Value {
                 None => Self::Double(number.as_f64().unwrap_or(f64::NAN)),
             },
             Json::String(text) => Self::Text(text.as_str().into()),
-            Json::Array(entries) => Self::List(Arc::new(entries.iter().map(Self::of).collect())),
+            Json::Array(entries) => Self::List(Arc::new(entries.iter().map(Self::from_json).collect())),
             Json::Object(fields) => {
-                let fields = fields.iter().map(|(name, field)| (name.as_str().into(), Self::of(field)));
+                let fields =
+                    fields.iter().map(|(name, field)| (name.as_str().into(), Self::from_json(field)));
                 Self::Map(Arc::new(fields.collect()))
             }
         }
     }
 
-    /// What kind of value it is, for errors.
-    pub(super) fn described(&self) -> &'static str {
+    /// Returns the type of the value for errors.
+    pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Boolean(_) => "a boolean",
             Self::Integer(_) | Self::Double(_) => "a number",
-            Self::Text(_) => "a text",
+            Self::Text(_) => "a string",
             Self::List(_) => "a list",
             Self::Map(_) => "a map",
             Self::Optional(_) => "an optional value",
         }
     }
 
-    /// What comparing or copying it costs.
-    pub(super) fn weight(&self) -> usize {
+    /// Returns the cost of comparing or copying the value.
+    pub(super) fn cost(&self) -> usize {
         match self {
             Self::Text(text) => 1 + text.len() / 16,
             Self::List(entries) => 1 + entries.len(),
@@ -59,11 +60,11 @@ impl Value {
         }
     }
 
-    /// Numbers are equal across their kinds.
+    /// Compares two values. Numbers of different types can be equal.
     pub(super) fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Integer(_), Self::Double(_)) | (Self::Double(_), Self::Integer(_)) => {
-                self.compared(other) == Some(Ordering::Equal)
+                self.compare(other) == Some(Ordering::Equal)
             }
             (Self::List(one), Self::List(two)) => {
                 one.len() == two.len() && one.iter().zip(two.iter()).all(|(one, two)| one.equals(two))
@@ -72,7 +73,7 @@ impl Value {
         }
     }
 
-    pub(super) fn compared(&self, other: &Self) -> Option<Ordering> {
+    pub(super) fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Integer(one), Self::Integer(two)) => Some(one.cmp(two)),
             (Self::Integer(one), Self::Double(two)) => (*one as f64).partial_cmp(two),

@@ -1,7 +1,7 @@
-//! Dates of the Gregorian calendar in UTC, as `os.time` and `os.date` of Lua need them.
+//! Dates of the Gregorian calendar in UTC, for Lua's `os.time` and `os.date`.
 
 const DAY_SECONDS: i64 = 86_400;
-/// Seconds either side of 1970 that are understood: a hundred thousand years.
+/// Supported range in seconds before and after 1970: a hundred thousand years.
 const SECONDS_MAX: i64 = 100_000 * 366 * DAY_SECONDS;
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS: [&str; 12] = [
@@ -19,81 +19,82 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// A second, in the parts people use.
+/// A time in calendar fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct CalendarTime {
     pub(super) year: i64,
     pub(super) month: i64,
     pub(super) day: i64,
     pub(super) hour: i64,
     pub(super) minute: i64,
     pub(super) second: i64,
-    /// From 0, Sunday.
+    /// Day of the week; 0 is Sunday.
     pub(super) weekday: i64,
-    /// From 1.
+    /// Day of the year, starting at 1.
     pub(super) day_of_year: i64,
 }
 
-/// Days from 1970-01-01 to a date. Months outside 1 to 12 and days outside the month carry over.
-fn days_of(year: i64, month: i64, day: i64) -> i64 {
+/// Returns the days from 1970-01-01 to a date. Months outside 1 to 12 and days outside the month carry over.
+fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     let months = month - 1;
     let year = year + months.div_euclid(12);
     let month = months.rem_euclid(12) + 1;
-    // Years begin in March here, so that the day that comes and goes is the last one.
+    // Years start in March here, so the leap day is the last day of a year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1 - 719_468
 }
 
-/// Seconds from 1970 to a date and time; what is outside its range carries over.
-pub(super) fn seconds_of(date: [i64; 3], time: [i64; 3]) -> Option<i64> {
+/// Returns the seconds from 1970 to a date and time; values out of range carry over.
+pub(super) fn seconds_since_epoch(date: [i64; 3], time: [i64; 3]) -> Option<i64> {
     let ([year, month, day], [hour, minute, second]) = (date, time);
     let all = [year, month, day, hour, minute, second];
     if all.iter().any(|part| part.unsigned_abs() > SECONDS_MAX.unsigned_abs()) || year.abs() > 100_000 {
         return None;
     }
-    Some(days_of(year, month, day) * DAY_SECONDS + hour * 3_600 + minute * 60 + second)
+    Some(days_since_epoch(year, month, day) * DAY_SECONDS + hour * 3_600 + minute * 60 + second)
 }
 
-impl Moment {
-    /// The parts of a second since 1970.
-    pub(super) fn of(seconds: i64) -> Option<Self> {
+impl CalendarTime {
+    /// Splits a number of seconds since 1970.
+    pub(super) fn from_seconds(seconds: i64) -> Option<Self> {
         if seconds.unsigned_abs() > SECONDS_MAX.unsigned_abs() {
             return None;
         }
         let (days, rest) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
-        // A guess that is never too late, then put right.
+        // An estimate that is never too late; corrected below.
         let mut year = 1970 + days.div_euclid(if days < 0 { 365 } else { 366 });
-        while days_of(year + 1, 1, 1) <= days {
-            year += ((days - days_of(year + 1, 1, 1)) / 366).max(1);
+        while days_since_epoch(year + 1, 1, 1) <= days {
+            year += ((days - days_since_epoch(year + 1, 1, 1)) / 366).max(1);
         }
-        let month = (2..=12).take_while(|month| days_of(year, *month, 1) <= days).last().unwrap_or(1);
+        let month =
+            (2..=12).take_while(|month| days_since_epoch(year, *month, 1) <= days).last().unwrap_or(1);
         Some(Self {
             year,
             month,
-            day: days - days_of(year, month, 1) + 1,
+            day: days - days_since_epoch(year, month, 1) + 1,
             hour: rest / 3_600,
             minute: rest / 60 % 60,
             second: rest % 60,
             weekday: (days + 4).rem_euclid(7),
-            day_of_year: days - days_of(year, 1, 1) + 1,
+            day_of_year: days - days_since_epoch(year, 1, 1) + 1,
         })
     }
 
-    /// As C's `strftime`; what is not known stays as it is.
+    /// Formats the time like C's `strftime`. Unknown directives stay unchanged.
     pub(super) fn format(&self, format: &str) -> String {
         let mut text = String::new();
         let mut characters = format.chars();
         while let Some(character) = characters.next() {
             match if character == '%' { characters.next() } else { None } {
                 None => text.push(character),
-                Some(directive) => text.push_str(&self.part(directive)),
+                Some(directive) => text.push_str(&self.format_directive(directive)),
             }
         }
         text
     }
 
-    fn part(&self, directive: char) -> String {
+    fn format_directive(&self, directive: char) -> String {
         let name = |names: &[&str], index: i64, length: usize| {
             let name =
                 usize::try_from(index).ok().and_then(|index| names.get(index)).copied().unwrap_or_default();
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_there_and_back() {
+    fn dates_survive_a_round_trip() {
         for (seconds, text) in [
             (0, "1970-01-01 00:00:00 Thursday 001"),
             (951_782_400, "2000-02-29 00:00:00 Tuesday 060"),
@@ -141,28 +142,28 @@ mod tests {
             (-1, "1969-12-31 23:59:59 Wednesday 365"),
             (4_107_542_399, "2100-02-28 23:59:59 Sunday 059"),
         ] {
-            let moment = Moment::of(seconds).unwrap();
+            let moment = CalendarTime::from_seconds(seconds).unwrap();
             assert_eq!(moment.format("%F %T %A %j"), text);
             let date = [moment.year, moment.month, moment.day];
-            assert_eq!(seconds_of(date, [moment.hour, moment.minute, moment.second]), Some(seconds));
+            assert_eq!(seconds_since_epoch(date, [moment.hour, moment.minute, moment.second]), Some(seconds));
         }
         for seconds in (-200_000_000_000..200_000_000_000).step_by(7_777_777_777) {
-            let moment = Moment::of(seconds).unwrap();
+            let moment = CalendarTime::from_seconds(seconds).unwrap();
             let date = [moment.year, moment.month, moment.day];
-            assert_eq!(seconds_of(date, [moment.hour, moment.minute, moment.second]), Some(seconds));
+            assert_eq!(seconds_since_epoch(date, [moment.hour, moment.minute, moment.second]), Some(seconds));
         }
         assert_eq!(
-            seconds_of([2025, 14, 32], [0, 0, 0]),
-            seconds_of([2026, 3, 4], [0, 0, 0]),
+            seconds_since_epoch([2025, 14, 32], [0, 0, 0]),
+            seconds_since_epoch([2026, 3, 4], [0, 0, 0]),
             "carried over"
         );
-        assert_eq!(seconds_of([i64::MAX, 1, 1], [0, 0, 0]), None);
-        assert_eq!(Moment::of(i64::MIN), None);
+        assert_eq!(seconds_since_epoch([i64::MAX, 1, 1], [0, 0, 0]), None);
+        assert_eq!(CalendarTime::from_seconds(i64::MIN), None);
     }
 
     #[test]
     fn formats() {
-        let moment = Moment::of(1_795_253_400 + 4 * 3_600 + 5).unwrap();
+        let moment = CalendarTime::from_seconds(1_795_253_400 + 4 * 3_600 + 5).unwrap();
         assert_eq!(moment.format("!%Y-%m-%dT%XZ"), "!2026-11-21T13:30:05Z");
         assert_eq!(
             moment.format("%c | %I%p %y %b %B %a %h %R %D %% %Q %"),

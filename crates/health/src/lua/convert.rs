@@ -1,4 +1,4 @@
-//! The object on its way into Lua, and the verdict on its way out.
+//! Conversion of objects to Lua, and of results from Lua.
 
 use mlua::{Lua, Table, Value};
 use serde_json::Value as Json;
@@ -7,21 +7,19 @@ use tidegate_model::{Health, HealthStatus};
 use crate::HealthError;
 use crate::verdict::{Verdict, unknown};
 
-/// Maps and lists inside each other. Kubernetes stores far fewer.
+/// Maximum nesting of maps and lists. Objects in Kubernetes are nested far less deeply.
 const DEPTH_MAX: usize = 150;
-/// About what an entry of a table takes.
+/// Approximate size of a table entry.
 const ENTRY_BYTES: usize = 40;
 
-/// An object's fields as tables. A null is a field that is not there, as scripts expect.
+/// Converts an object's fields to tables. A null becomes an absent field, as scripts expect.
 pub(super) fn to_lua(lua: &Lua, value: &Json) -> mlua::Result<Value> {
-    nested(lua, value, DEPTH_MAX)
+    nested_to_lua(lua, value, DEPTH_MAX)
 }
 
-fn nested(lua: &Lua, value: &Json, depth: usize) -> mlua::Result<Value> {
+fn nested_to_lua(lua: &Lua, value: &Json, depth: usize) -> mlua::Result<Value> {
     let Some(inner) = depth.checked_sub(1) else {
-        return Err(mlua::Error::runtime(format!(
-            "the object has more than {DEPTH_MAX} maps and lists inside each other"
-        )));
+        return Err(mlua::Error::runtime(format!("the object is nested deeper than {DEPTH_MAX} levels")));
     };
     Ok(match value {
         Json::Null => Value::Nil,
@@ -31,22 +29,22 @@ fn nested(lua: &Lua, value: &Json, depth: usize) -> mlua::Result<Value> {
         Json::Array(entries) => {
             let table = lua.create_table_with_capacity(entries.len(), 0)?;
             for (index, entry) in entries.iter().enumerate() {
-                table.raw_set(index + 1, nested(lua, entry, inner)?)?;
+                table.raw_set(index + 1, nested_to_lua(lua, entry, inner)?)?;
             }
             Value::Table(table)
         }
         Json::Object(fields) => {
             let table = lua.create_table_with_capacity(0, fields.len())?;
             for (name, field) in fields.iter().filter(|(_, field)| !field.is_null()) {
-                table.raw_set(name.as_str(), nested(lua, field, inner)?)?;
+                table.raw_set(name.as_str(), nested_to_lua(lua, field, inner)?)?;
             }
             Value::Table(table)
         }
     })
 }
 
-/// Bytes of the largest text or table, about.
-pub(super) fn largest(value: &Json) -> usize {
+/// Returns the approximate size of the largest text or table in bytes.
+pub(super) fn largest_value_size(value: &Json) -> usize {
     let mut largest = 0;
     let mut open = vec![value];
     while let Some(value) = open.pop() {
@@ -67,14 +65,14 @@ pub(super) fn largest(value: &Json) -> usize {
     largest
 }
 
-/// What a script returned, as a verdict.
-pub(super) fn verdict(script: &str, value: &Value) -> Verdict {
+/// Converts the result of a script to an object's health.
+pub(super) fn verdict_from_lua(script: &str, value: &Value) -> Verdict {
     let wrong = |what: String| HealthError::ScriptResult { script: script.to_owned(), found: what };
     let no_status = || HealthError::NoStatus { script: script.to_owned() };
     let table = match value {
         Value::Nil => return Err(no_status()),
         Value::Table(table) => table,
-        other => return Err(wrong(described(other).to_owned())),
+        other => return Err(wrong(type_name(other).to_owned())),
     };
     if table.is_empty() {
         return Err(no_status());
@@ -82,35 +80,35 @@ pub(super) fn verdict(script: &str, value: &Value) -> Verdict {
     if table.raw_len() > 0 {
         return Err(wrong("a list".to_owned()));
     }
-    let text = |field: &str| match field_of(table, field) {
+    let text = |field: &str| match table_field(table, field) {
         Value::Nil => Ok(String::new()),
         Value::String(text) => Ok(text.to_string_lossy()),
-        other => Err(wrong(format!("a table whose {field} is {}", described(&other)))),
+        other => Err(wrong(format!("a table whose {field} is {}", type_name(&other)))),
     };
     let (status, message) = (text("status")?, text("message")?);
-    match status_of(&status) {
+    match parse_status(&status) {
         Some(status) => Ok(Health::new(status, message)),
         None => unknown("Lua returned an invalid health status"),
     }
 }
 
-/// What a value is, in words.
-pub(super) fn described(value: &Value) -> &'static str {
+/// Describes the type of a value.
+pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Boolean(_) => "a boolean",
         Value::Integer(_) | Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Table(_) => "a table",
         Value::Function(_) => "a function",
-        _ => "something else",
+        _ => "a value of another type",
     }
 }
 
-fn field_of(table: &Table, field: &str) -> Value {
+fn table_field(table: &Table, field: &str) -> Value {
     table.raw_get(field).unwrap_or_default()
 }
 
-fn status_of(word: &str) -> Option<HealthStatus> {
+fn parse_status(word: &str) -> Option<HealthStatus> {
     Some(match word {
         "Healthy" => HealthStatus::Healthy,
         "Suspended" => HealthStatus::Suspended,

@@ -1,88 +1,93 @@
-//! What Lua 5.1 reads in another way than the interpreter, put into the words of the interpreter before a script is loaded: line
-//! by line the same, so that errors name the right line.
+//! Translation of Lua 5.1 syntax for the interpreter, applied before a script is loaded. Line numbers don't
+//! change, so errors refer to the right line.
 //!
-//! - A backslash before a character that it does not change is passed over (`"a\.b"` is `a.b`); 5.2 refuses such texts, and
-//!   knows `\x41` and `\z`, which 5.1 does not.
-//! - A function with `...` has the further values in `arg` as well, with their number in `arg.n`.
+//! - A backslash before a character that it doesn't change is ignored (`"a\.b"` is `a.b`). Lua 5.2 rejects
+//!   such strings; it also knows `\x41` and `\z`, which 5.1 doesn't.
+//! - A function with `...` also gets its additional values in `arg`, and their number in `arg.n`.
 
 use std::borrow::Cow;
 
-/// Put at the beginning of functions with `...`, in scripts that name `arg` at all.
-const ARG: &str = " local arg={n=select(\"#\",...),...}; ";
+/// Text inserted at the start of functions with `...`, in scripts that mention `arg`.
+const ARG_DEFINITION: &str = " local arg={n=select(\"#\",...),...}; ";
 
-/// A script in the words of the interpreter.
+/// Returns a script in the interpreter's syntax.
 pub(super) fn translated(script: &str) -> Cow<'_, str> {
     let names_arg = words(script).any(|word| word == "arg");
     if !names_arg && !script.contains('\\') {
         return Cow::Borrowed(script);
     }
-    let mut reader =
-        Reader { rest: script, read: String::with_capacity(script.len()), header: Header::None, names_arg };
+    let mut reader = Translator {
+        rest: script,
+        output: String::with_capacity(script.len()),
+        header: Header::None,
+        mentions_arg: names_arg,
+    };
     while !reader.rest.is_empty() {
-        reader.piece();
+        reader.translate_token();
     }
-    Cow::Owned(reader.read)
+    Cow::Owned(reader.output)
 }
 
-fn is_of_word(character: char) -> bool {
+fn is_word_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
 fn words(script: &str) -> impl Iterator<Item = &str> {
-    script.split(|character| !is_of_word(character))
+    script.split(|character| !is_word_character(character))
 }
 
-/// Where in the head of a function.
+/// Position within the header of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Header {
     None,
     /// After the word `function`.
     Name,
-    /// In its parameters; whether there were three dots.
+    /// Inside the parameters; true after three dots.
     Parameters(bool),
 }
 
-struct Reader<'s> {
+struct Translator<'s> {
     rest: &'s str,
-    read: String,
+    output: String,
     header: Header,
-    names_arg: bool,
+    mentions_arg: bool,
 }
 
-impl Reader<'_> {
-    /// Takes so many bytes as they are.
-    fn take(&mut self, bytes: usize) {
+impl Translator<'_> {
+    /// Copies a number of bytes.
+    fn copy(&mut self, bytes: usize) {
         let (taken, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
-        self.read.push_str(taken);
+        self.output.push_str(taken);
         self.rest = rest;
     }
 
-    fn piece(&mut self) {
+    fn translate_token(&mut self) {
         if let Some(comment) = self.rest.strip_prefix("--") {
-            let length =
-                2 + bracketed(comment).unwrap_or_else(|| comment.find('\n').unwrap_or(comment.len()));
-            return self.take(length);
+            let length = 2 + long_bracket_length(comment)
+                .unwrap_or_else(|| comment.find('\n').unwrap_or(comment.len()));
+            return self.copy(length);
         }
-        if let Some(length) = bracketed(self.rest) {
-            return self.take(length);
+        if let Some(length) = long_bracket_length(self.rest) {
+            return self.copy(length);
         }
         let Some(first) = self.rest.chars().next() else { return };
         match first {
-            '"' | '\'' => self.text(first),
-            first if is_of_word(first) => {
-                let length = self.rest.find(|character| !is_of_word(character)).unwrap_or(self.rest.len());
+            '"' | '\'' => self.translate_string(first),
+            first if is_word_character(first) => {
+                let length =
+                    self.rest.find(|character| !is_word_character(character)).unwrap_or(self.rest.len());
                 if self.rest.get(..length) == Some("function") {
                     self.header = Header::Name;
                 }
-                self.take(length);
+                self.copy(length);
             }
             _ => {
-                self.sign(first);
+                self.translate_sign(first);
             }
         }
     }
 
-    fn sign(&mut self, first: char) {
+    fn translate_sign(&mut self, first: char) {
         let dots = self.rest.starts_with("...");
         let ends = self.header == Header::Parameters(true) && first == ')';
         self.header = match (self.header, first) {
@@ -93,31 +98,32 @@ impl Reader<'_> {
             (header, first) if first.is_whitespace() => header,
             _ => Header::None,
         };
-        self.take(if dots { 3 } else { first.len_utf8() });
-        if ends && self.names_arg {
-            self.read.push_str(ARG);
+        self.copy(if dots { 3 } else { first.len_utf8() });
+        if ends && self.mentions_arg {
+            self.output.push_str(ARG_DEFINITION);
         }
     }
 
-    /// A text between marks; one without an end ends with its line, and is refused by the interpreter.
-    fn text(&mut self, mark: char) {
-        self.take(mark.len_utf8());
+    /// Translates a quoted string. An unterminated string ends at the end of its line, and the interpreter
+    /// rejects it.
+    fn translate_string(&mut self, mark: char) {
+        self.copy(mark.len_utf8());
         while let Some(character) = self.rest.chars().next() {
             if character == '\\' {
                 let escaped = self.rest.get(1..).and_then(|after| after.chars().next());
                 match escaped {
                     Some(
                         'a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '\\' | '"' | '\'' | '\n' | '\r' | '0'..='9',
-                    ) => self.take(2),
+                    ) => self.copy(2),
                     Some(other) => {
                         self.rest = self.rest.get(1..).unwrap_or_default();
-                        self.take(other.len_utf8());
+                        self.copy(other.len_utf8());
                     }
-                    None => self.take(1),
+                    None => self.copy(1),
                 }
                 continue;
             }
-            self.take(character.len_utf8());
+            self.copy(character.len_utf8());
             if character == mark || character == '\n' {
                 return;
             }
@@ -125,8 +131,8 @@ impl Reader<'_> {
     }
 }
 
-/// How long a text in long brackets is that begins here, such as `[[…]]` or `[==[…]==]`.
-fn bracketed(text: &str) -> Option<usize> {
+/// Returns the length of a string in long brackets that begins here, such as `[[…]]` or `[==[…]==]`.
+fn long_bracket_length(text: &str) -> Option<usize> {
     let level = text.strip_prefix('[')?.bytes().take_while(|byte| *byte == b'=').count();
     text.get(1 + level..)?.strip_prefix('[')?;
     let end = format!("]{}]", "=".repeat(level));
@@ -139,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_5_1_reads_in_another_way_is_changed() {
+    fn only_syntax_that_differs_in_lua_5_1_is_changed() {
         for (script, expected) in [
             (r#"return "a\.b", 'v(\d)'"#, r#"return "a.b", 'v(d)'"#),
             (r#""\n\\\"\065\'" '\x41\z'"#, r#""\n\\\"\065\'" 'x41z'"#),
@@ -148,7 +154,7 @@ mod tests {
             ("-- '\n'\\.'", "-- '\n'.'"),
             ("a[b] = '\\-'", "a[b] = '-'"),
             ("'a\\\nb\\é'", "'a\\\nbé'"),
-            // What is never closed is as it was.
+            // An unterminated string stays unchanged.
             ("'\\.", "'."),
             ("'\\", "'\\"),
             ("[[ \\.", "[[ \\."),
@@ -161,7 +167,7 @@ mod tests {
             ("local g = function (a, --[[)]] ... )return arg[1]end", "local g = function (a, --[[)]] ... )"),
             ("function a.b:c(x, ...) return arg end", "function a.b:c(x, ...)"),
         ] {
-            let expected = script.replacen(head, &format!("{head}{ARG}"), 1);
+            let expected = script.replacen(head, &format!("{head}{ARG_DEFINITION}"), 1);
             assert_eq!(translated(script), expected, "{script}");
         }
         for script in ["function f(a) return g(...), arg end", "local arg = {...} f(...)", "arg = (...)"] {

@@ -1,96 +1,108 @@
-//! Patterns of Lua 5.1, with every step counted.
+//! Lua 5.1 patterns with a step limit.
 
 use super::budget::Budget;
 
-/// Captures of one pattern.
+/// Maximum number of captures in a pattern.
 const CAPTURES_MAX: usize = 32;
-/// Matches inside each other: each optional item and each capture is one. Keeps our own stack small.
+/// Maximum nesting of matches. Each optional item and each capture is a level. Bounds the stack usage.
 const DEPTH_MAX: usize = 200;
 
-/// A stretch of the text, or only a position in it.
+/// Range in the text, or just a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: usize,
     pub(super) end: usize,
-    /// `()` captures where it is and no text.
-    pub(super) is_position: bool,
+    /// True for `()`, which captures a position instead of text.
+    pub(super) is_position_capture: bool,
 }
 
 impl Span {
-    /// The text it covers.
-    pub(super) fn of(self, text: &[u8]) -> &[u8] {
+    /// Returns the text in the range.
+    pub(super) fn text_in(self, text: &[u8]) -> &[u8] {
         text.get(self.start..self.end).unwrap_or_default()
     }
 }
 
 /// A match.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct PatternMatch {
     pub(super) whole: Span,
-    /// Nothing for one that the pattern opens and does not close: an error only where it is used.
+    /// Captured ranges. `None` for a capture that the pattern opens but doesn't close, which is an error only
+    /// when it is used.
     pub(super) captures: Vec<Option<Span>>,
 }
 
-/// A pattern, as written.
+/// Pattern as written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pattern<'a> {
     items: &'a [u8],
-    anchored: bool,
-    plain: bool,
+    is_anchored: bool,
+    is_literal: bool,
 }
 
 impl<'a> Pattern<'a> {
-    /// A pattern that `^` may bind to the beginning.
+    /// Creates a pattern that a leading `^` anchors to the beginning.
     pub(super) fn new(pattern: &'a [u8]) -> Self {
         match pattern.split_first() {
-            Some((b'^', items)) => Self { items, anchored: true, plain: false },
-            _ => Self { items: pattern, anchored: false, plain: false },
+            Some((b'^', items)) => Self { items, is_anchored: true, is_literal: false },
+            _ => Self { items: pattern, is_anchored: false, is_literal: false },
         }
     }
 
-    /// A pattern in which a leading `^` is a character like any other.
+    /// Creates a pattern in which a leading `^` is an ordinary character.
     pub(super) fn unanchored(items: &'a [u8]) -> Self {
-        Self { items, anchored: false, plain: false }
+        Self { items, is_anchored: false, is_literal: false }
     }
 
-    /// A text to be found as it is.
-    pub(super) fn plain(items: &'a [u8]) -> Self {
-        Self { items, anchored: false, plain: true }
+    /// Creates a literal pattern.
+    pub(super) fn literal(items: &'a [u8]) -> Self {
+        Self { items, is_anchored: false, is_literal: true }
     }
 
     pub(super) fn is_anchored(&self) -> bool {
-        self.anchored
+        self.is_anchored
     }
 
-    /// The first match at or after a place.
-    pub(super) fn find(&self, text: &[u8], from: usize, budget: &Budget) -> mlua::Result<Option<Found>> {
+    /// Returns the first match at or after a position.
+    pub(super) fn find(
+        &self,
+        text: &[u8],
+        from: usize,
+        budget: &Budget,
+    ) -> mlua::Result<Option<PatternMatch>> {
         for at in from..=text.len() {
-            if let Some(found) = self.at(text, at, budget)? {
+            if let Some(found) = self.match_at(text, at, budget)? {
                 return Ok(Some(found));
             }
-            if self.anchored {
+            if self.is_anchored {
                 break;
             }
         }
         Ok(None)
     }
 
-    /// The match that begins at a place.
-    pub(super) fn at(&self, text: &[u8], at: usize, budget: &Budget) -> mlua::Result<Option<Found>> {
-        budget.charge(1)?;
-        if self.plain {
+    /// Returns the match that begins at a position.
+    pub(super) fn match_at(
+        &self,
+        text: &[u8],
+        at: usize,
+        budget: &Budget,
+    ) -> mlua::Result<Option<PatternMatch>> {
+        budget.take_steps(1)?;
+        if self.is_literal {
             let rest = text.get(at..).unwrap_or_default();
-            let whole = Span { start: at, end: at + self.items.len(), is_position: false };
-            return Ok(rest.starts_with(self.items).then(|| Found { whole, captures: Vec::new() }));
+            let whole = Span { start: at, end: at + self.items.len(), is_position_capture: false };
+            return Ok(rest.starts_with(self.items).then(|| PatternMatch { whole, captures: Vec::new() }));
         }
-        let mut search = Search { text, items: self.items, captures: Vec::new(), count: 0, depth: 0, budget };
-        let Some(end) = search.run(at, 0)? else { return Ok(None) };
-        let captures = search.captures.iter().take(search.count).map(|capture| capture.closed()).collect();
-        Ok(Some(Found { whole: Span { start: at, end, is_position: false }, captures }))
+        let mut search =
+            Matcher { text, items: self.items, captures: Vec::new(), count: 0, depth: 0, budget };
+        let Some(end) = search.match_rest(at, 0)? else { return Ok(None) };
+        let captures = search.captures.iter().take(search.count).map(|capture| capture.span()).collect();
+        Ok(Some(PatternMatch { whole: Span { start: at, end, is_position_capture: false }, captures }))
     }
 }
 
-/// A capture of a match in the making.
+/// Capture of an incomplete match.
 #[derive(Clone, Copy)]
 struct Capture {
     start: usize,
@@ -99,71 +111,73 @@ struct Capture {
 }
 
 impl Capture {
-    fn closed(self) -> Option<Span> {
-        self.end.map(|end| Span { start: self.start, end, is_position: self.is_position })
+    fn span(self) -> Option<Span> {
+        self.end.map(|end| Span { start: self.start, end, is_position_capture: self.is_position })
     }
 }
 
-struct Search<'a> {
+struct Matcher<'a> {
     text: &'a [u8],
     items: &'a [u8],
-    /// The first `count` of them belong to the way that is tried now.
+    /// Captures. The first `count` of them belong to the current attempt.
     captures: Vec<Capture>,
     count: usize,
     depth: usize,
     budget: &'a Budget,
 }
 
-type Step = mlua::Result<Option<usize>>;
+type MatchResult = mlua::Result<Option<usize>>;
 
-impl Search<'_> {
-    /// Matches the rest of the pattern from a place; the answer is where the match ends.
-    fn run(&mut self, at: usize, item: usize) -> Step {
+impl Matcher<'_> {
+    /// Matches the rest of the pattern from a position, and returns the end of the match.
+    fn match_rest(&mut self, at: usize, item: usize) -> MatchResult {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(malformed("pattern too complex"));
+            return Err(malformed_pattern("pattern too complex"));
         }
-        let end = self.rest(at, item);
+        let end = self.match_items(at, item);
         self.depth -= 1;
         end
     }
 
-    fn rest(&mut self, mut at: usize, mut item: usize) -> Step {
+    fn match_items(&mut self, mut at: usize, mut item: usize) -> MatchResult {
         loop {
-            self.budget.charge(1)?;
+            self.budget.take_steps(1)?;
             match (self.item(item), self.item(item + 1)) {
                 (None, _) => return Ok(Some(at)),
-                (Some(b'('), Some(b')')) => return self.open(at, item + 2, true),
-                (Some(b'('), _) => return self.open(at, item + 1, false),
-                (Some(b')'), _) => return self.close(at, item + 1),
+                (Some(b'('), Some(b')')) => return self.open_capture(at, item + 2, true),
+                (Some(b'('), _) => return self.open_capture(at, item + 1, false),
+                (Some(b')'), _) => return self.close_capture(at, item + 1),
                 (Some(b'$'), None) => return Ok((at == self.text.len()).then_some(at)),
-                (Some(b'%'), Some(b'b')) => match self.balanced(at, item + 2)? {
+                (Some(b'%'), Some(b'b')) => match self.match_balanced(at, item + 2)? {
                     None => return Ok(None),
                     Some(end) => (at, item) = (end, item + 4),
                 },
-                (Some(b'%'), Some(b'f')) => match self.frontier(at, item + 2)? {
+                (Some(b'%'), Some(b'f')) => match self.match_frontier(at, item + 2)? {
                     None => return Ok(None),
                     Some(next) => item = next,
                 },
-                (Some(b'%'), Some(digit)) if digit.is_ascii_digit() => match self.again(at, digit)? {
-                    None => return Ok(None),
-                    Some(end) => (at, item) = (end, item + 2),
-                },
+                (Some(b'%'), Some(digit)) if digit.is_ascii_digit() => {
+                    match self.match_back_reference(at, digit)? {
+                        None => return Ok(None),
+                        Some(end) => (at, item) = (end, item + 2),
+                    }
+                }
                 _ => {
                     let after = self.class_end(item)?;
                     match self.item(after) {
                         Some(b'?') => {
-                            if self.fits(at, item, after)
-                                && let Some(end) = self.run(at + 1, after + 1)?
+                            if self.matches_item(at, item, after)
+                                && let Some(end) = self.match_rest(at + 1, after + 1)?
                             {
                                 return Ok(Some(end));
                             }
                             item = after + 1;
                         }
-                        Some(b'*') => return self.greedy(at, 0, item, after),
-                        Some(b'+') => return self.greedy(at, 1, item, after),
-                        Some(b'-') => return self.lazy(at, item, after),
-                        _ if self.fits(at, item, after) => (at, item) = (at + 1, after),
+                        Some(b'*') => return self.match_greedy(at, 0, item, after),
+                        Some(b'+') => return self.match_greedy(at, 1, item, after),
+                        Some(b'-') => return self.match_lazy(at, item, after),
+                        _ if self.matches_item(at, item, after) => (at, item) = (at + 1, after),
                         _ => return Ok(None),
                     }
                 }
@@ -175,25 +189,25 @@ impl Search<'_> {
         self.items.get(index).copied()
     }
 
-    fn open(&mut self, at: usize, item: usize, is_position: bool) -> Step {
+    fn open_capture(&mut self, at: usize, item: usize, is_position: bool) -> MatchResult {
         if self.count >= CAPTURES_MAX {
-            return Err(malformed("too many captures"));
+            return Err(malformed_pattern("too many captures"));
         }
         self.captures.truncate(self.count);
         self.captures.push(Capture { start: at, end: is_position.then_some(at), is_position });
         self.count += 1;
-        let end = self.run(at, item)?;
+        let end = self.match_rest(at, item)?;
         if end.is_none() {
             self.count -= 1;
         }
         Ok(end)
     }
 
-    fn close(&mut self, at: usize, item: usize) -> Step {
+    fn close_capture(&mut self, at: usize, item: usize) -> MatchResult {
         let open = self.captures.iter().take(self.count).rposition(|capture| capture.end.is_none());
-        let Some(index) = open else { return Err(malformed("invalid pattern capture")) };
+        let Some(index) = open else { return Err(malformed_pattern("invalid pattern capture")) };
         self.set_end(index, Some(at));
-        let end = self.run(at, item)?;
+        let end = self.match_rest(at, item)?;
         if end.is_none() {
             self.set_end(index, None);
         }
@@ -206,17 +220,17 @@ impl Search<'_> {
         }
     }
 
-    /// `%bxy`: from an x to the y that closes it.
-    fn balanced(&self, at: usize, item: usize) -> Step {
+    /// Matches `%bxy`: from an x to the matching y.
+    fn match_balanced(&self, at: usize, item: usize) -> MatchResult {
         let (Some(opening), Some(closing)) = (self.item(item), self.item(item + 1)) else {
-            return Err(malformed("unbalanced pattern"));
+            return Err(malformed_pattern("unbalanced pattern"));
         };
         if self.text.get(at) != Some(&opening) {
             return Ok(None);
         }
         let mut depth = 1_usize;
         for (index, byte) in self.text.iter().enumerate().skip(at + 1) {
-            self.budget.charge(1)?;
+            self.budget.take_steps(1)?;
             if *byte == closing {
                 depth -= 1;
                 if depth == 0 {
@@ -229,40 +243,40 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// `%f[set]`: between what is not in the set and what is. The answer is the item after it.
-    fn frontier(&self, at: usize, item: usize) -> Step {
+    /// Matches `%f[set]`: the transition from outside to inside the set. Returns the next item.
+    fn match_frontier(&self, at: usize, item: usize) -> MatchResult {
         if self.item(item) != Some(b'[') {
-            return Err(malformed("missing '[' after '%f' in pattern"));
+            return Err(malformed_pattern("missing '[' after '%f' in pattern"));
         }
         let after = self.class_end(item)?;
         let before = at.checked_sub(1).and_then(|at| self.text.get(at)).copied().unwrap_or(0);
         let here = self.text.get(at).copied().unwrap_or(0);
-        Ok((!self.in_set(before, item, after) && self.in_set(here, item, after)).then_some(after))
+        Ok((!self.is_in_set(before, item, after) && self.is_in_set(here, item, after)).then_some(after))
     }
 
-    /// `%1`: the text of an earlier capture.
-    fn again(&self, at: usize, digit: u8) -> Step {
+    /// Matches `%1`: the text of an earlier capture.
+    fn match_back_reference(&self, at: usize, digit: u8) -> MatchResult {
         let index = usize::from(digit.wrapping_sub(b'1'));
-        let span = self.captures.iter().take(self.count).nth(index).and_then(|capture| capture.closed());
-        let Some(span) = span else { return Err(malformed("invalid capture index")) };
-        if span.is_position {
+        let span = self.captures.iter().take(self.count).nth(index).and_then(|capture| capture.span());
+        let Some(span) = span else { return Err(malformed_pattern("invalid capture index")) };
+        if span.is_position_capture {
             return Ok(None);
         }
-        let wanted = span.of(self.text);
-        self.budget.charge_bytes(wanted.len())?;
+        let wanted = span.text_in(self.text);
+        self.budget.take_steps_for_bytes(wanted.len())?;
         let rest = self.text.get(at..).unwrap_or_default();
         Ok(rest.starts_with(wanted).then(|| at + wanted.len()))
     }
 
-    /// As many as there are, then fewer and fewer.
-    fn greedy(&mut self, at: usize, least: usize, item: usize, after: usize) -> Step {
+    /// Matches as many repetitions as possible, then fewer.
+    fn match_greedy(&mut self, at: usize, least: usize, item: usize, after: usize) -> MatchResult {
         let mut count = 0;
-        while self.fits(at + count, item, after) {
-            self.budget.charge(1)?;
+        while self.matches_item(at + count, item, after) {
+            self.budget.take_steps(1)?;
             count += 1;
         }
         while count >= least {
-            if let Some(end) = self.run(at + count, after + 1)? {
+            if let Some(end) = self.match_rest(at + count, after + 1)? {
                 return Ok(Some(end));
             }
             if count == 0 {
@@ -273,33 +287,33 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// None, then more and more.
-    fn lazy(&mut self, mut at: usize, item: usize, after: usize) -> Step {
+    /// Matches zero repetitions, then more.
+    fn match_lazy(&mut self, mut at: usize, item: usize, after: usize) -> MatchResult {
         loop {
-            if let Some(end) = self.run(at, after + 1)? {
+            if let Some(end) = self.match_rest(at, after + 1)? {
                 return Ok(Some(end));
             }
-            if !self.fits(at, item, after) {
+            if !self.matches_item(at, item, after) {
                 return Ok(None);
             }
             at += 1;
         }
     }
 
-    /// Where the single item that begins here ends.
+    /// Returns the end of the single item that begins at a position.
     fn class_end(&self, item: usize) -> mlua::Result<usize> {
         match self.item(item) {
             Some(b'%') if self.item(item + 1).is_none() => {
-                Err(malformed("malformed pattern (ends with '%')"))
+                Err(malformed_pattern("malformed pattern (ends with '%')"))
             }
             Some(b'%') => Ok(item + 2),
             Some(b'[') => {
                 let mut index = item + 1 + usize::from(self.item(item + 1) == Some(b'^'));
-                // A bracket right at the beginning is a member of the set.
+                // A bracket at the beginning is a member of the set.
                 let mut is_first = true;
                 loop {
                     match self.item(index) {
-                        None => return Err(malformed("malformed pattern (missing ']')")),
+                        None => return Err(malformed_pattern("malformed pattern (missing ']')")),
                         Some(b']') if !is_first => return Ok(index + 1),
                         Some(b'%') => index += 2,
                         Some(_) => index += 1,
@@ -311,18 +325,18 @@ impl Search<'_> {
         }
     }
 
-    /// Whether the byte at a place is one the single item means.
-    fn fits(&self, at: usize, item: usize, after: usize) -> bool {
+    /// Returns true if the byte at a position matches the single item.
+    fn matches_item(&self, at: usize, item: usize, after: usize) -> bool {
         let Some(byte) = self.text.get(at).copied() else { return false };
         match (self.item(item), self.item(item + 1)) {
             (Some(b'.'), _) => true,
-            (Some(b'%'), Some(class)) => in_class(byte, class),
-            (Some(b'['), _) => self.in_set(byte, item, after),
+            (Some(b'%'), Some(class)) => is_in_class(byte, class),
+            (Some(b'['), _) => self.is_in_set(byte, item, after),
             (wanted, _) => wanted == Some(byte),
         }
     }
 
-    fn in_set(&self, byte: u8, item: usize, after: usize) -> bool {
+    fn is_in_set(&self, byte: u8, item: usize, after: usize) -> bool {
         let negated = self.item(item + 1) == Some(b'^');
         let mut index = item + 1 + usize::from(negated);
         let last = after.saturating_sub(1);
@@ -330,7 +344,7 @@ impl Search<'_> {
             let (here, next) = (self.item(index), self.item(index + 1));
             match (here, next, self.item(index + 2)) {
                 (Some(b'%'), Some(class), _) => {
-                    if in_class(byte, class) {
+                    if is_in_class(byte, class) {
                         return !negated;
                     }
                     index += 2;
@@ -353,8 +367,8 @@ impl Search<'_> {
     }
 }
 
-/// `%a`, `%D`, `%.` and so on.
-fn in_class(byte: u8, class: u8) -> bool {
+/// Returns true if the byte is in a class such as `%a`, `%D` or `%.`.
+fn is_in_class(byte: u8, class: u8) -> bool {
     let is = match class.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),
         b'c' => byte.is_ascii_control(),
@@ -371,6 +385,6 @@ fn in_class(byte: u8, class: u8) -> bool {
     is != class.is_ascii_uppercase()
 }
 
-fn malformed(what: &str) -> mlua::Error {
+fn malformed_pattern(what: &str) -> mlua::Error {
     mlua::Error::runtime(what)
 }

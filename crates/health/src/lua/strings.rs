@@ -1,6 +1,7 @@
-//! The functions of `string` whose work does not follow from the size of their arguments: each step is counted.
+//! `string` functions whose cost doesn't follow from the size of their arguments, with a step limit.
 //!
-//! The originals run to their end once called, and a pattern such as `.-.-.-.-x` on a long text has none to speak of.
+//! The original functions can't be interrupted, and a pattern such as `.-.-.-.-x` takes practically forever
+//! on a long string.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,43 +9,44 @@ use std::rc::Rc;
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
 use super::budget::{Budget, CALL_STEPS, MEMORY_BYTES_MAX};
-use super::pattern::{Found, Pattern, Span};
+use super::pattern::{Pattern, PatternMatch, Span};
 
-/// Puts them in place.
+/// Installs the functions.
 pub(super) fn install(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<()> {
     let string: Table = lua.globals().get("string")?;
     let counted = |budget: &Rc<Budget>| Rc::clone(budget);
     let steps = counted(budget);
-    string.set("rep", lua.create_function(move |lua, (text, times)| repeat(lua, &steps, text, times))?)?;
+    string
+        .set("rep", lua.create_function(move |lua, (text, times)| repeat_text(lua, &steps, text, times))?)?;
     let steps = counted(budget);
-    string.set("find", lua.create_function(move |lua, arguments| find(lua, &steps, arguments))?)?;
+    string.set("find", lua.create_function(move |lua, arguments| find_pattern(lua, &steps, arguments))?)?;
     let steps = counted(budget);
-    let with_match = move |lua: &Lua, (text, pattern, from)| first_match(lua, &steps, text, pattern, from);
+    let with_match = move |lua: &Lua, (text, pattern, from)| match_first(lua, &steps, text, pattern, from);
     string.set("match", lua.create_function(with_match)?)?;
     let steps = counted(budget);
-    let each = lua.create_function(move |lua, (text, pattern)| every_match(lua, &steps, text, pattern))?;
+    let each = lua.create_function(move |lua, (text, pattern)| match_all(lua, &steps, text, pattern))?;
     string.set("gmatch", each.clone())?;
     string.set("gfind", each)?;
     let steps = counted(budget);
-    string.set("gsub", lua.create_function(move |lua, arguments| replace(lua, &steps, arguments))?)
+    string.set("gsub", lua.create_function(move |lua, arguments| replace_matches(lua, &steps, arguments))?)
 }
 
-fn repeat(lua: &Lua, budget: &Budget, text: LuaString, times: f64) -> mlua::Result<LuaString> {
+fn repeat_text(lua: &Lua, budget: &Budget, text: LuaString, times: f64) -> mlua::Result<LuaString> {
     let text = text.as_bytes();
-    budget.charge(CALL_STEPS)?;
+    budget.take_steps(CALL_STEPS)?;
     let count = if times >= 1.0 && !text.is_empty() { times as usize } else { 0 };
     let bytes = count.saturating_mul(text.len());
-    // More than fits need not be made to know that it does not fit.
+    // A string that exceeds the memory limit doesn't have to be created.
     if bytes > MEMORY_BYTES_MAX {
         return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
     }
-    budget.charge_bytes(bytes)?;
+    budget.take_steps_for_bytes(bytes)?;
     lua.create_string(text.repeat(count))
 }
 
-/// Where a search begins, from the position a script gives: from 1, or from the end when negative. Nothing can be found
-/// from beyond the end.
-fn start(from: Option<i64>, length: usize) -> Option<usize> {
+/// Returns where a search starts for a position specified by a script. Positions count from 1, or from the
+/// end if negative. If the position is after the end, nothing is found.
+fn search_start(from: Option<i64>, length: usize) -> Option<usize> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let start = match from.unwrap_or(1) {
         from if from > 0 => from - 1,
@@ -54,74 +56,78 @@ fn start(from: Option<i64>, length: usize) -> Option<usize> {
     usize::try_from(start).ok().filter(|_| start <= length)
 }
 
-/// A text without any of these is looked for as it is.
+/// Special characters. A pattern without any of them is a literal string.
 const SPECIAL: &[u8] = b"^$*+?.([%-";
 
 type FindArguments = (LuaString, LuaString, Option<f64>, Option<Value>);
 
-fn find(lua: &Lua, budget: &Budget, (text, pattern, from, plain): FindArguments) -> mlua::Result<MultiValue> {
-    budget.charge(CALL_STEPS)?;
+fn find_pattern(
+    lua: &Lua,
+    budget: &Budget,
+    (text, pattern, from, plain): FindArguments,
+) -> mlua::Result<MultiValue> {
+    budget.take_steps(CALL_STEPS)?;
     let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
-    let Some(begin) = start(whole(from), text.len()) else { return Ok(nothing()) };
+    let Some(begin) = search_start(to_position(from), text.len()) else { return Ok(no_values()) };
     let is_plain = plain.is_some_and(|plain| !matches!(plain, Value::Nil | Value::Boolean(false)))
         || !pattern.iter().any(|byte| SPECIAL.contains(byte));
-    let pattern = if is_plain { Pattern::plain(&pattern) } else { Pattern::new(&pattern) };
+    let pattern = if is_plain { Pattern::literal(&pattern) } else { Pattern::new(&pattern) };
     match pattern.find(&text, begin, budget)? {
-        None => Ok(nothing()),
+        None => Ok(no_values()),
         Some(found) => {
-            let mut values = vec![number(found.whole.start + 1), number(found.whole.end)];
+            let mut values = vec![number_value(found.whole.start + 1), number_value(found.whole.end)];
             for span in &found.captures {
-                values.push(captured(lua, &text, span)?);
+                values.push(capture_value(lua, &text, span)?);
             }
             Ok(MultiValue::from_vec(values))
         }
     }
 }
 
-fn first_match(
+fn match_first(
     lua: &Lua,
     budget: &Budget,
     text: LuaString,
     pattern: LuaString,
     from: Option<f64>,
 ) -> mlua::Result<MultiValue> {
-    budget.charge(CALL_STEPS)?;
+    budget.take_steps(CALL_STEPS)?;
     let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
-    let Some(begin) = start(whole(from), text.len()) else { return Ok(nothing()) };
+    let Some(begin) = search_start(to_position(from), text.len()) else { return Ok(no_values()) };
     match Pattern::new(&pattern).find(&text, begin, budget)? {
-        None => Ok(nothing()),
-        Some(found) => captures(lua, &text, &found),
+        None => Ok(no_values()),
+        Some(found) => capture_values(lua, &text, &found),
     }
 }
 
-fn every_match(
+fn match_all(
     lua: &Lua,
     budget: &Rc<Budget>,
     text: LuaString,
     pattern: LuaString,
 ) -> mlua::Result<mlua::Function> {
-    budget.charge(CALL_STEPS)?;
+    budget.take_steps(CALL_STEPS)?;
     let budget = Rc::clone(budget);
     let next = RefCell::new(Some(0));
     lua.create_function(move |lua, ()| {
-        budget.charge(CALL_STEPS)?;
+        budget.take_steps(CALL_STEPS)?;
         let Some(begin) = *next.borrow() else { return Ok(MultiValue::new()) };
         let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
         let found = Pattern::unanchored(&pattern).find(&text, begin, &budget)?;
         let Some(found) = found else {
             next.replace(None);
-            return Ok(nothing());
+            return Ok(no_values());
         };
-        // An empty match must not be found again.
+        // An empty match must not be found twice.
         let after = found.whole.end + usize::from(found.whole.end == found.whole.start);
         next.replace(Some(after).filter(|after| *after <= text.len()));
-        captures(lua, &text, &found)
+        capture_values(lua, &text, &found)
     })
 }
 
 type ReplaceArguments = (LuaString, LuaString, Value, Option<f64>);
 
-fn replace(
+fn replace_matches(
     lua: &Lua,
     budget: &Budget,
     (text, pattern, with, most): ReplaceArguments,
@@ -136,16 +142,16 @@ fn replace(
         )));
     }
     let (text, pattern) = (text.as_bytes().to_vec(), pattern.as_bytes().to_vec());
-    budget.charge(CALL_STEPS)?;
-    budget.charge_bytes(text.len())?;
+    budget.take_steps(CALL_STEPS)?;
+    budget.take_steps_for_bytes(text.len())?;
     let pattern = Pattern::new(&pattern);
-    let most = whole(most).unwrap_or(i64::MAX);
+    let most = to_position(most).unwrap_or(i64::MAX);
     let (mut done, mut at, mut result) = (0, 0, Vec::new());
     while done < most {
-        let found = pattern.at(&text, at, budget)?;
+        let found = pattern.match_at(&text, at, budget)?;
         if let Some(found) = &found {
             done += 1;
-            substitute(lua, budget, &text, found, &with, &mut result)?;
+            append_replacement(lua, budget, &text, found, &with, &mut result)?;
             if result.len() > MEMORY_BYTES_MAX {
                 return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
             }
@@ -166,32 +172,32 @@ fn replace(
     Ok((lua.create_string(&result)?, done))
 }
 
-/// Adds what stands for one match.
-fn substitute(
+/// Appends the replacement for a match.
+fn append_replacement(
     lua: &Lua,
     budget: &Budget,
     text: &[u8],
-    found: &Found,
+    found: &PatternMatch,
     with: &Value,
     result: &mut Vec<u8>,
 ) -> mlua::Result<()> {
-    budget.charge(CALL_STEPS)?;
+    budget.take_steps(CALL_STEPS)?;
     let value = match with {
         Value::Table(table) => table.get::<Value>(first_capture(lua, text, found)?)?,
-        Value::Function(function) => function.call::<Value>(captures(lua, text, found)?)?,
+        Value::Function(function) => function.call::<Value>(capture_values(lua, text, found)?)?,
         template => {
             let template = lua.coerce_string(template.clone())?.map(|text| text.as_bytes().to_vec());
-            return fill(lua, budget, text, found, &template.unwrap_or_default(), result);
+            return append_template(lua, budget, text, found, &template.unwrap_or_default(), result);
         }
     };
     match value {
         Value::Nil | Value::Boolean(false) => {
-            result.extend_from_slice(found.whole.of(text));
+            result.extend_from_slice(found.whole.text_in(text));
             Ok(())
         }
         other => match lua.coerce_string(other.clone())? {
             Some(replacement) => {
-                budget.charge_bytes(replacement.as_bytes().len())?;
+                budget.take_steps_for_bytes(replacement.as_bytes().len())?;
                 result.extend_from_slice(&replacement.as_bytes());
                 Ok(())
             }
@@ -200,29 +206,29 @@ fn substitute(
     }
 }
 
-/// Adds a template with `%0` to `%9` filled in.
-fn fill(
+/// Appends a template with `%0` to `%9` replaced.
+fn append_template(
     lua: &Lua,
     budget: &Budget,
     text: &[u8],
-    found: &Found,
+    found: &PatternMatch,
     template: &[u8],
     result: &mut Vec<u8>,
 ) -> mlua::Result<()> {
-    budget.charge_bytes(template.len())?;
+    budget.take_steps_for_bytes(template.len())?;
     let mut bytes = template.iter();
     while let Some(byte) = bytes.next() {
         match (byte, if *byte == b'%' { bytes.next() } else { None }) {
-            (b'%', Some(b'0')) => result.extend_from_slice(found.whole.of(text)),
+            (b'%', Some(b'0')) => result.extend_from_slice(found.whole.text_in(text)),
             (b'%', Some(digit @ b'1'..=b'9')) => {
                 let index = usize::from(digit - b'1');
                 let value = match (found.captures.get(index), index) {
-                    (Some(span), _) => captured(lua, text, span)?,
+                    (Some(span), _) => capture_value(lua, text, span)?,
                     (None, 0) => first_capture(lua, text, found)?,
                     (None, _) => return Err(mlua::Error::runtime("invalid capture index")),
                 };
                 if let Some(value) = lua.coerce_string(value)? {
-                    budget.charge_bytes(value.as_bytes().len())?;
+                    budget.take_steps_for_bytes(value.as_bytes().len())?;
                     result.extend_from_slice(&value.as_bytes());
                 }
             }
@@ -233,35 +239,35 @@ fn fill(
     Ok(())
 }
 
-/// All captures, or the whole match when the pattern has none.
-fn captures(lua: &Lua, text: &[u8], found: &Found) -> mlua::Result<MultiValue> {
+/// Returns all captures, or the whole match if the pattern has none.
+fn capture_values(lua: &Lua, text: &[u8], found: &PatternMatch) -> mlua::Result<MultiValue> {
     if found.captures.is_empty() {
         return Ok(MultiValue::from_vec(vec![first_capture(lua, text, found)?]));
     }
-    found.captures.iter().map(|span| captured(lua, text, span)).collect()
+    found.captures.iter().map(|span| capture_value(lua, text, span)).collect()
 }
 
-fn first_capture(lua: &Lua, text: &[u8], found: &Found) -> mlua::Result<Value> {
-    captured(lua, text, found.captures.first().unwrap_or(&Some(found.whole)))
+fn first_capture(lua: &Lua, text: &[u8], found: &PatternMatch) -> mlua::Result<Value> {
+    capture_value(lua, text, found.captures.first().unwrap_or(&Some(found.whole)))
 }
 
-fn captured(lua: &Lua, text: &[u8], span: &Option<Span>) -> mlua::Result<Value> {
+fn capture_value(lua: &Lua, text: &[u8], span: &Option<Span>) -> mlua::Result<Value> {
     let Some(span) = span else { return Err(mlua::Error::runtime("unfinished capture")) };
-    if span.is_position {
-        return Ok(number(span.start + 1));
+    if span.is_position_capture {
+        return Ok(number_value(span.start + 1));
     }
-    Ok(Value::String(lua.create_string(span.of(text))?))
+    Ok(Value::String(lua.create_string(span.text_in(text))?))
 }
 
-fn nothing() -> MultiValue {
+fn no_values() -> MultiValue {
     MultiValue::from_vec(vec![Value::Nil])
 }
 
-fn number(count: usize) -> Value {
+fn number_value(count: usize) -> Value {
     Value::Integer(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// Numbers of Lua 5.1 are floating; where a position is meant, the fraction is cut.
-fn whole(number: Option<f64>) -> Option<i64> {
+/// Converts a number to a position. Numbers in Lua 5.1 are floating-point, and fractions are truncated.
+fn to_position(number: Option<f64>) -> Option<i64> {
     number.filter(|number| !number.is_nan()).map(|number| number as i64)
 }

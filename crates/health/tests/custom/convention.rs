@@ -1,11 +1,11 @@
-//! The general convention, and what has no health.
+//! The general convention, and kinds without a health status.
 
 use serde_json::json;
 use tidegate_health::{HealthRules, Layer, has_rule, observe};
 use tidegate_model::annotations::{HEALTH_CONVENTION, HOOK};
-use tidegate_model::{Evidence, Gvk, Health, HealthStatus, Object, Observed, Timestamp};
+use tidegate_model::{Evidence, Gvk, Health, HealthStatus, Object, ObservedState, Timestamp};
 
-use crate::{object, verdict};
+use crate::{object, verdict_text};
 
 /// 2026-11-21T09:30:00Z.
 const NOW: Timestamp = Timestamp::from_millis(1_795_253_400_000);
@@ -28,17 +28,31 @@ fn the_convention_in_its_order() {
         ("Failed=True \"over\"; Ready=True", "Degraded over"),
         ("Reconciling=True \"rolling\"; Ready=True", "Progressing rolling"),
         ("Reconciling=False; Stalled=False; Ready=True", "Healthy Ready is True"),
-        (".observedGeneration=1; Ready=True", "Progressing Waiting for the controller to see generation 2"),
+        (
+            ".observedGeneration=1; Ready=True",
+            "Progressing Waiting for the controller to observe generation 2",
+        ),
         (
             ".observedGeneration=\"1\"; Ready=True",
-            "Progressing Waiting for the controller to see generation 2",
+            "Progressing Waiting for the controller to observe generation 2",
         ),
-        (".observedGeneration=1; Stalled=True", "Progressing Waiting for the controller to see generation 2"),
+        (
+            ".observedGeneration=1; Stalled=True",
+            "Progressing Waiting for the controller to observe generation 2",
+        ),
         (".observedGeneration=2; Ready=True@1", "Healthy Ready is True"),
-        ("Ready=True@1", "Progressing Waiting for the controller to see generation 2"),
+        ("Ready=True@1", "Progressing Waiting for the controller to observe generation 2"),
         ("Ready=True@2", "Healthy Ready is True"),
-        (".observedGeneration=2", "Healthy The controller has seen generation 2"),
-        (".observedGeneration=2; Synced=True", "Healthy The controller has seen generation 2"),
+        ("Degraded=True \"no quorum\"; Available=True", "Degraded no quorum"),
+        ("Degraded=False; Available=True", "Healthy Available is True"),
+        (".observedGeneration=2; .phase=Pending", "Progressing phase is Pending"),
+        (".observedGeneration=2; .state=In Progress", "Progressing state is In Progress"),
+        (".observedGeneration=2; .status=ERROR, no such secret", "Degraded status is ERROR, no such secret"),
+        (".observedGeneration=2; .phase=Active", "Healthy The controller has observed generation 2"),
+        (".observedGeneration=2; .phase=Pending; Ready=True", "Healthy Ready is True"),
+        (".phase=Pending", "None"),
+        (".observedGeneration=2", "Healthy The controller has observed generation 2"),
+        (".observedGeneration=2; Synced=True", "Healthy The controller has observed generation 2"),
         ("Ready=Yes", "None"),
         ("Synced=True", "None"),
         (".phase=Ready", "None"),
@@ -46,12 +60,12 @@ fn the_convention_in_its_order() {
         (".conditions=[1, null, {}]", "None"),
         ("", "None"),
     ] {
-        assert_eq!(verdict(&widget(items)), expected, "{items}");
+        assert_eq!(verdict_text(&widget(items)), expected, "{items}");
     }
 }
 
 #[test]
-fn kubernetes_own_kinds_are_left_alone() {
+fn the_convention_excludes_kubernetes_kinds() {
     for (group, kind) in [
         ("", "Namespace"),
         ("certificates.k8s.io", "CertificateSigningRequest"),
@@ -60,14 +74,14 @@ fn kubernetes_own_kinds_are_left_alone() {
         ("argoproj.io", "Application"),
     ] {
         assert!(!has_rule(&Gvk::new(group, "v1", kind)), "{group}/{kind}");
-        assert_eq!(verdict(&object(group, kind, "Ready=False")), "None", "{group}/{kind}");
+        assert_eq!(verdict_text(&object(group, kind, "Ready=False")), "None", "{group}/{kind}");
     }
     assert!(has_rule(&Gvk::new("example.org", "v1", "Widget")));
-    assert!(!has_rule(&Gvk::new("metallb.io", "v1beta1", "IPAddressPool")), "the table says so");
+    assert!(!has_rule(&Gvk::new("metallb.io", "v1beta1", "IPAddressPool")), "the table decides");
 }
 
 #[test]
-fn the_convention_can_be_switched_off() {
+fn the_convention_can_be_disabled() {
     let ready = widget("Ready=False");
     let off = HealthRules::built_in().with_convention(false);
     assert_eq!(off.assess(&ready, NOW), None);
@@ -75,7 +89,7 @@ fn the_convention_can_be_switched_off() {
     let mut marked = ready.clone();
     marked.set_annotation(HEALTH_CONVENTION, "off");
     assert_eq!(HealthRules::built_in().assess(&marked, NOW), None);
-    // Neither touches the table.
+    // Neither case changes what the table says.
     let mut certificate = object("cert-manager.io", "Certificate", "Ready=True \"issued\"");
     certificate.set_annotation(HEALTH_CONVENTION, "off");
     assert_eq!(off.assess(&certificate, NOW), Some(Ok(Health::new(HealthStatus::Healthy, "issued"))));
@@ -98,43 +112,44 @@ fn the_layer_of_an_object() {
     assert_eq!(rules.layer(&widget), None);
 }
 
-fn seen(object: &Object) -> (Option<HealthStatus>, Evidence) {
+fn health_and_evidence(object: &Object) -> (Option<HealthStatus>, Evidence) {
     match observe(object, NOW).seen {
-        Observed::Present { health, evidence, .. } => (health.map(|health| health.status), evidence),
+        ObservedState::Present { health, evidence, .. } => (health.map(|health| health.status), evidence),
         gone => panic!("{gone:?}"),
     }
 }
 
-/// A kind that may report later is given the time that any weak evidence is given; it is not waited for after that.
+/// A kind that may report later gets as much time as other weak evidence. After that, operations no longer
+/// wait for it.
 #[test]
-fn an_object_without_a_status_is_given_a_moment() {
+fn an_object_without_a_status_is_progressing_for_a_minute() {
     let weak = (Some(HealthStatus::Healthy), Evidence::None);
     let young = widget("metadata.creationTimestamp=2026-11-21T09:29:58Z");
-    assert_eq!(seen(&young), weak);
-    assert_eq!(seen(&widget("")), weak, "an object whose age is not known");
-    assert_eq!(verdict(&young), "None", "it has no health all the same");
-    // Silent since it was made, an hour ago.
-    assert_eq!(seen(&widget("metadata.creationTimestamp=2026-11-21T08:30:00Z")).0, None);
-    // It has a status, which does not follow the convention.
-    assert_eq!(seen(&widget(".phase=Ready")).0, None);
-    // What the table knows to be silent, and what is not for the convention.
-    assert_eq!(seen(&object("traefik.io", "Middleware", "")).0, None);
-    assert_eq!(seen(&object("", "ConfigMap", "")).0, None);
+    assert_eq!(health_and_evidence(&young), weak);
+    assert_eq!(health_and_evidence(&widget("")), weak, "an object of unknown age");
+    assert_eq!(verdict_text(&young), "None", "it still has no health");
+    // An hour after its creation, the object still doesn't have a status.
+    assert_eq!(health_and_evidence(&widget("metadata.creationTimestamp=2026-11-21T08:30:00Z")).0, None);
+    // Its status does not follow the convention.
+    assert_eq!(health_and_evidence(&widget(".phase=Ready")).0, None);
+    // A kind that the table knows to be silent, and one that the convention does not apply to.
+    assert_eq!(health_and_evidence(&object("traefik.io", "Middleware", "")).0, None);
+    assert_eq!(health_and_evidence(&object("", "ConfigMap", "")).0, None);
     let mut hook = young.clone();
     hook.set_annotation(HOOK, "PreSync");
-    assert_eq!(seen(&hook).0, None, "a hook counts as done once it is created");
+    assert_eq!(health_and_evidence(&hook).0, None, "a hook counts as done once it is created");
     let mut off = young.clone();
     off.set_annotation(HEALTH_CONVENTION, "off");
-    assert_eq!(seen(&off).0, None);
+    assert_eq!(health_and_evidence(&off).0, None);
 }
 
 #[test]
 fn a_status_may_be_required() {
     let mut required = widget("metadata.creationTimestamp=2026-11-21T08:30:00Z");
     required.set_annotation(HEALTH_CONVENTION, "required");
-    assert_eq!(verdict(&required), "Progressing Waiting for the status to be reported");
+    assert_eq!(verdict_text(&required), "Progressing Waiting for the status to be reported");
     required
         .fields_mut()
         .insert("status".to_owned(), json!({"conditions": [{"type": "Ready", "status": "True"}]}));
-    assert_eq!(verdict(&required), "Healthy Ready is True");
+    assert_eq!(verdict_text(&required), "Healthy Ready is True");
 }

@@ -1,7 +1,7 @@
-//! What proves that a status speaks about the newest spec: waves open on nothing less.
+//! Evidence that a status refers to the newest spec. Waves only open if there is such evidence.
 
 use tidegate_health::observe;
-use tidegate_model::{Evidence, Observed, Timestamp};
+use tidegate_model::{Evidence, ObservedState, Timestamp};
 
 use crate::object;
 
@@ -9,7 +9,7 @@ use crate::object;
 fn the_table_says_which_kinds_report_the_generation() {
     use Evidence::{Identity, None, ObservedGeneration};
     for (group, kind, items, expected) in [
-        // Always there: none yet is an old status.
+        // The generation is always written, so an absent generation means that the status is outdated.
         ("kustomize.toolkit.fluxcd.io", "Kustomization", "Ready=True", ObservedGeneration(0)),
         (
             "kustomize.toolkit.fluxcd.io",
@@ -17,7 +17,7 @@ fn the_table_says_which_kinds_report_the_generation() {
             ".observedGeneration=2; Ready=True",
             ObservedGeneration(2),
         ),
-        // In the condition the verdict rests on.
+        // The generation comes from the condition that the health is based on.
         ("cert-manager.io", "Certificate", "Ready=True@2", ObservedGeneration(2)),
         ("cert-manager.io", "Certificate", "Ready=True@1", ObservedGeneration(1)),
         ("cert-manager.io", "Certificate", "Ready=True", None),
@@ -28,19 +28,21 @@ fn the_table_says_which_kinds_report_the_generation() {
             r#".parents=[{"conditions":[{"type":"Accepted","status":"True","observedGeneration":2}]}]"#,
             ObservedGeneration(2),
         ),
-        // Done once.
+        // The object has a single task.
         ("tekton.dev", "PipelineRun", "Succeeded=True", Identity),
         ("velero.io", "Backup", ".phase=Completed", Identity),
-        // Nothing but time.
+        // Only waiting helps.
         ("keda.sh", "ScaledObject", "Ready=True", None),
-        // The convention.
+        // The general convention.
         ("example.org", "Widget", ".observedGeneration=2; Ready=True", ObservedGeneration(2)),
         ("example.org", "Widget", "Ready=True@2", ObservedGeneration(2)),
         ("example.org", "Widget", "Ready=True", None),
         ("example.org", "Widget", "metadata.generation=1; Ready=True", Identity),
     ] {
         match observe(&object(group, kind, items), Timestamp::from_millis(0)).seen {
-            Observed::Present { evidence, .. } => assert_eq!(evidence, expected, "{group}/{kind} {items}"),
+            ObservedState::Present { evidence, .. } => {
+                assert_eq!(evidence, expected, "{group}/{kind} {items}")
+            }
             gone => panic!("{gone:?}"),
         }
     }

@@ -1,9 +1,9 @@
 use serde_json::json;
 use tidegate_health::{HealthRules, Script, ScriptError};
 use tidegate_model::annotations::HOOK_FINALIZER;
-use tidegate_model::{Health, HealthStatus, Observed};
+use tidegate_model::{Health, HealthStatus, ObservedState};
 
-use crate::{NOW, run, say, verdict, widget};
+use crate::{NOW, run, script_message, verdict, widget};
 
 #[test]
 fn status_and_message_come_out() {
@@ -24,7 +24,7 @@ fn status_and_message_come_out() {
 }
 
 #[test]
-fn a_word_that_is_no_status_is_unknown() {
+fn an_invalid_status_is_unknown() {
     let invalid = verdict(HealthStatus::Unknown, "Lua returned an invalid health status");
     for script in [
         "return { status = 'Fine', message = 'yes' }",
@@ -37,10 +37,15 @@ fn a_word_that_is_no_status_is_unknown() {
 }
 
 #[test]
-fn nothing_or_an_empty_table_is_no_status() {
+fn no_result_or_an_empty_table_is_no_status() {
     for script in ["", "return", "return nil", "return {}", "hs = {} return hs", "local x = 1"] {
         let error = run(script, json!({})).unwrap_err();
-        assert_eq!(error.to_string(), "health script widget.lua gives no status", "{script}");
+        assert_eq!(
+            error.to_string(),
+            "health script widget.lua returned no status; return a table with the strings status and \
+             message",
+            "{script}"
+        );
         assert_eq!(Health::from(error).status, HealthStatus::Missing, "{script}");
     }
 }
@@ -48,7 +53,7 @@ fn nothing_or_an_empty_table_is_no_status() {
 #[test]
 fn anything_else_is_an_error() {
     for (script, found) in [
-        ("return 'Healthy'", "a text"),
+        ("return 'Healthy'", "a string"),
         ("return true", "a boolean"),
         ("return 7", "a number"),
         ("return { 'Healthy' }", "a list"),
@@ -57,7 +62,7 @@ fn anything_else_is_an_error() {
     ] {
         let error = run(script, json!({})).unwrap_err();
         let expected = format!(
-            "health script widget.lua must return a table with the texts status and message, found {found}"
+            "health script widget.lua must return a table with the strings status and message, found {found}"
         );
         assert_eq!(error.to_string(), expected, "{script}");
         assert_eq!(Health::from(error).status, HealthStatus::Unknown);
@@ -82,13 +87,13 @@ fn an_error_names_file_and_line() {
     let refused = Script::new("Widget", "a/b/health.lua", "local x = 1\nif x then\nreturn x").unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "a/b/health.lua:3: 'end' expected (to close 'if' at line 2) near <eof>; mend the script"
+        "a/b/health.lua:3: 'end' expected (to close 'if' at line 2) near <eof>; fix the script"
     );
     assert!(matches!(refused, ScriptError::Syntax { .. }));
 }
 
 #[test]
-fn the_object_comes_in_as_it_is_and_nulls_are_not_there() {
+fn the_object_is_passed_unchanged_without_nulls() {
     let fields = json!({
         "spec": {"count": 3, "half": 0.5, "big": 1_795_253_400_000_i64, "on": true, "off": null, "list": [1, null, "c"],
             "empty": {}, "none": []},
@@ -107,7 +112,7 @@ fn the_object_comes_in_as_it_is_and_nulls_are_not_there() {
 }
 
 #[test]
-fn changing_the_object_changes_nothing_outside() {
+fn a_script_cannot_change_the_object() {
     let script = Script::new(
         "example.org/Widget",
         "w",
@@ -118,7 +123,7 @@ fn changing_the_object_changes_nothing_outside() {
     let before = object.clone();
     assert_eq!(rules.assess(&object, NOW), rules.assess(&object, NOW));
     assert_eq!(object, before);
-    assert_eq!(say("string.format('%d', 7)"), "7");
+    assert_eq!(script_message("string.format('%d', 7)"), "7");
 }
 
 #[test]
@@ -135,11 +140,11 @@ fn deletion_comes_first_except_for_hooks() {
 }
 
 #[test]
-fn what_is_observed_is_what_the_script_says() {
+fn an_observation_has_the_result_of_the_script() {
     let failing = Script::new("example.org/Widget", "w", "error('broken', 0)").unwrap();
     let rules = HealthRules::with_scripts([failing]).unwrap();
     match rules.observe(&widget(json!({})), NOW).seen {
-        Observed::Present { health, unjudged, .. } => {
+        ObservedState::Present { health, unjudged, .. } => {
             assert!(unjudged);
             assert_eq!(health, Some(Health::new(HealthStatus::Unknown, "health script failed: broken")));
         }
@@ -148,17 +153,17 @@ fn what_is_observed_is_what_the_script_says() {
 }
 
 #[test]
-fn time_is_the_moment_of_the_look() {
-    assert_eq!(say("require('os').time()"), "1795253400");
-    assert_eq!(say("require('os').date('!%Y-%m-%dT%XZ')"), "2026-11-21T09:30:00Z");
-    assert_eq!(say("require('os').date('*t').yday"), "325");
+fn time_is_the_time_of_the_observation() {
+    assert_eq!(script_message("require('os').time()"), "1795253400");
+    assert_eq!(script_message("require('os').date('!%Y-%m-%dT%XZ')"), "2026-11-21T09:30:00Z");
+    assert_eq!(script_message("require('os').date('*t').yday"), "325");
     assert_eq!(
-        say("require('os').time({year=2026, month=11, day=21, hour=9, min=30, sec=0})"),
+        script_message("require('os').time({year=2026, month=11, day=21, hour=9, min=30, sec=0})"),
         "1795253400",
         "times are in UTC"
     );
-    assert_eq!(say("os.time()"), "1795253400");
-    assert_eq!(say("os.difftime(os.time(), 1795253390)"), "10");
+    assert_eq!(script_message("os.time()"), "1795253400");
+    assert_eq!(script_message("os.difftime(os.time(), 1795253390)"), "10");
 }
 
 #[test]
@@ -171,7 +176,7 @@ fn parts_of_a_time_may_be_texts() {
     for (parts, expected) in [
         (
             "{ year = 'soon', month = 1, day = 1 }",
-            "field 'year' in a date table must be a number, found a text",
+            "field 'year' in a date table must be a number, found a string",
         ),
         (
             "{ year = 2026, month = {}, day = 1 }",
@@ -179,7 +184,7 @@ fn parts_of_a_time_may_be_texts() {
         ),
         ("{ year = 2026, month = 1 }", "field 'day' missing in date table"),
     ] {
-        let said = say(&format!("os.time({parts})"));
+        let said = script_message(&format!("os.time({parts})"));
         assert!(said.ends_with(expected), "{parts}: {said}");
     }
 }
@@ -187,10 +192,10 @@ fn parts_of_a_time_may_be_texts() {
 #[test]
 fn a_formatted_text_takes_any_value() {
     assert_eq!(
-        say("string.format('%s %s %s %5.1f %d %q', nil, true, 'a', 2.25, 7, 'b')"),
+        script_message("string.format('%s %s %s %5.1f %d %q', nil, true, 'a', 2.25, 7, 'b')"),
         "nil true a   2.2 7 \"b\""
     );
-    assert_eq!(say("('%s'):format({})"), "table");
-    assert_eq!(say("{}"), "table");
-    assert_eq!(say("print"), "function");
+    assert_eq!(script_message("('%s'):format({})"), "table");
+    assert_eq!(script_message("{}"), "table");
+    assert_eq!(script_message("print"), "function");
 }

@@ -1,4 +1,4 @@
-//! Scripts of the kind people have written for Argo CD, in their many manners.
+//! Typical scripts for Argo CD, in various styles.
 
 use serde_json::{Value, json};
 use tidegate_model::HealthStatus::{self, Degraded, Healthy, Progressing, Suspended};
@@ -117,7 +117,7 @@ fn local_functions_tables_as_sets_and_generations() {
 }
 
 #[test]
-fn texts_are_taken_apart() {
+fn texts_are_split() {
     let script = r#"
         local hs = {}
         local image = obj.spec.image or ""
@@ -148,7 +148,7 @@ fn texts_are_taken_apart() {
 }
 
 #[test]
-fn an_age_is_reckoned_with_require_os() {
+fn an_age_is_computed_with_require_os() {
     let script = r#"
         local os = require("os")
         local function seconds(text)
@@ -223,7 +223,7 @@ fn numbers_compare_as_numbers() {
 }
 
 #[test]
-fn goto_and_what_lua_5_2_has_dropped() {
+fn goto_and_functions_dropped_in_lua_5_2() {
     let script = r#"
         local seen = {}
         for _, condition in ipairs(obj.status.conditions) do
@@ -239,7 +239,7 @@ fn goto_and_what_lua_5_2_has_dropped() {
 }
 
 #[test]
-fn tables_are_gone_through_in_one_order() {
+fn tables_are_iterated_in_a_fixed_order() {
     let fields = json!({"spec": {"zebra": 1, "ant": 2, "mouse": 3, "bee": 4, "cat": 5, "dog": 6}});
     let script = r#"
         local names = {}
@@ -255,7 +255,7 @@ fn tables_are_gone_through_in_one_order() {
 }
 
 #[test]
-fn fields_may_be_removed_on_the_way_and_places_may_be_beyond_the_end() {
+fn fields_can_be_removed_during_iteration_and_indexes_can_exceed_the_length() {
     let script = r#"
         local left = { a = 1, b = 2, c = 3 }
         for key in pairs(left) do left[key] = nil left.c = nil end
@@ -266,7 +266,7 @@ fn fields_may_be_removed_on_the_way_and_places_may_be_beyond_the_end() {
     check(script, vec![(json!({}), Healthy, "nil three nil")]);
 }
 
-/// As Lua 5.1 has them: https://www.lua.org/manual/5.1/manual.html#2.1 and #2.5.9
+/// As in Lua 5.1: https://www.lua.org/manual/5.1/manual.html#2.1 and #2.5.9
 #[test]
 fn texts_with_other_escapes_and_the_table_of_further_values() {
     let script = r#"

@@ -1,4 +1,4 @@
-//! No script hangs, takes all memory, or ends the process.
+//! Scripts can't hang, use up all memory, or end the process.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -6,19 +6,19 @@ use tidegate_health::HealthError;
 
 use crate::{NOW, run, widget};
 
-fn is_steps(result: &Result<tidegate_model::Health, HealthError>) -> bool {
+fn is_step_limit(result: &Result<tidegate_model::Health, HealthError>) -> bool {
     matches!(result, Err(HealthError::ScriptSteps { .. }))
 }
 
-/// What a script says, asked once: here that takes long.
-fn end_of(script: &str) -> Result<tidegate_model::Health, HealthError> {
+/// Returns the result of a script after a single run, because these runs take long.
+fn run_once(script: &str) -> Result<tidegate_model::Health, HealthError> {
     let compiled = tidegate_health::Script::new("example.org/Widget", "widget.lua", script).unwrap();
     let rules = tidegate_health::HealthRules::with_scripts([compiled]).unwrap();
     rules.assess(&widget(json!({})), NOW).expect("there is a script for widgets")
 }
 
 #[test]
-fn what_does_not_end_is_ended() {
+fn endless_scripts_are_stopped() {
     for script in [
         "while true do end",
         "repeat until false",
@@ -28,34 +28,34 @@ fn what_does_not_end_is_ended() {
         "local function f() pcall(f) f() end f()",
         "while true do xpcall(function() while true do end end, function() while true do end end) end",
         "pcall(string.rep, 'x', 1e9) while true do end",
-        // Long work behind a single call.
+        // A single expensive call.
         "return ('a'):rep(20000):find(('.-'):rep(15) .. 'b')",
         "return ('a'):rep(3000):match('.*.*.*.*b')",
         "return ('a'):rep(3000):gsub('.-.-.-.-b', '')",
         "for _ in ('a'):rep(3000):gmatch('.*.*.*b') do end",
         "local list = {} for i = 1, 3000 do list[i] = i end table.sort(list, function() while true do end end)",
         "local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) pcall(function() return t[1] end) while true do local x = pcall(function() return t[1] end) end",
-        // Each turn goes through a large text, and makes nothing new.
+        // Each iteration processes a large text, and allocates nothing.
         "local a, b = ('x'):rep(4e6) .. 'a', ('x'):rep(4e6) .. 'b' while true do local c = a < b end",
         "while true do pcall(string.find, 'x', '[') end",
         "while true do require('os').date('%c %c') end",
         "local s = (' '):rep(4e6) while true do tonumber(s) end",
         "local t = {} for i = 1, 1e5 do t[i] = i end for i = 1, 1e5 do t[i] = nil end while true do next(t) end",
     ] {
-        let result = end_of(script);
-        assert!(is_steps(&result), "{script}: {result:?}");
+        let result = run_once(script);
+        assert!(is_step_limit(&result), "{script}: {result:?}");
     }
 }
 
-/// What is left when the state ends has no steps that anybody counts.
+/// Code that runs when the state is closed wouldn't be limited.
 #[test]
 fn nothing_runs_after_the_script() {
     let script = "local meta = {__gc = function() while true do end end} setmetatable({}, meta) if meta.__gc == nil then error('gone') end return {status = 'Healthy'}";
-    assert_eq!(end_of(script).unwrap().status, tidegate_model::HealthStatus::Healthy);
+    assert_eq!(run_once(script).unwrap().status, tidegate_model::HealthStatus::Healthy);
 }
 
 #[test]
-fn what_takes_too_much_memory_is_ended() {
+fn scripts_with_too_much_memory_are_stopped() {
     for script in [
         "local s = 'x' while true do s = s .. s end",
         "local s = ('x'):rep(4e6) while true do s:upper() end",
@@ -67,18 +67,18 @@ fn what_takes_too_much_memory_is_ended() {
         "local t = {} for i = 1, 1e4 do t[i] = ('x'):rep(1e5) .. i end return table.concat(t)",
         "return string.format(('%s'):rep(100), unpack((function() local t = {} for i = 1, 100 do t[i] = ('x'):rep(1e6) end return t end)()))",
     ] {
-        let result = end_of(script);
+        let result = run_once(script);
         assert!(
             matches!(result, Err(HealthError::ScriptMemory { .. } | HealthError::ScriptSteps { .. })),
             "{script}: {result:?}"
         );
     }
     let caught = "local ok = pcall(function() return ('x'):rep(1e9) end) return {status = ok and 'Healthy' or 'Degraded'}";
-    assert!(run(caught, json!({})).is_ok(), "a script may catch what it can live with");
+    assert!(run(caught, json!({})).is_ok(), "a script may catch memory errors");
 }
 
 #[test]
-fn what_would_overrun_a_stack_is_an_error() {
+fn deep_recursion_is_an_error() {
     for script in [
         "local function f() return 1 + f() end return f()",
         "local function f() return f() end return f()",
@@ -92,13 +92,13 @@ fn what_would_overrun_a_stack_is_an_error() {
         "local s = ('('):rep(300) return s:find(s)",
         "local function f(n) return (('a'):gsub('a', function() return f(n + 1) end)) end return f(1)",
     ] {
-        let result = end_of(script);
+        let result = run_once(script);
         assert!(result.is_err(), "{script}: {result:?}");
     }
 }
 
 #[test]
-fn what_reaches_out_is_not_there() {
+fn functions_with_outside_access_are_missing() {
     for name in [
         "io",
         "bit32",
@@ -152,7 +152,7 @@ fn a_large_object_leaves_room_for_an_ordinary_script() {
     assert_eq!(run(script, fields).unwrap().message, "part 1999 is ready (2000)");
 }
 
-/// Pieces that scripts are made of, good and bad.
+/// Valid and invalid parts of scripts.
 const PIECES: [&str; 40] = [
     "while true do",
     "for i = 1, 1e9 do",
@@ -221,7 +221,7 @@ proptest! {
         } else {
             format!("local x, i = nil, 0 while true do i = i + 1 {body} end")
         };
-        let result = end_of(&script);
+        let result = run_once(&script);
         prop_assert!(
             matches!(result, Err(HealthError::ScriptSteps { .. } | HealthError::ScriptMemory { .. })),
             "{script}: {result:?}"

@@ -1,6 +1,6 @@
-//! Health scripts: the contract of Argo CD, which script is for which kind, and what a script cannot do.
+//! Health scripts: Argo CD's contract, script selection, and the sandbox.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests may panic")]
 
 mod contract;
 mod idioms;
@@ -15,7 +15,7 @@ use tidegate_model::{Health, HealthStatus, Object, Timestamp};
 /// 2026-11-21T09:30:00Z.
 const NOW: Timestamp = Timestamp::from_millis(1_795_253_400_000);
 
-/// A custom resource with the given fields.
+/// Returns a custom resource with the given fields.
 fn widget(fields: Value) -> Object {
     let mut all = fields.as_object().cloned().unwrap_or_default();
     all.insert("apiVersion".to_owned(), "example.org/v1".into());
@@ -25,7 +25,7 @@ fn widget(fields: Value) -> Object {
     object
 }
 
-/// What a script says of a widget.
+/// Returns the result of a script for a widget.
 fn run(script: &str, fields: Value) -> Result<Health, HealthError> {
     let script = Script::new("example.org/Widget", "widget.lua", script).unwrap();
     let rules = HealthRules::with_scripts([script]).unwrap();
@@ -35,8 +35,8 @@ fn run(script: &str, fields: Value) -> Result<Health, HealthError> {
     verdict
 }
 
-/// The message of a script that returns `text(…)` as a message.
-fn say(expression: &str) -> String {
+/// Returns the message of a script that returns `text(…)` as its message.
+fn script_message(expression: &str) -> String {
     let script = format!("return {{ status = 'Healthy', message = tostring({expression}) }}");
     match run(&script, json!({})) {
         Ok(health) => health.message,

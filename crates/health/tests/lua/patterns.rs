@@ -1,12 +1,12 @@
-//! `find`, `match`, `gmatch` and `gsub` are our own; they must do what those of Lua do.
+//! The reimplemented `find`, `match`, `gmatch` and `gsub` must behave like Lua's.
 
 use mlua::{Lua, StdLib};
 use proptest::prelude::*;
 
-use crate::say;
+use crate::script_message;
 
-/// What the functions of a stock Lua say.
-fn stock(expression: &str) -> String {
+/// Returns the result of the functions in stock Lua.
+fn stock_lua(expression: &str) -> String {
     let lua = Lua::new_with(StdLib::STRING | StdLib::TABLE, mlua::LuaOptions::new()).unwrap();
     match lua.load(format!("return tostring({expression})")).eval::<String>() {
         Ok(text) => text,
@@ -14,16 +14,16 @@ fn stock(expression: &str) -> String {
     }
 }
 
-/// All results of an expression, as one text.
-fn all(call: &str) -> String {
+/// Returns all results of an expression as one text.
+fn all_results(call: &str) -> String {
     format!(
         "(function(...) local all = {{}} for i = 1, select('#', ...) do all[i] = tostring((select(i, ...))) end \
          return table.concat(all, '|') end)({call})"
     )
 }
 
-fn ours(expression: &str) -> String {
-    let said = say(expression);
+fn reimplemented(expression: &str) -> String {
+    let said = script_message(expression);
     if said.starts_with("health script failed: ") { "error".to_owned() } else { said }
 }
 
@@ -76,7 +76,7 @@ fn the_same_as_in_lua() {
         "('a,b,,c'):gsub(',', ';')",
         "(12345):rep(2)",
     ] {
-        assert_eq!(ours(&all(call)), stock(&all(call)), "{call}");
+        assert_eq!(reimplemented(&all_results(call)), stock_lua(&all_results(call)), "{call}");
     }
     for (text, pattern) in
         [("one two  three", "%a+"), ("a=1, b=2", "(%w+)=(%w+)"), ("abc", ""), ("a\\0b", "%z")]
@@ -85,7 +85,7 @@ fn the_same_as_in_lua() {
             "(function() local all = {{}} for a, b in ('{text}'):gmatch('{pattern}') do all[#all + 1] = a .. ':' .. tostring(b) end \
              return table.concat(all, '|') end)()"
         );
-        assert_eq!(ours(&walk), stock(&walk), "{text} {pattern}");
+        assert_eq!(reimplemented(&walk), stock_lua(&walk), "{text} {pattern}");
     }
 }
 
@@ -103,7 +103,7 @@ proptest! {
             format!("('{text}'):match('{pattern}', 2)"),
             format!("('{text}'):gsub('{pattern}', '{with}')"),
         ] {
-            prop_assert_eq!(ours(&all(&call)), stock(&all(&call)), "{}", call);
+            prop_assert_eq!(reimplemented(&all_results(&call)), stock_lua(&all_results(&call)), "{}", call);
         }
     }
 }

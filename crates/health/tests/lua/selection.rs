@@ -8,13 +8,13 @@ fn from_path(path: &str) -> Script {
     Script::from_path(path, path, text).unwrap()
 }
 
-/// The file that judges a kind.
-fn chosen(rules: &HealthRules, group: &str, kind: &str) -> Option<String> {
+/// Returns the file that applies to a kind.
+fn selected_file(rules: &HealthRules, group: &str, kind: &str) -> Option<String> {
     rules.script(group, kind).map(|script| script.name().to_owned())
 }
 
 #[test]
-fn the_folder_says_which_kind() {
+fn the_folder_selects_the_kind() {
     let paths = [
         "example.org/Widget/health.lua",
         "Pod/health.lua",
@@ -33,7 +33,7 @@ fn the_folder_says_which_kind() {
         ("example.org", "Pod", Some("example.org/_/health.lua")),
         ("example.com", "Widget", None),
     ] {
-        assert_eq!(chosen(&rules, group, kind).as_deref(), expected, "{group}/{kind}");
+        assert_eq!(selected_file(&rules, group, kind).as_deref(), expected, "{group}/{kind}");
     }
     let has_rule = |group, kind| rules.has_rule(&Gvk::new(group, "v1", kind));
     assert!(
@@ -42,18 +42,18 @@ fn the_folder_says_which_kind() {
 }
 
 #[test]
-fn of_several_patterns_the_first_in_order_counts_however_they_were_given() {
+fn the_first_of_several_patterns_applies_in_any_input_order() {
     let paths = ["_/_/health.lua", "_.org/_/health.lua", "example.org/_/health.lua"];
     for _ in 0..2 {
         let mut scripts: Vec<_> = paths.iter().copied().map(from_path).collect();
         scripts.reverse();
         let rules = HealthRules::with_scripts(scripts).unwrap();
-        assert_eq!(chosen(&rules, "example.org", "Widget").as_deref(), Some("_.org/_/health.lua"));
+        assert_eq!(selected_file(&rules, "example.org", "Widget").as_deref(), Some("_.org/_/health.lua"));
     }
 }
 
 #[test]
-fn a_script_goes_before_the_built_in_rule() {
+fn a_script_takes_precedence_over_the_built_in_rule() {
     let rules = HealthRules::with_scripts([from_path("Pod/health.lua")]).unwrap();
     let mut pod = Object::try_from(serde_json::json!({"apiVersion": "v1", "kind": "Pod"})).unwrap();
     pod.set_name("x");
@@ -64,23 +64,23 @@ fn a_script_goes_before_the_built_in_rule() {
 }
 
 #[test]
-fn the_key_of_a_config_map_says_which_kind() {
+fn the_key_of_a_config_map_selects_the_kind() {
     let script = |key| Script::from_key(key, "cm", "return nil").map(|script| script.target().to_owned());
     assert_eq!(script("cert-manager.io_Certificate").unwrap(), "cert-manager.io/Certificate");
     assert_eq!(script("PersistentVolumeClaim").unwrap(), "PersistentVolumeClaim");
     for bad in ["", "_Kind", "group_", "a_b_c"] {
         assert_eq!(
             script(bad).unwrap_err().to_string(),
-            "cm: it is not clear which kind this script is for; write resource.customizations.health.<group>_<Kind>"
+            "cm: the key does not name a kind; use resource.customizations.health.<group>_<Kind>"
         );
     }
 }
 
 #[test]
-fn scripts_that_cannot_be_used() {
+fn unusable_scripts_are_rejected() {
     for bad in ["health.lua", "a/b/c/health.lua", "a/b/other.lua", "/health.lua", "a//health.lua"] {
         let error = Script::from_path(bad, bad, "return nil").unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{bad}: it is not clear which kind")), "{error}");
+        assert!(error.starts_with(&format!("{bad}: the path does not name a kind")), "{error}");
     }
     let twice = HealthRules::with_scripts([
         Script::new("Pod", "one", "").unwrap(),
@@ -88,7 +88,7 @@ fn scripts_that_cannot_be_used() {
     ]);
     assert_eq!(
         twice.unwrap_err().to_string(),
-        "two: there is a health rule for Pod already, in one; remove one of the two"
+        "two: duplicate health rule for Pod, already defined in one; remove one of them"
     );
     let long = Script::new("Pod", "long", " ".repeat(SCRIPT_BYTES_MAX + 1)).unwrap_err().to_string();
     assert!(long.starts_with("long: the script has 262145 bytes"), "{long}");
@@ -98,17 +98,17 @@ fn scripts_that_cannot_be_used() {
 }
 
 #[test]
-fn a_script_that_does_not_load_costs_its_own_kind_and_no_other() {
+fn an_invalid_script_affects_only_its_kind() {
     let broken = Script::from_path("example.org/Widget/health.lua", "bad.lua", "if obj then").unwrap();
     let rules = HealthRules::with_scripts([broken, from_path("_/_/health.lua")]).unwrap();
-    let faults: Vec<_> = rules.faults().collect();
-    assert_eq!(faults, ["bad.lua:1: 'end' expected near <eof>; mend the script"]);
+    let faults: Vec<_> = rules.rule_errors().collect();
+    assert_eq!(faults, ["bad.lua:1: 'end' expected near <eof>; fix the script"]);
     let verdict = rules.assess(&widget(serde_json::json!({})), NOW).unwrap();
     let unknown = Health::from(verdict.unwrap_err());
     assert_eq!(unknown.status, HealthStatus::Unknown);
     assert_eq!(
         unknown.message,
-        "the health script for this kind does not load: bad.lua:1: 'end' expected near <eof>; mend the script"
+        "failed to load the health script for this kind: bad.lua:1: 'end' expected near <eof>; fix the script"
     );
-    assert_eq!(chosen(&rules, "example.org", "Gadget").as_deref(), Some("_/_/health.lua"));
+    assert_eq!(selected_file(&rules, "example.org", "Gadget").as_deref(), Some("_/_/health.lua"));
 }

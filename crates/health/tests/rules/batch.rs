@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
-use crate::{Expected, check, degraded, healthy, progressing, suspended};
+use crate::{ExpectedResult, check, degraded, healthy, progressing, suspended};
 
-fn conditions(list: &[(&str, &str, &str)]) -> Value {
+fn conditions_status(list: &[(&str, &str, &str)]) -> Value {
     let all: Vec<_> = list
         .iter()
         .map(|(kind, status, message)| json!({"type": kind, "status": status, "message": message}))
@@ -18,35 +18,38 @@ fn job() {
             json!({"spec": {"completions": 4}, "status": {"succeeded": 2, "active": 1, "failed": 3}}),
             progressing("Waiting for completion: 2 of 4 pods succeeded, 1 active, 3 failed"),
         ),
-        (conditions(&[("Complete", "True", "")]), healthy("Job completed")),
-        (conditions(&[("Complete", "True", "as expected")]), healthy("as expected")),
-        (conditions(&[("Failed", "True", "back-off limit")]), degraded("back-off limit")),
-        (conditions(&[("Failed", "True", "")]), degraded("Job failed")),
-        // The status of these two is not looked at.
-        (conditions(&[("Failed", "False", "odd")]), degraded("odd")),
-        (conditions(&[("Complete", "Unknown", "")]), healthy("Job completed")),
-        // A failure outweighs everything, whatever the order.
-        (conditions(&[("Complete", "True", ""), ("Failed", "True", "late")]), degraded("late")),
-        (conditions(&[("Failed", "True", "early"), ("Suspended", "True", "")]), degraded("early")),
-        (conditions(&[("Suspended", "True", "")]), suspended("Job suspended")),
-        // A resumed Job still runs.
+        (conditions_status(&[("Complete", "True", "")]), healthy("Job completed")),
+        (conditions_status(&[("Complete", "True", "as expected")]), healthy("as expected")),
+        (conditions_status(&[("Failed", "True", "back-off limit")]), degraded("back-off limit")),
+        (conditions_status(&[("Failed", "True", "")]), degraded("Job failed")),
+        // The status of these two conditions is ignored.
+        (conditions_status(&[("Failed", "False", "odd")]), degraded("odd")),
+        (conditions_status(&[("Complete", "Unknown", "")]), healthy("Job completed")),
+        // A failure takes precedence over everything else, regardless of the order.
+        (conditions_status(&[("Complete", "True", ""), ("Failed", "True", "late")]), degraded("late")),
+        (conditions_status(&[("Failed", "True", "early"), ("Suspended", "True", "")]), degraded("early")),
+        (conditions_status(&[("Suspended", "True", "")]), suspended("Job suspended")),
+        // A resumed Job is still running.
         (
-            conditions(&[("Suspended", "False", "")]),
-            progressing("Waiting for completion: 0 of 1 pods succeeded"),
-        ),
-        (conditions(&[("Suspended", "False", ""), ("Complete", "True", "")]), healthy("Job completed")),
-        // What announces an end is not the end.
-        (
-            conditions(&[("FailureTarget", "True", "")]),
+            conditions_status(&[("Suspended", "False", "")]),
             progressing("Waiting for completion: 0 of 1 pods succeeded"),
         ),
         (
-            conditions(&[("SuccessCriteriaMet", "True", "")]),
+            conditions_status(&[("Suspended", "False", ""), ("Complete", "True", "")]),
+            healthy("Job completed"),
+        ),
+        // An announced end is not an end.
+        (
+            conditions_status(&[("FailureTarget", "True", "")]),
+            progressing("Waiting for completion: 0 of 1 pods succeeded"),
+        ),
+        (
+            conditions_status(&[("SuccessCriteriaMet", "True", "")]),
             progressing("Waiting for completion: 0 of 1 pods succeeded"),
         ),
     ];
     check("batch/v1", "Job", rows);
-    let other = Expected::Error("no health rule for batch/v2 Job: only batch/v1 is supported");
+    let other = ExpectedResult::Error("no health rule for batch/v2 Job: only batch/v1 is supported");
     check("batch/v2", "Job", vec![(json!({}), other)]);
 }
 
@@ -55,7 +58,7 @@ fn cron_job() {
     let (early, late) = ("2026-11-20T03:00:00Z", "2026-11-21T03:00:00Z");
     let rows = vec![
         (json!({"spec": {"suspend": true}}), healthy("CronJob is suspended")),
-        (json!({}), progressing("Waiting for the controller to see the CronJob")),
+        (json!({}), progressing("Waiting for the controller to observe the CronJob")),
         (json!({"status": {}}), healthy("CronJob has not been scheduled yet")),
         (
             json!({"status": {"lastScheduleTime": late}}),
@@ -77,7 +80,7 @@ fn cron_job() {
         ),
         (
             json!({"status": {"lastScheduleTime": "today"}}),
-            Expected::Error("field status.lastScheduleTime must be an RFC 3339 time, found \"today\""),
+            ExpectedResult::Error("field status.lastScheduleTime must be an RFC 3339 time, found \"today\""),
         ),
     ];
     check("batch/v1", "CronJob", rows.clone());

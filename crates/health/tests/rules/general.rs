@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
-use tidegate_health::{MESSAGE_BYTES_MAX, assess, evidence, has_rule, observe, worst};
+use tidegate_health::{MESSAGE_BYTES_MAX, assess, evidence, has_rule, observe, worst_status};
 use tidegate_model::annotations::HOOK_FINALIZER;
-use tidegate_model::{Evidence, Health, HealthStatus, Observed, Timestamp};
+use tidegate_model::{Evidence, Health, HealthStatus, ObservedState, Timestamp};
 
 use crate::object;
 
@@ -18,7 +18,7 @@ fn kinds_without_a_rule_have_no_health() {
         let object = object(version, kind, json!({"status": {"phase": "Failed"}}));
         assert_eq!((assess(&object), has_rule(&object.gvk())), (None, false), "{version} {kind}");
     }
-    // A group of somebody's own may follow the convention; a status that does not says nothing.
+    // A third-party group may follow the convention. If the status doesn't, the object has no health status.
     let own = object("example.org/v1", "Pod", json!({"status": {"phase": "Failed"}}));
     assert_eq!((assess(&own), has_rule(&own.gvk())), (None, true));
 }
@@ -42,13 +42,13 @@ fn the_worst_of_several() {
     use HealthStatus::{Degraded, Healthy, Missing, Progressing, Suspended, Unknown};
     let ranked = [Healthy, Suspended, Progressing, Missing, Degraded, Unknown];
     for (rank, status) in ranked.into_iter().enumerate() {
-        assert_eq!(worst(ranked[..=rank].iter().rev().copied()), status);
+        assert_eq!(worst_status(ranked[..=rank].iter().rev().copied()), status);
     }
-    assert_eq!(worst([]), Healthy);
+    assert_eq!(worst_status([]), Healthy);
 }
 
 #[test]
-fn an_application_is_as_well_as_the_worst_of_what_counts() {
+fn an_application_has_the_worst_health_that_counts() {
     use HealthStatus::{Degraded, Healthy, Missing, Progressing, Suspended, Unknown};
     let annotated = |name: &str, value: &str| {
         object("apps/v1", "Deployment", json!({"metadata": {"annotations": {name: value}}}))
@@ -70,7 +70,7 @@ fn an_application_is_as_well_as_the_worst_of_what_counts() {
         (vec![(child(), Some(Degraded)), (child(), Some(Unknown))], Degraded),
     ] {
         let pairs = judged.iter().map(|(object, status)| (object, *status));
-        assert_eq!(tidegate_health::of_application(pairs), together, "{judged:?}");
+        assert_eq!(tidegate_health::application_health(pairs), together, "{judged:?}");
     }
 }
 
@@ -121,7 +121,7 @@ fn an_observation_carries_identity_and_verdict() {
         "deletionTimestamp": "2026-11-21T09:30:00Z"}});
     let observation = observe(&object("apps/v1", "Deployment", fields), at);
     assert_eq!(observation.at, at);
-    let expected = Observed::Present {
+    let expected = ObservedState::Present {
         uid: "u-1".to_owned(),
         resource_version: "41".to_owned(),
         generation: 2,
@@ -135,12 +135,13 @@ fn an_observation_carries_identity_and_verdict() {
 }
 
 #[test]
-fn what_cannot_be_judged_is_observed_as_unknown_with_the_reason() {
+fn a_failed_assessment_is_observed_as_unknown_with_the_reason() {
     let broken = object("apps/v1", "Deployment", json!({"spec": {"paused": "yes"}}));
-    let Observed::Present { health, unjudged, .. } = observe(&broken, Timestamp::from_millis(0)).seen else {
+    let ObservedState::Present { health, unjudged, .. } = observe(&broken, Timestamp::from_millis(0)).seen
+    else {
         panic!("the object is there");
     };
-    let text = "field spec.paused must be a boolean, found a text";
+    let text = "field spec.paused must be a boolean, found a string";
     assert_eq!(health, Some(Health::new(HealthStatus::Unknown, text)));
     assert!(unjudged);
 }

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::{Expected, check, degraded, healthy, progressing, suspended, unknown};
+use crate::{ExpectedResult, check, degraded, healthy, progressing, suspended, unknown};
 
 fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({"type": kind, "status": status, "reason": reason, "message": message})
@@ -22,7 +22,7 @@ fn volume_claim() {
             json!({"spec": {"volumeName": "disk-1"}, "status": {"phase": "Lost"}}),
             degraded("Volume disk-1 is lost"),
         ),
-        (json!({"status": {"phase": "Odd"}}), unknown("Claim has the unrecognised phase \"Odd\"")),
+        (json!({"status": {"phase": "Odd"}}), unknown("Claim has the unrecognized phase \"Odd\"")),
         (json!({}), unknown("Claim has no phase")),
     ];
     check("v1", "PersistentVolumeClaim", rows);
@@ -42,7 +42,7 @@ fn service_and_ingress() {
         (balanced(json!([{}])), healthy("1 address")),
         (
             balanced(json!("10.0.0.1")),
-            Expected::Error("field status.loadBalancer.ingress must be a list, found a text"),
+            ExpectedResult::Error("field status.loadBalancer.ingress must be a list, found a string"),
         ),
     ];
     check("v1", "Service", rows);
@@ -55,7 +55,7 @@ fn service_and_ingress() {
             ),
             (
                 json!({"status": {"loadBalancer": 1}}),
-                Expected::Error("field status.loadBalancer must be a map, found a number"),
+                ExpectedResult::Error("field status.loadBalancer must be a map, found a number"),
             ),
         ];
         check(version, "Ingress", rows);
@@ -87,7 +87,7 @@ fn pod_autoscaler() {
         ("ScalingActive", "FailedComputeMetricsReplicas"),
         ("ScalingActive", "InvalidSelector"),
     ] {
-        // A failure outweighs a condition that works, and its status is not looked at.
+        // A failure takes precedence over a working condition, and its status is ignored.
         let works = condition("ScalingLimited", "True", "", "");
         rows.push((with(&[works, condition(kind, "True", reason, "no")]), degraded("no")));
     }
@@ -96,7 +96,7 @@ fn pod_autoscaler() {
     }
     let other = "no health rule for autoscaling/v3 HorizontalPodAutoscaler: \
         only autoscaling/v1 or autoscaling/v2 is supported";
-    check("autoscaling/v3", "HorizontalPodAutoscaler", vec![(json!({}), Expected::Error(other))]);
+    check("autoscaling/v3", "HorizontalPodAutoscaler", vec![(json!({}), ExpectedResult::Error(other))]);
 }
 
 #[test]
@@ -110,14 +110,14 @@ fn pod_autoscaler_v1_keeps_conditions_in_an_annotation() {
         (annotated(r#"[{"type":"AbleToScale","reason":"FailedGetScale"}]"#), degraded("FailedGetScale")),
         (
             annotated("{}"),
-            Expected::Error(
+            ExpectedResult::Error(
                 "annotation autoscaling.alpha.kubernetes.io/conditions must be a list of conditions in JSON: \
-                it is not a list",
+                it must be a list",
             ),
         ),
         (
             annotated("oops"),
-            Expected::Error(
+            ExpectedResult::Error(
                 "annotation autoscaling.alpha.kubernetes.io/conditions must be a list of conditions in JSON: \
                 expected value at line 1 column 1",
             ),
@@ -130,16 +130,16 @@ fn pod_autoscaler_v1_keeps_conditions_in_an_annotation() {
 fn disruption_budget() {
     let allowed = |status, reason| with(&[condition("DisruptionAllowed", status, reason, "")]);
     let rows = vec![
-        (json!({}), progressing("Waiting for the controller to see the PodDisruptionBudget")),
+        (json!({}), progressing("Waiting for the controller to observe the PodDisruptionBudget")),
         (allowed("True", "SufficientPods"), healthy("0 disruptions allowed")),
         (allowed("False", "InsufficientPods"), healthy("0 disruptions allowed")),
         (allowed("False", "SyncFailed"), degraded("SyncFailed")),
     ];
     check("policy/v1", "PodDisruptionBudget", rows.clone());
     check("policy/v1beta1", "PodDisruptionBudget", rows);
-    // Servers that only have the beta write no conditions.
+    // Servers that only have the beta version don't write conditions.
     let seen = |observed: i64| json!({"metadata": {"generation": 2}, "status": {"observedGeneration": observed, "disruptionsAllowed": 1}});
-    let waiting = progressing("Waiting for the controller to see the PodDisruptionBudget");
+    let waiting = progressing("Waiting for the controller to observe the PodDisruptionBudget");
     check(
         "policy/v1beta1",
         "PodDisruptionBudget",
@@ -197,7 +197,7 @@ fn workflow() {
         (phase("Succeeded", ""), healthy("Workflow succeeded")),
         (phase("Failed", "step 3 failed"), degraded("step 3 failed")),
         (phase("Error", ""), degraded("Workflow ended in an error")),
-        (phase("Odd", ""), unknown("Workflow has the unrecognised phase \"Odd\"")),
+        (phase("Odd", ""), unknown("Workflow has the unrecognized phase \"Odd\"")),
     ];
     check("argoproj.io/v1alpha1", "Workflow", rows);
 }
@@ -207,14 +207,14 @@ fn rollout() {
     let seen = |phase: &str| json!({"metadata": {"generation": 2}, "status": {"observedGeneration": "2", "phase": phase}});
     let counts = |updated: i64, available: i64| {
         json!({"spec": {"replicas": 2}, "status": {"observedGeneration": "6b8f", "updatedReplicas": updated,
-            "availableReplicas": available}})
+            "availableReplicas": available, "currentPodHash": "b"}})
     };
     let rows = vec![
         (seen("Healthy"), healthy("Rollout is healthy")),
         (seen("Paused"), suspended("Rollout is paused")),
         (seen("Degraded"), degraded("Rollout failed")),
         (seen("Progressing"), progressing("Waiting for rollout")),
-        (seen("Odd"), unknown("Rollout has the unrecognised phase \"Odd\"")),
+        (seen("Odd"), unknown("Rollout has the unrecognized phase \"Odd\"")),
         (json!({"spec": {"paused": true}}), suspended("Rollout is paused")),
         (
             json!({"status": {"pauseConditions": [{"reason": "CanaryPauseStep"}], "message": "CanaryPauseStep"}}),
@@ -222,7 +222,7 @@ fn rollout() {
         ),
         (
             json!({"metadata": {"generation": 3}, "status": {"observedGeneration": "2", "phase": "Healthy"}}),
-            progressing("Waiting for the controller to see generation 3"),
+            progressing("Waiting for the controller to observe generation 3"),
         ),
         (with(&[condition("InvalidSpec", "True", "", "no strategy")]), degraded("no strategy")),
         (counts(1, 1), progressing("Waiting for rollout: 1 of 2 replicas updated")),

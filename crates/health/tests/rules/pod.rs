@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::{Expected, check, degraded, healthy, progressing, unknown};
+use crate::{ExpectedResult, check, degraded, healthy, progressing, unknown};
 
 fn pod(policy: &str, status: Value) -> Value {
     json!({"spec": {"restartPolicy": policy}, "status": status})
@@ -32,7 +32,7 @@ fn a_container_that_cannot_start_degrades_a_pod_that_should_run_always() {
             ),
             progressing("Waiting for container \"web\": ContainerCreating"),
         ),
-        // Init containers are not asked, and a pod that runs once may still get its image.
+        // Init containers are ignored, and a pod that runs once may still get its image.
         (
             pod(
                 "Always",
@@ -87,12 +87,12 @@ fn phases() {
             ),
             healthy("Pod is ready"),
         ),
-        (pod("", json!({"phase": "Running"})), unknown("Pod has the unrecognised restart policy \"\"")),
-        (pod("Always", json!({"phase": "Unknown"})), unknown("Pod has the unrecognised phase \"Unknown\"")),
+        (pod("", json!({"phase": "Running"})), unknown("Pod has the unrecognized restart policy \"\"")),
+        (pod("Always", json!({"phase": "Unknown"})), unknown("Pod has the unrecognized phase \"Unknown\"")),
         (json!({}), unknown("Pod has no phase")),
         (
             pod("Always", json!({"containerStatuses": {}})),
-            Expected::Error("field status.containerStatuses must be a list, found a map"),
+            ExpectedResult::Error("field status.containerStatuses must be a list, found a map"),
         ),
     ];
     check("v1", "Pod", rows);

@@ -1,4 +1,4 @@
-//! The texts that people and programs match on, kind by kind as the rules of Argo CD give them. Other texts are ours.
+//! Messages that people and programs match on, by kind as in Argo CD's rules. Other messages are Tidegate's own.
 
 use serde_json::{Value, json};
 use tidegate_health::assess;

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use crate::{Expected, check, degraded, healthy, progressing, suspended};
+use crate::{ExpectedResult, check, degraded, healthy, progressing, suspended};
 
 #[test]
 fn deployment() {
@@ -10,11 +10,11 @@ fn deployment() {
         (json!({"spec": {"paused": true}}), suspended("Deployment is paused")),
         (
             json!({"metadata": {"generation": 3}, "spec": {"replicas": 3}, "status": done}),
-            progressing("Waiting for the controller to see generation 3; it has seen generation 2"),
+            progressing("Waiting for the controller to observe generation 3; it has observed generation 2"),
         ),
         (
             json!({"metadata": {"generation": 1}}),
-            progressing("Waiting for the controller to see generation 1; it has seen generation 0"),
+            progressing("Waiting for the controller to observe generation 1; it has observed generation 0"),
         ),
         (
             json!({"spec": {"replicas": 3}, "status": {"conditions": late}}),
@@ -22,7 +22,7 @@ fn deployment() {
         ),
         (
             json!({"metadata": {"generation": 1}, "status": {"conditions": late}}),
-            progressing("Waiting for the controller to see generation 1; it has seen generation 0"),
+            progressing("Waiting for the controller to observe generation 1; it has observed generation 0"),
         ),
         (
             json!({"spec": {"replicas": 3}, "status": {"replicas": 3, "updatedReplicas": 1}}),
@@ -44,16 +44,16 @@ fn deployment() {
         (json!({}), healthy("0 of 0 replicas available")),
         (
             json!({"spec": {"replicas": "3"}}),
-            Expected::Error("field spec.replicas must be a whole number, found a text"),
+            ExpectedResult::Error("field spec.replicas must be a whole number, found a string"),
         ),
-        (json!({"status": []}), Expected::Error("field status must be a map, found a list")),
+        (json!({"status": []}), ExpectedResult::Error("field status must be a map, found a list")),
         (
             json!({"status": {"conditions": [{"type": 1}]}}),
-            Expected::Error("field status.conditions[].type must be a text, found a number"),
+            ExpectedResult::Error("field status.conditions[].type must be a string, found a number"),
         ),
         (
             json!({"status": {"conditions": [7]}}),
-            Expected::Error("field status.conditions[] must be a map, found a number"),
+            ExpectedResult::Error("field status.conditions[] must be a map, found a number"),
         ),
     ];
     check("apps/v1", "Deployment", rows);
@@ -66,7 +66,7 @@ fn replica_set() {
     let rows = vec![
         (
             json!({"metadata": {"generation": 2}, "status": {"observedGeneration": 1}}),
-            progressing("Waiting for the controller to see generation 2; it has seen generation 1"),
+            progressing("Waiting for the controller to observe generation 2; it has observed generation 1"),
         ),
         (json!({"status": {"conditions": failing("True")}}), degraded("quota exceeded")),
         (json!({"status": {"conditions": failing("False")}}), healthy("0 replicas available")),
@@ -92,10 +92,10 @@ fn stateful_set() {
             "currentRevision": "a", "updateRevision": newest})
     };
     let rows = vec![
-        (json!({}), progressing("Waiting for the controller to see the StatefulSet")),
+        (json!({}), progressing("Waiting for the controller to observe the StatefulSet")),
         (
             json!({"metadata": {"generation": 2}, "status": status(3, 3, "a")}),
-            progressing("Waiting for the controller to see generation 2; it has seen generation 1"),
+            progressing("Waiting for the controller to observe generation 2; it has observed generation 1"),
         ),
         (
             json!({"spec": {"replicas": 3}, "status": status(1, 3, "a")}),
@@ -136,7 +136,7 @@ fn daemon_set() {
     let rows = vec![
         (
             json!({"metadata": {"generation": 2}, "status": status(1, 1, 1)}),
-            progressing("Waiting for the controller to see generation 2; it has seen generation 1"),
+            progressing("Waiting for the controller to observe generation 2; it has observed generation 1"),
         ),
         (
             json!({"spec": {"updateStrategy": {"type": "OnDelete"}}, "status": status(4, 0, 2)}),
@@ -150,7 +150,7 @@ fn daemon_set() {
 }
 
 #[test]
-fn other_versions_cannot_be_judged() {
+fn other_versions_are_unsupported() {
     for kind in ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"] {
         let text = match kind {
             "Deployment" => "no health rule for apps/v1beta1 Deployment: only apps/v1 is supported",
@@ -158,6 +158,6 @@ fn other_versions_cannot_be_judged() {
             "StatefulSet" => "no health rule for apps/v1beta1 StatefulSet: only apps/v1 is supported",
             _ => "no health rule for apps/v1beta1 DaemonSet: only apps/v1 is supported",
         };
-        check("apps/v1beta1", kind, vec![(json!({}), Expected::Error(text))]);
+        check("apps/v1beta1", kind, vec![(json!({}), ExpectedResult::Error(text))]);
     }
 }

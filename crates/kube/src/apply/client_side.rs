@@ -1,99 +1,98 @@
-//! Client-side apply: the difference is calculated here, from what was applied last.
+//! Client-side apply: the patch is calculated here, from the last applied manifest.
 
 use http::Method;
 use serde_json::Value;
-use tidegate_cluster::{Applied, ClusterError, ErrorKind};
+use tidegate_cluster::{ApplyResult, ClusterError, ErrorKind};
 use tidegate_model::Object;
 use tidegate_model::annotations::FIELD_MANAGER;
 
-use super::manner::{Manner, check_version, said};
+use super::write_options::{WriteOptions, check_version, format_result};
 use crate::KubeCluster;
-use crate::patch::{LAST_APPLIED, PatchError, last_applied, take_over, three_way};
+use crate::call::{Call, JSON_PATCH};
+use crate::patch::{LAST_APPLIED, PatchError, last_applied, take_over_patch, three_way_patch};
 use crate::paths::Target;
-use crate::server::{Call, JSON_PATCH};
 
-/// How often fields are tried to be taken over while others write to the object.
-const ROUNDS: usize = 5;
+/// Maximum number of attempts to take over fields while other clients write to the object.
+const ATTEMPTS_MAX: usize = 5;
 
 impl KubeCluster {
-    pub(super) async fn client_side(
+    pub(super) async fn apply_client_side(
         &self,
         target: &Target<'_>,
         mut object: Object,
         only: &str,
-        manner: Manner,
-    ) -> Result<Applied, ClusterError> {
-        let live = if target.name.is_empty() { None } else { self.read(target).await? };
-        note(target, &mut object)?;
-        let Some(live) = live else { return self.create(target, &object, manner).await };
+        manner: WriteOptions,
+    ) -> Result<ApplyResult, ClusterError> {
+        let live = if target.name.is_empty() { None } else { self.read_object(target).await? };
+        store_last_applied(target, &mut object)?;
+        let Some(live) = live else { return self.create_object(target, &object, manner).await };
         check_version(target, &live, only)?;
         let original: Option<Value> =
             live.annotation(LAST_APPLIED).and_then(|text| serde_json::from_str(text).ok());
-        let patch = three_way(target.gvk, original.as_ref(), object.as_value(), live.as_value());
-        let Some(mut patch) = patch.map_err(|error| refused(target, &error))? else {
-            let message = said(&target.key(), "unchanged", manner);
-            return Ok(Applied { object: live, created: false, message, warnings: Vec::new() });
+        let patch = three_way_patch(target.gvk, original.as_ref(), object.as_value(), live.as_value());
+        let Some(mut patch) = patch.map_err(|error| patch_error(target, &error))? else {
+            let message = format_result(&target.key(), "unchanged", manner);
+            return Ok(ApplyResult { object: live, is_created: false, message, warnings: Vec::new() });
         };
         if !only.is_empty() {
             patch.only_version(only);
         }
         let mut path = target.path();
-        manner.query(&mut path);
+        manner.push_query(&mut path);
         let body = patch.body.to_string().into_bytes();
         let call = Call::write(Method::PATCH, path, patch.content_type, body, manner.operation);
-        let (answer, object) = self.object_call(target, &call).await?;
-        let message = said(&target.key(), "configured", manner);
-        Ok(Applied { object, created: false, message, warnings: answer.warnings })
+        let (answer, object) = self.send_write(target, &call).await?;
+        let message = format_result(&target.key(), "configured", manner);
+        Ok(ApplyResult { object, is_created: false, message, warnings: answer.warnings })
     }
 
-    /// Makes the fields that another manager wrote by client-side apply ours. Given the version that is meant, it answers
-    /// with the one that comes of it.
-    pub(super) async fn take_over(
+    /// Moves the fields of these managers to us. Takes the expected version of the object and returns the resulting version.
+    pub(super) async fn take_over_fields(
         &self,
         target: &Target<'_>,
-        from_manager: &str,
+        from: &[String],
         only: String,
-        manner: Manner,
+        manner: WriteOptions,
     ) -> Result<String, ClusterError> {
         let mut refused = None;
-        for _ in 0..ROUNDS {
-            let Some(live) = self.read(target).await? else { return Ok(only) };
+        for _ in 0..ATTEMPTS_MAX {
+            let Some(live) = self.read_object(target).await? else { return Ok(only) };
             check_version(target, &live, &only)?;
-            let Some(patch) = take_over(&live, from_manager, FIELD_MANAGER) else { return Ok(only) };
+            let Some(patch) = take_over_patch(&live, from, FIELD_MANAGER) else { return Ok(only) };
             let path = format!("{}?fieldManager={FIELD_MANAGER}", target.path());
             let body = patch.to_string().into_bytes();
             let call = Call::write(Method::PATCH, path, JSON_PATCH, body, manner.operation);
-            match self.object_call(target, &call).await {
+            match self.send_write(target, &call).await {
                 Ok(_) if only.is_empty() => return Ok(only),
                 Ok((_, object)) => return Ok(object.resource_version().to_owned()),
                 Err(error) if error.kind == ErrorKind::NotFound => return Ok(only),
                 Err(error) if error.kind == ErrorKind::Conflict => refused = Some(error),
-                Err(error) => return Err(not_taken_over(target, error)),
+                Err(error) => return Err(take_over_error(target, error)),
             }
         }
         match refused {
-            Some(error) => Err(not_taken_over(target, error)),
+            Some(error) => Err(take_over_error(target, error)),
             None => Ok(only),
         }
     }
 }
 
-/// Keeps a manifest in itself, for the next client-side apply.
-pub(super) fn note(target: &Target<'_>, object: &mut Object) -> Result<(), ClusterError> {
-    let note = last_applied(object).map_err(|error| refused(target, &error))?;
+/// Stores a manifest in its own annotation, for the next client-side apply.
+pub(super) fn store_last_applied(target: &Target<'_>, object: &mut Object) -> Result<(), ClusterError> {
+    let note = last_applied(object).map_err(|error| patch_error(target, &error))?;
     object.set_annotation(LAST_APPLIED, note);
     Ok(())
 }
 
-fn refused(target: &Target<'_>, error: &PatchError) -> ClusterError {
+fn patch_error(target: &Target<'_>, error: &PatchError) -> ClusterError {
     ClusterError::new(ErrorKind::Invalid, format!("{}: {error}", target.key()))
 }
 
-fn not_taken_over(target: &Target<'_>, error: ClusterError) -> ClusterError {
-    let words = format!(
+fn take_over_error(target: &Target<'_>, error: ClusterError) -> ClusterError {
+    let text = format!(
         "Failed to perform client-side apply migration for {}: {}",
         target.key().in_messages(),
         error.message
     );
-    ClusterError::new(error.kind, words)
+    ClusterError::new(error.kind, text)
 }

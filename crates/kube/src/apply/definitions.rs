@@ -1,4 +1,4 @@
-//! After a CustomResourceDefinition was written: its kind is served a little later.
+//! Waiting after a CustomResourceDefinition was written, because the server starts to serve its kind slightly later.
 
 use std::time::Duration;
 
@@ -7,75 +7,79 @@ use tidegate_model::{Gvk, Object};
 
 use crate::KubeCluster;
 
-/// The longest wait for a kind to be served. What comes after it will say so if it is not.
-const SERVED_WITHIN: Duration = Duration::from_secs(10);
-/// Most kinds are served at once; for others, looks that follow each other closely tell nothing new.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
-const LOOK_AGAIN_MAX: Duration = Duration::from_secs(1);
-/// How long a refusal of names that was there before the write may be old news.
-const STALE: Duration = Duration::from_secs(2);
+/// Maximum time to wait until a kind is served. If it still is not, later calls for the kind fail.
+const SERVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most kinds are served immediately; for the others, a shorter interval has no benefit.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const POLL_INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// Maximum time for which the definition may still report a refusal of its names from before the write.
+const STALE_REFUSAL_MAX: Duration = Duration::from_secs(2);
 
 impl KubeCluster {
-    /// Waits until the definition is established and its kind is served, and remembers the kind; no longer where its names are
-    /// refused, for then that never comes. Gives its status where that tells of a refusal, or a refusal is over.
+    /// Waits until the definition is established and its kind is served, and records the kind. Stops waiting if the definition's
+    /// names are refused, because it is then never established. Returns the definition's status if it reports a refusal or a
+    /// refusal has been resolved.
     pub(super) async fn await_definition(&self, definition: &Object) -> Option<Value> {
         let kinds = defined_kinds(definition);
-        let was_refused = is_refused(definition);
+        let was_refused = has_name_conflict(definition);
         let mut latest = None;
         let served = async {
             let mut established = is_established(definition);
             let began = tokio::time::Instant::now();
-            let mut pause = LOOK_AGAIN;
-            while !(established && self.all_served(&kinds).await) {
+            let mut pause = POLL_INTERVAL;
+            while !(established && self.has_all_kinds(&kinds).await) {
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LOOK_AGAIN_MAX);
+                pause = (pause * 2).min(POLL_INTERVAL_MAX);
                 if established {
                     continue;
                 }
-                // Gone, or not to be read: then there is nothing to wait for.
+                // The definition was deleted or is unreadable, so there is no reason to wait.
                 let Some(found) = self.find_definition(definition).await else {
                     established = true;
                     continue;
                 };
                 established = is_established(&found);
-                // One that is established keeps its kind, whatever names it is given later.
-                let refused = is_refused(&found) && !established;
+                // An established definition keeps its kind, regardless of the names that it gets later.
+                let refused = has_name_conflict(&found) && !established;
                 latest = found.pointer("/status").filter(|_| refused || was_refused).cloned();
-                if refused && (!was_refused || began.elapsed() >= STALE) {
+                if refused && (!was_refused || began.elapsed() >= STALE_REFUSAL_MAX) {
                     return;
                 }
             }
         };
-        // A refreshed kind first: its versions may have changed.
+        // Start with a kind that was refreshed, because its versions may have changed.
         for gvk in &kinds {
             if !is_established(definition) {
                 self.kinds().forget(gvk).await;
             }
         }
-        if tokio::time::timeout(SERVED_WITHIN, served).await.is_err() {
-            tracing::warn!(name = definition.name(), "the kind of a definition is not served yet");
+        if tokio::time::timeout(SERVE_TIMEOUT, served).await.is_err() {
+            tracing::warn!(
+                name = definition.name(),
+                "the server does not serve the kind of a CustomResourceDefinition yet"
+            );
         }
         latest
     }
 
-    async fn all_served(&self, kinds: &[Gvk]) -> bool {
+    async fn has_all_kinds(&self, kinds: &[Gvk]) -> bool {
         for gvk in kinds {
-            if self.kinds().find_again(self.http(), gvk).await.is_err() {
+            if self.kinds().find_now(self.api_server(), gvk).await.is_err() {
                 return false;
             }
         }
         true
     }
 
-    /// `None` when it went away or cannot be read: then there is nothing to wait for.
+    /// Reads the definition. `None` if it was deleted or is unreadable, so there is no reason to wait.
     async fn find_definition(&self, definition: &Object) -> Option<Object> {
         let gvk = definition.gvk();
-        let target = self.target(&gvk, "", definition.name()).await.ok()?;
-        self.read(&target).await.ok()?
+        let target = self.find_target(&gvk, "", definition.name()).await.ok()?;
+        self.read_object(&target).await.ok()?
     }
 }
 
-/// The kinds that a definition asks the server to serve.
+/// Returns the kinds of a definition.
 fn defined_kinds(definition: &Object) -> Vec<Gvk> {
     let (group, kind) = (definition.text("/spec/group"), definition.text("/spec/names/kind"));
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
@@ -93,8 +97,8 @@ fn is_established(definition: &Object) -> bool {
     has_condition(definition, "Established", "True")
 }
 
-/// Another definition has its names.
-fn is_refused(definition: &Object) -> bool {
+/// Returns true if another definition already uses its names.
+fn has_name_conflict(definition: &Object) -> bool {
     has_condition(definition, "NamesAccepted", "False")
 }
 

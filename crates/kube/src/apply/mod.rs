@@ -1,24 +1,26 @@
-//! Writing manifests.
+//! Writes of manifests.
 
 mod client_side;
 mod definitions;
-mod manner;
 mod replace;
+mod write_options;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use tidegate_cluster::{Applied, ApplyRequest, ClusterError, ErrorKind, WriteMode};
+use tidegate_cluster::{ApplyRequest, ApplyResult, ClusterError, ErrorKind, Refusal, WriteMode};
 use tidegate_model::annotations::FIELD_MANAGER;
 use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
 
-use self::client_side::note;
-use self::manner::{Manner, check_version, said};
+use self::client_side::store_last_applied;
+use self::write_options::{WriteOptions, check_version, format_result};
 use crate::KubeCluster;
+use crate::call::{APPLY_PATCH, Call, JSON};
 use crate::paths::Target;
-use crate::server::{APPLY_PATCH, Call, JSON};
+use crate::refusal;
 
-/// What only the server writes.
+/// Fields that only the server writes.
 const SERVER_FIELDS: [&str; 8] = [
     "managedFields",
     "resourceVersion",
@@ -30,33 +32,37 @@ const SERVER_FIELDS: [&str; 8] = [
     "selfLink",
 ];
 
-/// A server that is there reads an object within this time.
-const READ_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum number of unknown fields that are removed from a manifest.
+const UNKNOWN_FIELDS_MAX: usize = 64;
+/// Time within which a working server reads an object.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl KubeCluster {
-    pub(crate) async fn write_manifest(&self, request: ApplyRequest) -> Result<Applied, ClusterError> {
+    pub(crate) async fn write_manifest(&self, request: ApplyRequest) -> Result<ApplyResult, ClusterError> {
         let ApplyRequest { mut object, mode, validate, dry_run, take_over, resource_version, operation } =
             request;
-        let manner = Manner { manager: FIELD_MANAGER, validate, dry_run, operation };
+        let manner = WriteOptions { manager: FIELD_MANAGER, validate, dry_run, operation };
         let gvk = object.gvk();
         let only = match mode {
-            // A manifest that names a version wants to replace that one.
+            // A manifest with a version may replace only that version.
             WriteMode::Replace { recreate: false } if resource_version.is_empty() => {
                 object.resource_version().to_owned()
             }
             _ => resource_version,
         };
-        let resource = self.kinds().find(self.http(), &gvk).await?;
-        clean(&mut object, resource.namespaced, resource.status_apart);
+        let resource = self.kinds().find(self.api_server(), &gvk).await?;
+        remove_server_fields(&mut object, resource.namespaced, resource.has_status_subresource);
         let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
         let target = if name.is_empty() && !matches!(mode, WriteMode::Apply { .. }) {
-            Target::in_place(&gvk, resource, &namespace)?
+            Target::for_create(&gvk, resource, &namespace)?
         } else {
-            Target::one(&gvk, resource, &namespace, &name)?
+            Target::for_object(&gvk, resource, &namespace, &name)?
         };
-        let take_over = take_over.filter(|_| !dry_run);
-        let mut applied = match self.write_by(mode, &target, object, only, take_over, manner).await {
-            Err(error) if error.kind == ErrorKind::Timeout => return Err(self.stalled(&target, error).await),
+        let take_over = if dry_run { Vec::new() } else { take_over };
+        let mut applied = match self.write_in_mode(mode, &target, object, only, take_over, manner).await {
+            Err(error) if error.kind == ErrorKind::Timeout => {
+                return Err(self.reclassify_timeout(&target, error).await);
+            }
             other => other?,
         };
         if !dry_run
@@ -68,144 +74,182 @@ impl KubeCluster {
         Ok(applied)
     }
 
-    /// `only`: the version of the object that is meant, empty for any.
-    async fn write_by(
+    /// Writes a manifest. `only` is the expected version of the object; empty accepts any version.
+    async fn write_in_mode(
         &self,
         mode: WriteMode,
         target: &Target<'_>,
         mut object: Object,
         mut only: String,
-        take_over: Option<String>,
-        manner: Manner,
-    ) -> Result<Applied, ClusterError> {
+        take_over: Vec<String>,
+        manner: WriteOptions,
+    ) -> Result<ApplyResult, ClusterError> {
         match mode {
             WriteMode::Apply { force } => {
-                if let Some(manager) = take_over {
-                    only = self.take_over(target, &manager, only, manner).await?;
+                if !take_over.is_empty() {
+                    only = self.take_over_fields(target, &take_over, only, manner).await?;
                 }
-                only_version(&mut object, &only);
-                self.server_side(target, &object, force, manner).await
+                set_expected_version(&mut object, &only);
+                self.apply_server_side(target, &object, force, manner).await
             }
-            WriteMode::ClientSideApply => self.client_side(target, object, &only, manner).await,
+            WriteMode::ClientSideApply => self.apply_client_side(target, object, &only, manner).await,
             WriteMode::Create { client_side } => {
                 if client_side {
-                    note(target, &mut object)?;
+                    store_last_applied(target, &mut object)?;
                 }
-                self.create(target, &object, manner).await
+                self.create_object(target, &object, manner).await
             }
-            WriteMode::Replace { recreate } => self.replace(target, object, &only, recreate, manner).await,
+            WriteMode::Replace { recreate } => {
+                self.replace_object(target, object, &only, recreate, manner).await
+            }
             WriteMode::Recreate { server_side } => {
-                self.apply_anew(target, object, server_side, &only, manner).await
+                self.delete_and_apply(target, object, server_side, &only, manner).await
             }
         }
     }
 
-    /// A write that got no answer, while a read of the same place gets one: it is not the cluster that is away, but
-    /// something that is asked about writes only.
-    async fn stalled(&self, target: &Target<'_>, error: ClusterError) -> ClusterError {
-        let place =
-            if target.name.is_empty() { format!("{}?limit=1", target.collection()) } else { target.path() };
+    /// Changes the kind of error for a write that got no response, if a read of the same location succeeds. In that case the
+    /// cluster is available, but something that writes depend on is not.
+    async fn reclassify_timeout(&self, target: &Target<'_>, error: ClusterError) -> ClusterError {
+        let place = if target.name.is_empty() {
+            format!("{}?limit=1", target.collection_path())
+        } else {
+            target.path()
+        };
         let call = Call::get(place);
-        let reading = tokio::time::timeout(READ_WITHIN, self.http().call(&call)).await;
+        let reading = tokio::time::timeout(READ_TIMEOUT, self.api_server().call(&call)).await;
         match reading {
             Ok(Ok(answer))
                 if !answer.status.is_server_error() && answer.status != StatusCode::TOO_MANY_REQUESTS =>
             {
-                let words = "the cluster answers other requests; an admission webhook may not answer it";
-                ClusterError::new(ErrorKind::Stalled, format!("{}: {words}", error.message))
+                let text =
+                    "the API server responds to other requests; an admission webhook may not be responding";
+                ClusterError::new(ErrorKind::DependencyTimeout, format!("{}: {text}", error.message))
             }
             _ => error,
         }
     }
 
-    async fn server_side(
+    async fn apply_server_side(
         &self,
         target: &Target<'_>,
         object: &Object,
         force: bool,
-        manner: Manner,
-    ) -> Result<Applied, ClusterError> {
+        manner: WriteOptions,
+    ) -> Result<ApplyResult, ClusterError> {
         let mut path = target.path();
-        manner.query(&mut path);
+        manner.push_query(&mut path);
         path.push_str(if force { "&force=true" } else { "&force=false" });
-        let call = Call::write(Method::PATCH, path, APPLY_PATCH, bytes(object)?, manner.operation);
-        let (answer, object) = self.object_call(target, &call).await?;
-        let created = answer.status == StatusCode::CREATED;
-        let message = said(&target.key(), "serverside-applied", manner);
-        Ok(Applied { object, created, message, warnings: answer.warnings })
+        let mut sent = Cow::Borrowed(object);
+        let mut warnings = Vec::new();
+        loop {
+            let body = encode_object(&sent)?;
+            let call = Call::write(Method::PATCH, path.clone(), APPLY_PATCH, body, manner.operation);
+            let refused = match self.send_write(target, &call).await {
+                Ok((answer, object)) => {
+                    warnings.extend(answer.warnings);
+                    let is_created = answer.status == StatusCode::CREATED;
+                    let message = format_result(&target.key(), "serverside-applied", manner);
+                    return Ok(ApplyResult { object, is_created, message, warnings });
+                }
+                Err(refused) => refused,
+            };
+            // Server-side apply refuses unknown fields regardless of the validation mode; other kinds of writes drop them.
+            match refused.refusal.as_deref() {
+                Some(Refusal::UnknownFields(paths))
+                    if !manner.validate && warnings.len() < UNKNOWN_FIELDS_MAX =>
+                {
+                    let fields = sent.to_mut().fields_mut();
+                    if !paths.iter().all(|path| refusal::remove_path(fields, path)) {
+                        return Err(refused);
+                    }
+                    let left_out = |path: &String| {
+                        format!(
+                            "unknown field {:?} is ignored (Validate=false)",
+                            path.trim_start_matches('.')
+                        )
+                    };
+                    warnings.extend(paths.iter().map(left_out));
+                }
+                _ => return Err(refused),
+            }
+        }
     }
 
-    /// Creates an object, or replaces the very version of it that was read. One request: what somebody else has written
-    /// meanwhile stays.
+    /// Creates an object, or replaces exactly the version that was read. Needs only one request, so concurrent writes by other
+    /// clients are preserved.
     pub(crate) async fn put_object(
         &self,
         object: Object,
         operation: Option<OperationId>,
     ) -> Result<Object, ClusterError> {
         let gvk = object.gvk();
-        let resource = self.kinds().find(self.http(), &gvk).await?;
-        let target = Target::one(&gvk, resource, object.namespace(), object.name())?;
-        let manner = Manner { manager: self.manager(operation), validate: false, dry_run: false, operation };
+        let resource = self.kinds().find(self.api_server(), &gvk).await?;
+        let target = Target::for_object(&gvk, resource, object.namespace(), object.name())?;
+        let manner =
+            WriteOptions { manager: self.manager(operation), validate: false, dry_run: false, operation };
         if object.resource_version().is_empty() {
-            return Ok(self.create(&target, &object, manner).await?.object);
+            return Ok(self.create_object(&target, &object, manner).await?.object);
         }
         self.replace_version(&target, target.path(), &object, manner).await
     }
 
-    /// Replaces the status of the very version that was read; the whole object where the status is not apart.
-    pub(crate) async fn put_status_of(
+    /// Replaces the status of exactly the version that was read. Replaces the whole object if the kind does not have a status
+    /// subresource.
+    pub(crate) async fn put_object_status(
         &self,
         object: Object,
         operation: Option<OperationId>,
     ) -> Result<Object, ClusterError> {
         let gvk = object.gvk();
-        let resource = self.kinds().find(self.http(), &gvk).await?;
-        let target = Target::one(&gvk, resource, object.namespace(), object.name())?;
-        let manner = Manner { manager: self.manager(operation), validate: false, dry_run: false, operation };
+        let resource = self.kinds().find(self.api_server(), &gvk).await?;
+        let target = Target::for_object(&gvk, resource, object.namespace(), object.name())?;
+        let manner =
+            WriteOptions { manager: self.manager(operation), validate: false, dry_run: false, operation };
         let mut path = target.path();
-        if target.resource.status_apart {
+        if target.resource.has_status_subresource {
             path.push_str("/status");
         }
         self.replace_version(&target, path, &object, manner).await
     }
 
-    /// The version is in the object, and the server checks it.
+    /// Replaces exactly the version that is in the object. The server checks the version.
     async fn replace_version(
         &self,
         target: &Target<'_>,
         mut path: String,
         object: &Object,
-        manner: Manner,
+        manner: WriteOptions,
     ) -> Result<Object, ClusterError> {
-        manner.query(&mut path);
-        let call = Call::write(Method::PUT, path, JSON, bytes(object)?, manner.operation);
-        Ok(self.object_call(target, &call).await?.1)
+        manner.push_query(&mut path);
+        let call = Call::write(Method::PUT, path, JSON, encode_object(object)?, manner.operation);
+        Ok(self.send_write(target, &call).await?.1)
     }
 
-    /// Creates an object; its name may come from the server.
-    async fn create(
+    /// Creates an object; the server may generate its name.
+    async fn create_object(
         &self,
         target: &Target<'_>,
         object: &Object,
-        manner: Manner,
-    ) -> Result<Applied, ClusterError> {
-        let mut path = target.collection();
-        manner.query(&mut path);
-        let call = Call::write(Method::POST, path, JSON, bytes(object)?, manner.operation);
-        let (answer, object) = self.object_call(target, &call).await?;
+        manner: WriteOptions,
+    ) -> Result<ApplyResult, ClusterError> {
+        let mut path = target.collection_path();
+        manner.push_query(&mut path);
+        let call = Call::write(Method::POST, path, JSON, encode_object(object)?, manner.operation);
+        let (answer, object) = self.send_write(target, &call).await?;
         let key = ObjectKey { name: object.name().to_owned(), ..target.key() };
-        let message = said(&key, "created", manner);
-        Ok(Applied { object, created: true, message, warnings: answer.warnings })
+        let message = format_result(&key, "created", manner);
+        Ok(ApplyResult { object, is_created: true, message, warnings: answer.warnings })
     }
 }
 
-fn bytes(object: &Object) -> Result<Vec<u8>, ClusterError> {
+fn encode_object(object: &Object) -> Result<Vec<u8>, ClusterError> {
     serde_json::to_vec(object.as_value())
-        .map_err(|error| ClusterError::new(ErrorKind::Invalid, format!("{object} cannot be sent: {error}")))
+        .map_err(|error| ClusterError::new(ErrorKind::Invalid, format!("cannot serialize {object}: {error}")))
 }
 
-/// Leaves of a manifest what we want to say.
-fn clean(object: &mut Object, namespaced: bool, status_apart: bool) {
+/// Removes server fields from a manifest.
+fn remove_server_fields(object: &mut Object, namespaced: bool, status_apart: bool) {
     if !namespaced {
         object.set_namespace("");
     }
@@ -220,8 +264,8 @@ fn clean(object: &mut Object, namespaced: bool, status_apart: bool) {
     }
 }
 
-/// Says in what is sent which version it is meant for; the server checks that. Empty for any.
-fn only_version(object: &mut Object, version: &str) {
+/// Sets the expected version in the request; the server checks it. Empty accepts any version.
+fn set_expected_version(object: &mut Object, version: &str) {
     if !version.is_empty() {
         object.metadata_mut().insert("resourceVersion".to_owned(), version.into());
     }
@@ -238,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_the_server_writes_is_not_sent() {
+    fn server_fields_are_not_sent() {
         let mut object = Object::try_from(json!({
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {
@@ -249,7 +293,7 @@ mod tests {
             "status": {"phase": "Active"},
         }))
         .unwrap();
-        clean(&mut object, false, true);
+        remove_server_fields(&mut object, false, true);
         let expected = json!({
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": "shop", "labels": {"a": "b"}, "finalizers": ["f"]},
@@ -258,13 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_those_of_kubectl() {
-        let manner = |dry_run| Manner { manager: FIELD_MANAGER, validate: true, dry_run, operation: None };
-        for (key, dry_run, words) in [
+    fn messages_match_kubectl() {
+        let manner =
+            |dry_run| WriteOptions { manager: FIELD_MANAGER, validate: true, dry_run, operation: None };
+        for (key, dry_run, text) in [
             (ObjectKey::new("apps", "Deployment", "shop", "api"), false, "deployment.apps/api created"),
             (ObjectKey::new("", "ConfigMap", "shop", "a"), true, "configmap/a created (server dry run)"),
         ] {
-            assert_eq!(said(&key, "created", manner(dry_run)), words);
+            assert_eq!(format_result(&key, "created", manner(dry_run)), text);
         }
     }
 }

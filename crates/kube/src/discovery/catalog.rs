@@ -1,30 +1,30 @@
-//! The kinds of a server as a value.
+//! Catalog of the kinds that a server serves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_model::{Discovery, GroupKind, Gvk, KindInfo};
 
-/// How objects of a kind are reached.
+/// API resource that serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
-    /// The name in paths.
+    /// Name in URL paths.
     pub(crate) plural: String,
     pub(crate) namespaced: bool,
-    /// Whether all of them can be asked for.
+    /// True if objects can be listed.
     pub(crate) listable: bool,
-    /// Whether the status is written at a place of its own, and ignored with the rest of the object.
-    pub(crate) status_apart: bool,
+    /// True if the kind has a status subresource. Writes of the object then ignore its status.
+    pub(crate) has_status_subresource: bool,
 }
 
-/// One kind of one group and version.
+/// A kind in one group and version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Served {
+pub(crate) struct ServedKind {
     pub(crate) kind: String,
     pub(crate) resource: Resource,
 }
 
-/// The kinds that objects can be had of.
+/// Kinds that can be read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
     resources: HashMap<Gvk, Arc<Resource>>,
@@ -40,20 +40,20 @@ impl Catalog {
         self.discovery.clone()
     }
 
-    /// A kind in its preferred version.
-    pub(crate) fn newest(&self, kind: &GroupKind) -> Option<(Gvk, Arc<Resource>)> {
+    /// Returns a kind in its preferred version.
+    pub(crate) fn find_preferred(&self, kind: &GroupKind) -> Option<(Gvk, Arc<Resource>)> {
         let gvk = Gvk::new(&kind.group, self.discovery.get(kind)?.versions.first()?, &kind.kind);
         Some((gvk.clone(), self.get(&gvk)?))
     }
 
-    /// Every kind once, in its preferred version.
-    pub(crate) fn preferred(&self) -> impl Iterator<Item = (Gvk, Arc<Resource>)> {
-        self.discovery.kinds.keys().filter_map(|kind| self.newest(kind))
+    /// Returns every kind once, in its preferred version.
+    pub(crate) fn preferred_kinds(&self) -> impl Iterator<Item = (Gvk, Arc<Resource>)> {
+        self.discovery.kinds.keys().filter_map(|kind| self.find_preferred(kind))
     }
 
-    /// Adds what a version of a group serves. Versions come preferred first.
-    pub(crate) fn add(&mut self, group: &str, version: &str, served: Vec<Served>) {
-        for Served { kind, resource } in served {
+    /// Adds the kinds in a group version. Preferred versions must be added first.
+    pub(crate) fn add(&mut self, group: &str, version: &str, served: Vec<ServedKind>) {
+        for ServedKind { kind, resource } in served {
             let gvk = Gvk::new(group, version, &kind);
             let namespaced = resource.namespaced;
             if self.resources.contains_key(&gvk) {
@@ -68,14 +68,14 @@ impl Catalog {
         }
     }
 
-    /// A version of a group is served, and nobody knows by what kinds.
-    pub(crate) fn add_silent(&mut self, group: &str, version: &str) {
-        self.discovery.silent.insert((group.to_owned(), version.to_owned()));
+    /// Adds a group version that is served but whose kinds are unknown.
+    pub(crate) fn add_unknown_version(&mut self, group: &str, version: &str) {
+        self.discovery.unavailable_versions.insert((group.to_owned(), version.to_owned()));
     }
 
-    /// Says what a version of a group serves now.
-    pub(crate) fn replace(&mut self, group: &str, version: &str, served: Vec<Served>) {
-        self.discovery.silent.remove(&(group.to_owned(), version.to_owned()));
+    /// Replaces the kinds in a group version.
+    pub(crate) fn replace(&mut self, group: &str, version: &str, served: Vec<ServedKind>) {
+        self.discovery.unavailable_versions.remove(&(group.to_owned(), version.to_owned()));
         let old: Vec<Gvk> = self
             .resources
             .keys()
@@ -108,13 +108,17 @@ impl Catalog {
 mod tests {
     use super::*;
 
-    fn served(kind: &str, plural: &str) -> Served {
-        let resource =
-            Resource { plural: plural.to_owned(), namespaced: true, listable: true, status_apart: false };
-        Served { kind: kind.to_owned(), resource }
+    fn served_kind(kind: &str, plural: &str) -> ServedKind {
+        let resource = Resource {
+            plural: plural.to_owned(),
+            namespaced: true,
+            listable: true,
+            has_status_subresource: false,
+        };
+        ServedKind { kind: kind.to_owned(), resource }
     }
 
-    fn versions(catalog: &Catalog, kind: &str) -> Vec<String> {
+    fn versions_of(catalog: &Catalog, kind: &str) -> Vec<String> {
         catalog
             .discovery()
             .get(&GroupKind::new("x", kind))
@@ -122,23 +126,23 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_kept_preferred_first_and_replaced_one_at_a_time() {
+    fn versions_stay_in_preferred_order_and_are_replaced_separately() {
         let mut catalog = Catalog::default();
-        catalog.add("x", "v1", vec![served("A", "as"), served("B", "bs")]);
-        catalog.add("x", "v1beta1", vec![served("A", "as"), served("A", "others")]);
-        assert_eq!(versions(&catalog, "A"), ["v1", "v1beta1"]);
+        catalog.add("x", "v1", vec![served_kind("A", "as"), served_kind("B", "bs")]);
+        catalog.add("x", "v1beta1", vec![served_kind("A", "as"), served_kind("A", "others")]);
+        assert_eq!(versions_of(&catalog, "A"), ["v1", "v1beta1"]);
         assert_eq!(catalog.get(&Gvk::new("x", "v1beta1", "A")).unwrap().plural, "as");
 
-        catalog.replace("x", "v1", vec![served("A", "anew"), served("C", "cs")]);
-        assert_eq!(versions(&catalog, "A"), ["v1", "v1beta1"]);
+        catalog.replace("x", "v1", vec![served_kind("A", "anew"), served_kind("C", "cs")]);
+        assert_eq!(versions_of(&catalog, "A"), ["v1", "v1beta1"]);
         assert_eq!(catalog.get(&Gvk::new("x", "v1", "A")).unwrap().plural, "anew");
-        assert!(versions(&catalog, "B").is_empty());
-        assert_eq!(versions(&catalog, "C"), ["v1"]);
+        assert!(versions_of(&catalog, "B").is_empty());
+        assert_eq!(versions_of(&catalog, "C"), ["v1"]);
 
         catalog.remove(&Gvk::new("x", "v1", "A"));
-        assert_eq!(versions(&catalog, "A"), ["v1beta1"]);
+        assert_eq!(versions_of(&catalog, "A"), ["v1beta1"]);
         assert_eq!(
-            catalog.preferred().map(|(gvk, _)| gvk.to_string()).collect::<Vec<_>>(),
+            catalog.preferred_kinds().map(|(gvk, _)| gvk.to_string()).collect::<Vec<_>>(),
             ["x/v1beta1 A", "x/v1 C"]
         );
     }

@@ -1,11 +1,10 @@
-//! Which kinds the server serves, and where.
+//! Discovery of the kinds that a server serves and of their paths, with a cache.
 //!
-//! Known kinds are kept. They are asked for again when somebody wants the whole picture, when a definition was
-//! written, and, by group and version only, when a kind is not known. A server that says all at once need not say it again
-//! while nothing has changed.
+//! Known kinds are cached. They are requested again for a complete discovery and after a definition was written. For an unknown
+//! kind, only its group and version is requested. A server with aggregated discovery does not send unchanged content again.
 
-mod ask;
 pub(crate) mod catalog;
+mod requests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,150 +14,157 @@ use tidegate_cluster::ClusterError;
 use tidegate_model::{Discovery, Gvk};
 use tokio::time::Instant;
 
-pub(crate) use self::ask::release;
-use self::ask::{Roots, Tags};
 use self::catalog::{Catalog, Resource};
-use crate::answer::unknown_kind;
-use crate::rounds::Rounds;
+pub(crate) use self::requests::fetch_release;
+use self::requests::{RootTags, RootsResponse};
+use crate::response::unknown_kind_error;
 use crate::server::Server;
+use crate::singleflight::Singleflight;
 
-/// Whoever made sure that the server answers is about to ask what it serves; what it said then is still true for so long.
-const FRESH: Duration = Duration::from_secs(5);
-/// A group and version that was just asked for is not asked for again: many objects of a missing kind come together.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
+/// Time for which the response of a connection check is valid. Usually a discovery follows right away.
+const CHECK_VALIDITY: Duration = Duration::from_secs(5);
+/// Minimum interval between requests for the same group and version, because many objects of a missing kind often arrive
+/// together.
+const REQUEST_INTERVAL_MIN: Duration = Duration::from_millis(500);
 
-/// The kinds of one server, as far as they are known.
+/// Known kinds of a server.
 #[derive(Default)]
-pub(crate) struct Kinds {
+pub(crate) struct KindCache {
     catalog: RwLock<Option<Arc<Catalog>>>,
-    /// Held while the server is asked, so that it is asked once.
-    asked: tokio::sync::Mutex<Asked>,
-    /// Who wants the whole picture.
-    discoveries: Rounds<(), Arc<Catalog>>,
+    /// Locked during a request, so that there is only one request at a time.
+    request_times: tokio::sync::Mutex<RequestTimes>,
+    /// Coalesced calls of complete discovery.
+    discoveries: Singleflight<(), Arc<Catalog>>,
 }
 
-/// When the server was asked for what, so that it is not asked again too soon.
+/// Times of the latest requests.
 #[derive(Default)]
-struct Asked {
-    /// Each group and version.
+struct RequestTimes {
+    /// Times of the latest requests, by group and version.
     versions: HashMap<(String, String), Instant>,
-    /// The roots, until somebody goes on from there.
-    roots: Option<(Instant, Roots)>,
-    /// What the server has said last of all that it serves, and by which tags it knows that.
-    all: Option<(Tags, Arc<Catalog>)>,
+    /// Response of the roots, kept until a discovery continues from it.
+    roots: Option<(Instant, RootsResponse)>,
+    /// Last complete discovery, with its ETags.
+    all: Option<(RootTags, Arc<Catalog>)>,
 }
 
-impl Asked {
-    fn tags(&self) -> Option<&Tags> {
+impl RequestTimes {
+    fn tags(&self) -> Option<&RootTags> {
         self.all.as_ref().map(|(tags, _)| tags)
     }
 }
 
-impl Kinds {
-    /// Begins to ask what is served, to see that the server answers and lets us in. The next discovery goes on from there.
-    pub(crate) async fn reach(&self, server: &Server) -> Result<(), ClusterError> {
-        let mut asked = self.asked.lock().await;
-        let roots = ask::roots(server, asked.tags()).await?;
-        asked.roots = Some((Instant::now(), roots));
+impl KindCache {
+    /// Starts a discovery to check that the server responds and accepts our credentials. The next discovery continues from this
+    /// response.
+    pub(crate) async fn check_connection(&self, server: &Server) -> Result<(), ClusterError> {
+        let mut times = self.request_times.lock().await;
+        let roots = requests::fetch_roots(server, times.tags()).await?;
+        times.roots = Some((Instant::now(), roots));
         Ok(())
     }
 
-    /// Everything that is served now.
+    /// Returns all kinds that the server serves.
     pub(crate) async fn discover(&self, server: &Server) -> Result<Discovery, ClusterError> {
         let everything = async {
-            let mut asked = self.asked.lock().await;
-            self.ask_everything(server, &mut asked).await
+            let mut times = self.request_times.lock().await;
+            self.fetch_everything(server, &mut times).await
         };
-        Ok(self.discoveries.ask((), everything).await?.discovery())
+        Ok(self.discoveries.run((), everything).await?.discovery())
     }
 
-    /// What is known so far; asks when nothing is.
-    pub(crate) async fn known(&self, server: &Server) -> Result<Arc<Catalog>, ClusterError> {
-        if let Some(catalog) = self.stored() {
+    /// Returns the known kinds. If none are known, requests them.
+    pub(crate) async fn catalog(&self, server: &Server) -> Result<Arc<Catalog>, ClusterError> {
+        if let Some(catalog) = self.cached_catalog() {
             return Ok(catalog);
         }
-        let mut asked = self.asked.lock().await;
-        if let Some(catalog) = self.stored() {
+        let mut times = self.request_times.lock().await;
+        if let Some(catalog) = self.cached_catalog() {
             return Ok(catalog);
         }
-        self.ask_everything(server, &mut asked).await
+        self.fetch_everything(server, &mut times).await
     }
 
-    async fn ask_everything(&self, server: &Server, asked: &mut Asked) -> Result<Arc<Catalog>, ClusterError> {
-        let roots = match asked.roots.take() {
-            Some((at, roots)) if at.elapsed() < FRESH => roots,
-            _ => ask::roots(server, asked.tags()).await?,
+    async fn fetch_everything(
+        &self,
+        server: &Server,
+        times: &mut RequestTimes,
+    ) -> Result<Arc<Catalog>, ClusterError> {
+        let roots = match times.roots.take() {
+            Some((at, roots)) if at.elapsed() < CHECK_VALIDITY => roots,
+            _ => requests::fetch_roots(server, times.tags()).await?,
         };
-        let catalog = match (roots, &asked.all) {
-            (Roots::Same, Some((_, catalog))) => Arc::clone(catalog),
-            // Nobody says so who was not asked with tags.
-            (Roots::Same, None) => Arc::default(),
-            (Roots::Said { said, tags }, _) => {
-                let catalog = Arc::new(ask::everything(server, said).await?);
-                asked.all = tags.map(|tags| (tags, Arc::clone(&catalog)));
+        let catalog = match (roots, &times.all) {
+            (RootsResponse::Unchanged, Some((_, catalog))) => Arc::clone(catalog),
+            // Cannot happen for a request without ETags.
+            (RootsResponse::Unchanged, None) => Arc::default(),
+            (RootsResponse::Changed { roots: changed_roots, tags }, _) => {
+                let catalog = Arc::new(requests::fetch_catalog(server, changed_roots).await?);
+                times.all = tags.map(|tags| (tags, Arc::clone(&catalog)));
                 catalog
             }
         };
-        asked.versions.clear();
-        self.store(Arc::clone(&catalog));
+        times.versions.clear();
+        self.store_catalog(Arc::clone(&catalog));
         Ok(catalog)
     }
 
-    /// How a kind is served.
+    /// Returns the resource of a kind.
     pub(crate) async fn find(&self, server: &Server, gvk: &Gvk) -> Result<Arc<Resource>, ClusterError> {
-        if let Some(found) = self.stored().and_then(|catalog| catalog.get(gvk)) {
+        if let Some(found) = self.cached_catalog().and_then(|catalog| catalog.get(gvk)) {
             return Ok(found);
         }
-        self.ask(server, gvk, ASK_AGAIN).await
+        self.request_version(server, gvk, REQUEST_INTERVAL_MIN).await
     }
 
-    /// The same, however short a time ago the kind was not served: somebody knows that it is about to be.
-    pub(crate) async fn find_again(&self, server: &Server, gvk: &Gvk) -> Result<Arc<Resource>, ClusterError> {
-        if let Some(found) = self.stored().and_then(|catalog| catalog.get(gvk)) {
+    /// Requests the resource of a kind that is about to be served, even if it was requested recently.
+    pub(crate) async fn find_now(&self, server: &Server, gvk: &Gvk) -> Result<Arc<Resource>, ClusterError> {
+        if let Some(found) = self.cached_catalog().and_then(|catalog| catalog.get(gvk)) {
             return Ok(found);
         }
-        self.ask(server, gvk, Duration::ZERO).await
+        self.request_version(server, gvk, Duration::ZERO).await
     }
 
-    async fn ask(
+    async fn request_version(
         &self,
         server: &Server,
         gvk: &Gvk,
         again_after: Duration,
     ) -> Result<Arc<Resource>, ClusterError> {
-        let mut asked = self.asked.lock().await;
-        if let Some(found) = self.stored().and_then(|catalog| catalog.get(gvk)) {
+        let mut times = self.request_times.lock().await;
+        if let Some(found) = self.cached_catalog().and_then(|catalog| catalog.get(gvk)) {
             return Ok(found);
         }
         let place = (gvk.group.clone(), gvk.version.clone());
-        if asked.versions.get(&place).is_some_and(|at| at.elapsed() < again_after) {
-            return Err(unknown_kind(gvk));
+        if times.versions.get(&place).is_some_and(|at| at.elapsed() < again_after) {
+            return Err(unknown_kind_error(gvk));
         }
-        let served = ask::version(server, &gvk.group, &gvk.version).await?;
-        let mut catalog = self.stored().map(|catalog| Catalog::clone(&catalog)).unwrap_or_default();
+        let served = requests::fetch_version(server, &gvk.group, &gvk.version).await?;
+        let mut catalog = self.cached_catalog().map(|catalog| Catalog::clone(&catalog)).unwrap_or_default();
         catalog.replace(&gvk.group, &gvk.version, served);
         let found = catalog.get(gvk);
-        self.store(Arc::new(catalog));
-        asked.versions.insert(place, Instant::now());
-        found.ok_or_else(|| unknown_kind(gvk))
+        self.store_catalog(Arc::new(catalog));
+        times.versions.insert(place, Instant::now());
+        found.ok_or_else(|| unknown_kind_error(gvk))
     }
 
-    /// The kind turned out to be gone, or may have come: ask before it is used again.
+    /// Removes a kind from the cache because it turned out to be gone or may have been added, so that it is requested again when
+    /// it is next used.
     pub(crate) async fn forget(&self, gvk: &Gvk) {
-        let mut asked = self.asked.lock().await;
-        asked.versions.remove(&(gvk.group.clone(), gvk.version.clone()));
-        if let Some(catalog) = self.stored() {
+        let mut times = self.request_times.lock().await;
+        times.versions.remove(&(gvk.group.clone(), gvk.version.clone()));
+        if let Some(catalog) = self.cached_catalog() {
             let mut catalog = Catalog::clone(&catalog);
             catalog.remove(gvk);
-            self.store(Arc::new(catalog));
+            self.store_catalog(Arc::new(catalog));
         }
     }
 
-    fn stored(&self) -> Option<Arc<Catalog>> {
+    fn cached_catalog(&self) -> Option<Arc<Catalog>> {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn store(&self, catalog: Arc<Catalog>) {
+    fn store_catalog(&self, catalog: Arc<Catalog>) {
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Some(catalog);
     }
 }

@@ -1,5 +1,5 @@
-//! The annotation in which client-side apply remembers what it applied, byte for byte as kubectl writes it, so that
-//! one can go on from the other.
+//! The annotation in which client-side apply stores the manifest that it applied, byte for byte as kubectl writes it, so that the
+//! two tools can be used interchangeably.
 
 use serde_json::{Value, json};
 use tidegate_model::Object;
@@ -9,10 +9,10 @@ use super::PatchError;
 /// Name of the annotation.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What a server allows for the names and values of all annotations of an object.
+/// Maximum total size of the names and values of an object's annotations that servers accept.
 pub(super) const TOTAL_BYTES_MAX: usize = 256 * 1024;
 
-/// The content of the annotation: the manifest without the annotation itself.
+/// Returns the content of the annotation: the manifest without the annotation itself.
 pub(crate) fn last_applied(modified: &Object) -> Result<String, PatchError> {
     let mut manifest = modified.clone();
     let annotations = manifest.metadata_mut().entry("annotations").or_insert_with(|| json!({}));
@@ -24,7 +24,7 @@ pub(crate) fn last_applied(modified: &Object) -> Result<String, PatchError> {
             .map(|(name, value)| name.len() + value.as_str().map_or(0, str::len))
             .sum::<usize>();
     }
-    let text = escaped(&Value::from(manifest).to_string());
+    let text = escape_html(&Value::from(manifest).to_string());
     bytes += text.len();
     if bytes > TOTAL_BYTES_MAX {
         return Err(PatchError::TooLarge { object: modified.to_string(), bytes });
@@ -32,8 +32,8 @@ pub(crate) fn last_applied(modified: &Object) -> Result<String, PatchError> {
     Ok(text)
 }
 
-/// kubectl writes JSON that is safe inside HTML. These characters stand only inside JSON texts.
-fn escaped(json: &str) -> String {
+/// Escapes characters like kubectl, which writes HTML-safe JSON. These characters occur only inside JSON strings.
+fn escape_html(json: &str) -> String {
     let mut text = String::with_capacity(json.len() + 1);
     for character in json.chars() {
         match character {

@@ -1,10 +1,10 @@
-//! Lists of maps that are maps by key: containers by name, ports by number.
+//! Lists of maps that are identified by a key: containers by name, ports by number.
 
 use serde_json::{Value, json};
 
-use super::schema::{Items, Type};
-use super::strategic::{Differ, PATCH, SET_ELEMENT_ORDER, retain_keys};
-use super::{Fields, set, without_nulls};
+use super::directives::{PATCH_DIRECTIVE, SET_ELEMENT_ORDER, retain_keys};
+use super::schema::ItemRule;
+use super::{Fields, non_null_field, without_nulls};
 
 /// The three states of one list.
 #[derive(Clone, Copy)]
@@ -14,29 +14,27 @@ pub(super) struct Lists<'a> {
     pub(super) current: &'a [Value],
 }
 
-/// Adds to `patch` what to send for the list.
-pub(super) fn diff(
-    differ: &mut Differ,
+/// Adds the changes to the list to `patch`, using `diff_item(original, modified, current)` for each item. Returns true if the
+/// patch repeats values of other managers that were read from the live object.
+pub(super) fn diff_list(
     patch: &mut Fields,
     name: &str,
-    rule: &Items,
+    rule: &ItemRule,
     lists: &Lists<'_>,
-    of: &Type,
-) {
+    diff_item: impl FnMut(Option<&Fields>, &Fields, &Fields) -> Fields,
+) -> bool {
     let Lists { original, modified, current } = *lists;
-    let keyed = |list| keyed(list, rule.key);
+    let keyed = |list| parse_keyed_items(list, rule.key);
     let (Some(original), Some(modified), Some(current), true) =
-        (keyed(original), keyed(modified), keyed(current), key_suffices(rule, lists))
+        (keyed(original), keyed(modified), keyed(current), is_key_sufficient(rule, lists))
     else {
-        if let Some(merged) = whole(rule, lists) {
-            differ.repeats_others = true;
-            patch.insert(name.to_owned(), Value::Array(merged));
-        }
-        return;
+        let Some(merged) = merge_whole_list(rule, lists) else { return false };
+        patch.insert(name.to_owned(), Value::Array(merged));
+        return true;
     };
-    let changes = changes(differ, rule, &original, &modified, &current, of);
-    if changes.is_empty() && order(&modified, &current) == order(&current, &modified) {
-        return;
+    let changes = diff_items(rule, &original, &modified, &current, diff_item);
+    if changes.is_empty() && merge_order(&modified, &current) == merge_order(&current, &modified) {
+        return false;
     }
     if !modified.is_empty() {
         let order = modified.iter().map(|(key, _)| json!({ rule.key: key })).collect();
@@ -45,18 +43,19 @@ pub(super) fn diff(
     if !changes.is_empty() {
         patch.insert(name.to_owned(), Value::Array(changes));
     }
+    false
 }
 
-type Keyed<'a> = Vec<(&'a Value, &'a Fields)>;
+type KeyedItems<'a> = Vec<(&'a Value, &'a Fields)>;
 
-/// The items with their keys; `None` when a key is missing or there twice, so that the server could not tell them
+/// Returns the items with their keys; `None` if a key is missing or repeated, in which case the server cannot tell the items
 /// apart.
-fn keyed<'a>(list: &'a [Value], key: &str) -> Option<Keyed<'a>> {
-    let mut found: Keyed<'a> = Vec::with_capacity(list.len());
+fn parse_keyed_items<'a>(list: &'a [Value], key: &str) -> Option<KeyedItems<'a>> {
+    let mut found: KeyedItems<'a> = Vec::with_capacity(list.len());
     for item in list {
         let item = item.as_object()?;
-        let key = set(Some(item), key)?;
-        if find(&found, key).is_some() {
+        let key = non_null_field(Some(item), key)?;
+        if find_item(&found, key).is_some() {
             return None;
         }
         found.push((key, item));
@@ -64,11 +63,11 @@ fn keyed<'a>(list: &'a [Value], key: &str) -> Option<Keyed<'a>> {
     Some(found)
 }
 
-/// Whether items of the three lists that share the key share the further field too: port 53 for TCP is another port
-/// than port 53 for UDP, but the server would merge one into the other.
-fn key_suffices(rule: &Items, lists: &Lists<'_>) -> bool {
-    let Some(also) = rule.also else { return true };
-    let further = |item| further(item, also);
+/// Returns true if items with the same key always have the same value in the rule's second field. For example, port 53 for TCP
+/// differs from port 53 for UDP, but the server would merge them.
+fn is_key_sufficient(rule: &ItemRule, lists: &Lists<'_>) -> bool {
+    let Some(also) = rule.further_field else { return true };
+    let further = |item| further_field(item, also);
     lists.modified.iter().all(|item| {
         let namesakes = lists
             .original
@@ -79,35 +78,34 @@ fn key_suffices(rule: &Items, lists: &Lists<'_>) -> bool {
     })
 }
 
-fn further(item: &Value, (field, default): (&str, &str)) -> Value {
-    set(item.as_object(), field).cloned().unwrap_or_else(|| Value::from(default))
+fn further_field(item: &Value, (field, default): (&str, &str)) -> Value {
+    non_null_field(item.as_object(), field).cloned().unwrap_or_else(|| Value::from(default))
 }
 
-fn find<'a>(list: &Keyed<'a>, key: &Value) -> Option<&'a Fields> {
+fn find_item<'a>(list: &KeyedItems<'a>, key: &Value) -> Option<&'a Fields> {
     list.iter().find(|(candidate, _)| *candidate == key).map(|(_, item)| *item)
 }
 
-/// The keys that both lists have, in the order of the first.
-fn order<'a>(list: &Keyed<'a>, other: &Keyed<'_>) -> Vec<&'a Value> {
-    list.iter().map(|(key, _)| *key).filter(|key| find(other, key).is_some()).collect()
+/// Returns the keys of both lists, starting with the keys of the first list in their order.
+fn merge_order<'a>(list: &KeyedItems<'a>, other: &KeyedItems<'_>) -> Vec<&'a Value> {
+    list.iter().map(|(key, _)| *key).filter(|key| find_item(other, key).is_some()).collect()
 }
 
-fn changes(
-    differ: &mut Differ,
-    rule: &Items,
-    original: &Keyed<'_>,
-    modified: &Keyed<'_>,
-    current: &Keyed<'_>,
-    of: &Type,
+fn diff_items(
+    rule: &ItemRule,
+    original: &KeyedItems<'_>,
+    modified: &KeyedItems<'_>,
+    current: &KeyedItems<'_>,
+    mut diff_item: impl FnMut(Option<&Fields>, &Fields, &Fields) -> Fields,
 ) -> Vec<Value> {
     let mut changes = Vec::new();
     for (key, wanted) in modified {
-        let Some(there) = find(current, key) else {
+        let Some(there) = find_item(current, key) else {
             changes.push(without_nulls(&Value::Object((*wanted).clone())));
             continue;
         };
-        let mut patch = differ.maps(find(original, key), wanted, there, of);
-        if rule.union {
+        let mut patch = diff_item(find_item(original, key), wanted, there);
+        if rule.is_union {
             retain_keys(&mut patch, wanted);
         }
         if !patch.is_empty() {
@@ -115,66 +113,68 @@ fn changes(
             changes.push(Value::Object(patch));
         }
     }
-    let dropped =
-        original.iter().filter(|(key, _)| find(modified, key).is_none() && find(current, key).is_some());
-    changes.extend(dropped.map(|(key, _)| json!({ rule.key: key, PATCH: "delete" })));
+    let dropped = original
+        .iter()
+        .filter(|(key, _)| find_item(modified, key).is_none() && find_item(current, key).is_some());
+    changes.extend(dropped.map(|(key, _)| json!({ rule.key: key, PATCH_DIRECTIVE: "delete" })));
     changes
 }
 
-/// The list as it shall be, to be sent as a whole; `None` when it is so already.
+/// Returns the complete list to send; `None` if the list is unchanged.
 ///
-/// A server merges by its one key and would mix up two items that share it, such as port 53 for TCP and for UDP. So
-/// the merge happens here.
-fn whole(rule: &Items, lists: &Lists<'_>) -> Option<Vec<Value>> {
+/// The server merges by a single key and would mix up two items that share it, such as port 53 for TCP and for UDP. In that case
+/// we merge the list ourselves.
+fn merge_whole_list(rule: &ItemRule, lists: &Lists<'_>) -> Option<Vec<Value>> {
     let Lists { original, modified, current } = *lists;
     let (original, modified, current_named) =
-        (named(original, rule), named(modified, rule), named(current, rule));
-    let find = |list: &[(Identity, &Value)], identity: &Identity| {
+        (identify_items(original, rule), identify_items(modified, rule), identify_items(current, rule));
+    let find = |list: &[(ItemIdentity, &Value)], identity: &ItemIdentity| {
         list.iter().find(|(candidate, _)| candidate == identity).map(|(_, item)| (*item).clone())
     };
     let mut merged: Vec<Value> = modified
         .iter()
         .map(|(identity, wanted)| match find(&current_named, identity) {
-            Some(there) => overlay(find(&original, identity).as_ref(), wanted, &there),
+            Some(there) => overlay_fields(find(&original, identity).as_ref(), wanted, &there),
             None => without_nulls(wanted),
         })
         .collect();
     let of_others =
-        |identity: &Identity| find(&modified, identity).or_else(|| find(&original, identity)).is_none();
+        |identity: &ItemIdentity| find(&modified, identity).or_else(|| find(&original, identity)).is_none();
     merged.extend(
         current_named.iter().filter(|(identity, _)| of_others(identity)).map(|(_, item)| (*item).clone()),
     );
     if merged == current {
         return None;
     }
-    merged.insert(0, json!({ PATCH: "replace" }));
+    merged.insert(0, json!({ PATCH_DIRECTIVE: "replace" }));
     Some(merged)
 }
 
-/// The key, the further field, and the number of earlier items that have both.
-type Identity = (Value, Value, usize);
+/// The key, the second field, and the number of earlier items with the same values in both.
+type ItemIdentity = (Value, Value, usize);
 
-fn named<'a>(list: &'a [Value], rule: &Items) -> Vec<(Identity, &'a Value)> {
-    let mut found: Vec<(Identity, &Value)> = Vec::with_capacity(list.len());
+fn identify_items<'a>(list: &'a [Value], rule: &ItemRule) -> Vec<(ItemIdentity, &'a Value)> {
+    let mut found: Vec<(ItemIdentity, &Value)> = Vec::with_capacity(list.len());
     for item in list {
         let key = item.get(rule.key).cloned().unwrap_or(Value::Null);
-        let also = rule.also.map_or(Value::Null, |also| further(item, also));
+        let also = rule.further_field.map_or(Value::Null, |also| further_field(item, also));
         let earlier = found.iter().filter(|((k, a, _), _)| *k == key && *a == also).count();
         found.push(((key, also, earlier), item));
     }
     found
 }
 
-/// `there` with what the manifest says, and without what only the last one said.
-fn overlay(original: Option<&Value>, wanted: &Value, there: &Value) -> Value {
+/// Returns `there` with the fields of the manifest, and without the fields that only the last manifest had.
+fn overlay_fields(original: Option<&Value>, wanted: &Value, there: &Value) -> Value {
     let (Value::Object(wanted), Value::Object(there)) = (wanted, there) else { return without_nulls(wanted) };
     let original = original.and_then(Value::as_object);
     let mut merged = there.clone();
-    merged.retain(|name, _| wanted.contains_key(name) || set(original, name).is_none());
+    merged.retain(|name, _| wanted.contains_key(name) || non_null_field(original, name).is_none());
     for (name, wanted) in wanted {
-        let value = there
-            .get(name)
-            .map_or_else(|| without_nulls(wanted), |there| overlay(set(original, name), wanted, there));
+        let value = there.get(name).map_or_else(
+            || without_nulls(wanted),
+            |there| overlay_fields(non_null_field(original, name), wanted, there),
+        );
         merged.insert(name.clone(), value);
     }
     merged.retain(|_, value| !value.is_null());

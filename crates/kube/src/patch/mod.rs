@@ -1,22 +1,23 @@
-//! Client-side apply: the patch that turns the live object into what the manifest says.
+//! Client-side apply: computes the patch that turns the live object into the manifest.
 //!
 //! ```text
 //!   original (last-applied annotation) ─┐
-//!   modified (the manifest) ────────────┼─► three_way ─► Patch, or nothing to do
+//!   modified (the manifest) ────────────┼─► three_way_patch ─► Patch, or no changes
 //!   current  (the live object) ─────────┘
 //! ```
 //!
-//! What the manifest no longer says and the last one did is deleted; what it says is set; what others added stays.
-//! Kinds whose lists we know ([`schema`]) get a strategic merge patch, so that others' containers, ports and
-//! environment variables stay too. All other kinds get a JSON merge patch, which treats every list as one value and
-//! means the same whatever the server knows of the kind.
+//! Fields that were in the last manifest but are not in the new one are deleted, fields in the new manifest are set, and fields
+//! of other managers stay. Kinds with a known [`schema`] get a strategic merge patch, which also preserves containers, ports and
+//! environment variables of other managers. All other kinds get a JSON merge patch, which treats every list as a single value and
+//! does not depend on what the server knows about the kind.
 //!
-//! The result is what kubectl's is, except where the server's one merge key does not tell apart what is valid together
-//! (a port for TCP and for UDP, a variable that is there twice): there kubectl loses items, and we send the whole list.
+//! The result is the same as with kubectl, except when the server's single merge key cannot tell valid items apart (a port for
+//! TCP and for UDP, a repeated variable). In that case kubectl loses items, and we send the whole list.
 //!
-//! Nothing here talks to a server.
+//! This module never talks to a server.
 
 mod annotation;
+mod directives;
 mod json_merge;
 mod keyed_list;
 mod schema;
@@ -26,30 +27,30 @@ mod take_over;
 mod tests;
 
 pub(crate) use annotation::{LAST_APPLIED, last_applied};
-pub(crate) use take_over::take_over;
+pub(crate) use take_over::take_over_patch;
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{Gvk, describe};
+use tidegate_model::{Gvk, describe_json_type};
 
 type Fields = Map<String, Value>;
 
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const JSON_MERGE: &str = "application/merge-patch+json";
 
-/// The body of a PATCH request.
+/// Body of a PATCH request.
 ///
-/// A body that repeats what others wrote names the resource version it was read at; the server answers 409 when the
-/// object changed since. Read it again, and calculate again.
+/// A body that repeats values of other managers includes the resource version that was read. The server responds with 409 if the
+/// object has changed since; the caller must then read the object and compute the patch again.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Patch {
-    /// The header `Content-Type`.
+    /// Value of the `Content-Type` header.
     pub(crate) content_type: &'static str,
-    /// The patch itself, in the form that `content_type` names.
+    /// The patch, in the format that `content_type` names.
     pub(crate) body: Value,
 }
 
 impl Patch {
-    /// Makes it good for this version of the object alone.
+    /// Restricts the patch to this version of the object.
     pub(crate) fn only_version(&mut self, version: &str) {
         let metadata =
             self.body.as_object_mut().map(|body| body.entry("metadata").or_insert_with(|| json!({})));
@@ -59,60 +60,60 @@ impl Patch {
     }
 }
 
-/// Why client-side apply cannot be done.
+/// Error of client-side apply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatchError {
     /// An object is not a map.
     #[error("{which} is {found}, not a map of fields")]
     NotAMap { which: &'static str, found: &'static str },
-    /// The manifest is about another object than the live one.
+    /// The manifest describes a different object than the live one.
     #[error(
-        "a patch cannot change {field} from {live} to {manifest}: delete the object first, or name another one"
+        "a patch cannot change {field} from {live} to {manifest}: delete the object first, or use another name"
     )]
     OtherObject { field: &'static str, manifest: String, live: String },
-    /// The manifest has a field that the server would read as an instruction.
+    /// The manifest has a field that the server would interpret as a patch directive.
     #[error(
-        "{path} is an instruction of strategic merge patches, not a field: \
-         remove it from the manifest, or use server-side apply"
+        "{path} is a directive of strategic merge patches, not a field: remove it from the manifest, or use server-side apply"
     )]
     Directive { path: String },
-    /// The annotation would not fit.
+    /// The annotation would exceed the size limit.
     #[error(
-        "{object} is too large for client-side apply: with its manifest in the annotation {LAST_APPLIED} its \
-         annotations would take {bytes} bytes, and a server allows {limit}. Use server-side apply: remove the sync \
+        "{object} is too large for client-side apply: with the manifest in the annotation {LAST_APPLIED}, its \
+         annotations would take {bytes} bytes, and the limit is {limit}; use server-side apply: remove the sync \
          option ServerSideApply=false",
         limit = annotation::TOTAL_BYTES_MAX
     )]
     TooLarge { object: String, bytes: usize },
 }
 
-/// What to send so that `current` becomes what `modified` says; `None` when there is nothing to do.
+/// Returns the patch that makes `current` match `modified`; `None` if there are no changes.
 ///
-/// `original` is what we applied last, as the last-applied annotation of the live object tells; without it nothing is
-/// deleted. `modified` carries the new annotation.
-pub(crate) fn three_way(
+/// `original` is the last applied manifest, taken from the live object's last-applied annotation. If it is absent, fields are
+/// never deleted. `modified` includes the new annotation.
+pub(crate) fn three_way_patch(
     gvk: &Gvk,
     original: Option<&Value>,
     modified: &Value,
     current: &Value,
 ) -> Result<Option<Patch>, PatchError> {
     let original = original.and_then(Value::as_object);
-    let modified = fields("the manifest", modified)?;
-    let current = fields("the live object", current)?;
-    same_object(modified, current)?;
-    let (content_type, body) = match schema::of(gvk) {
-        Some(root) => (STRATEGIC, strategic::diff(original, modified, current, root)?),
-        None => (JSON_MERGE, json_merge::diff(original, modified, current)),
+    let modified = as_fields("the manifest", modified)?;
+    let current = as_fields("the live object", current)?;
+    check_same_object(modified, current)?;
+    let (content_type, body) = match schema::find_type(gvk) {
+        Some(root) => (STRATEGIC, strategic::diff_object(original, modified, current, root)?),
+        None => (JSON_MERGE, json_merge::diff_maps(original, modified, current)),
     };
     Ok((!body.is_empty()).then_some(Patch { content_type, body: Value::Object(body) }))
 }
 
-fn fields<'a>(which: &'static str, value: &'a Value) -> Result<&'a Fields, PatchError> {
-    value.as_object().ok_or_else(|| PatchError::NotAMap { which, found: describe(value) })
+fn as_fields<'a>(which: &'static str, value: &'a Value) -> Result<&'a Fields, PatchError> {
+    value.as_object().ok_or_else(|| PatchError::NotAMap { which, found: describe_json_type(value) })
 }
 
-/// A patch is addressed by name: a change of identity would be lost or refused in words that say nothing.
-fn same_object(modified: &Fields, current: &Fields) -> Result<(), PatchError> {
+/// Checks that both are the same object. A patch is addressed by name, so a change to the identity would be lost or refused with
+/// an unclear message.
+fn check_same_object(modified: &Fields, current: &Fields) -> Result<(), PatchError> {
     let name = |fields: &Fields| fields.get("metadata").and_then(|metadata| metadata.get("name")).cloned();
     for (field, manifest, live) in [
         ("apiVersion", modified.get("apiVersion").cloned(), current.get("apiVersion").cloned()),
@@ -127,12 +128,12 @@ fn same_object(modified: &Fields, current: &Fields) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// The entries that are there: an explicit null says that a field is not set.
-fn set<'a>(fields: Option<&'a Fields>, name: &str) -> Option<&'a Value> {
+/// Returns a field if it is set. An explicit null means that the field is not set.
+fn non_null_field<'a>(fields: Option<&'a Fields>, name: &str) -> Option<&'a Value> {
     fields?.get(name).filter(|value| !value.is_null())
 }
 
-/// A value to be added: nulls in maps say that fields are not set, so there is nothing to add.
+/// Removes nulls from a new value, because they mean that the field is not set.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(

@@ -1,53 +1,53 @@
-//! How the fields of built-in kinds merge: which lists are maps by some key, and which fields exclude each other.
+//! Merge rules of built-in kinds: lists with a merge key, and mutually exclusive fields.
 //!
-//! Only what differs from the rule is listed: maps merge field by field, everything else is replaced as a whole. The
-//! facts are those of the Kubernetes API reference ("patch strategy", "patch merge key"). A kind that is not listed
-//! gets a JSON merge patch, which is right for any kind; a wrong entry here would leave deleted items in place. For
-//! the same reason `status` has no entries: it is not ours to write.
+//! Contains only exceptions to the default: maps are merged field by field, and everything else is replaced as a whole. The
+//! source is the Kubernetes API reference ("patch strategy", "patch merge key"). A kind that is not listed gets a JSON merge
+//! patch, which is correct for any kind, whereas a wrong entry here would leave deleted items in place. `status` doesn't have
+//! entries either, because we never write it.
 
 use tidegate_model::Gvk;
 
-/// The fields of one type that merge in a way of their own.
+/// Fields of a type that have special merge rules.
 #[derive(Debug)]
-pub(super) struct Type(&'static [Field]);
+pub(super) struct TypeSchema(&'static [FieldSchema]);
 
 #[derive(Debug)]
-struct Field {
+struct FieldSchema {
     name: &'static str,
     merge: Merge,
-    of: &'static Type,
+    of: &'static TypeSchema,
 }
 
-/// How one field merges.
+/// Merge rule of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Merge {
-    /// Maps field by field; anything else as a whole.
+    /// Maps are merged field by field; anything else is replaced as a whole.
     Plain,
-    /// A map whose fields exclude each other: those that the manifest does not name go.
+    /// A map of mutually exclusive fields. Fields that the manifest does not name are removed.
     Union,
     /// A map that is replaced as a whole.
     Whole,
-    /// A list of texts that is a set.
-    Values,
-    /// A list of maps that is a map by key.
-    Items(Items),
+    /// A list of strings that is treated as a set.
+    StringSet,
+    /// A list of maps that are identified by a key.
+    KeyedList(ItemRule),
 }
 
-/// A list of maps that is a map by key.
+/// Merge rule for the items of a list of maps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Items {
-    /// The field that the server tells items apart by.
+pub(super) struct ItemRule {
+    /// Merge key that the server uses.
     pub(super) key: &'static str,
-    /// A further field, and its default, without which items that are valid together look the same: a port may be
-    /// there for TCP and for UDP.
-    pub(super) also: Option<(&'static str, &'static str)>,
-    /// Whether each item is a [`Merge::Union`].
-    pub(super) union: bool,
+    /// A second field and its default. It distinguishes items that may be valid at the same time, such as a port for TCP and for
+    /// UDP.
+    pub(super) further_field: Option<(&'static str, &'static str)>,
+    /// True if each item is a [`Merge::Union`].
+    pub(super) is_union: bool,
 }
 
-impl Type {
-    /// How a field merges, and what type its value, or each of its items, has.
-    pub(super) fn field(&self, name: &str) -> (Merge, &'static Type) {
+impl TypeSchema {
+    /// Returns the merge rule of a field, and the type of its value or of its items.
+    pub(super) fn merge_rule(&self, name: &str) -> (Merge, &'static TypeSchema) {
         self.0
             .iter()
             .find(|field| field.name == name)
@@ -55,75 +55,100 @@ impl Type {
     }
 }
 
-const fn map(name: &'static str, of: &'static Type) -> Field {
-    Field { name, merge: Merge::Plain, of }
+const fn map_field(name: &'static str, of: &'static TypeSchema) -> FieldSchema {
+    FieldSchema { name, merge: Merge::Plain, of }
 }
 
-const fn items(name: &'static str, key: &'static str, of: &'static Type) -> Field {
-    Field { name, merge: Merge::Items(Items { key, also: None, union: false }), of }
+const fn item_field(name: &'static str, key: &'static str, of: &'static TypeSchema) -> FieldSchema {
+    FieldSchema { name, merge: Merge::KeyedList(ItemRule { key, further_field: None, is_union: false }), of }
 }
 
-const fn items_and(
+const fn item_field_with_further_key(
     name: &'static str,
     key: &'static str,
     also: (&'static str, &'static str),
-    of: &'static Type,
-) -> Field {
-    Field { name, merge: Merge::Items(Items { key, also: Some(also), union: false }), of }
+    of: &'static TypeSchema,
+) -> FieldSchema {
+    FieldSchema {
+        name,
+        merge: Merge::KeyedList(ItemRule { key, further_field: Some(also), is_union: false }),
+        of,
+    }
 }
 
-const fn unions(name: &'static str, key: &'static str) -> Field {
-    Field { name, merge: Merge::Items(Items { key, also: None, union: true }), of: &LEAF }
+const fn union_field(name: &'static str, key: &'static str) -> FieldSchema {
+    FieldSchema {
+        name,
+        merge: Merge::KeyedList(ItemRule { key, further_field: None, is_union: true }),
+        of: &LEAF,
+    }
 }
 
-const fn other(name: &'static str, merge: Merge) -> Field {
-    Field { name, merge, of: &LEAF }
+const fn field_with_merge(name: &'static str, merge: Merge) -> FieldSchema {
+    FieldSchema { name, merge, of: &LEAF }
 }
 
-static LEAF: Type = Type(&[]);
-static METADATA: Type = Type(&[items("ownerReferences", "uid", &LEAF), other("finalizers", Merge::Values)]);
-/// Any kind with nothing but metadata to know of.
-static PLAIN: Type = Type(&[map("metadata", &METADATA)]);
-
-static CONTAINER: Type = Type(&[
-    items_and("ports", "containerPort", ("protocol", "TCP"), &LEAF),
-    items("env", "name", &LEAF),
-    items("volumeMounts", "mountPath", &LEAF),
-    items("volumeDevices", "devicePath", &LEAF),
+static LEAF: TypeSchema = TypeSchema(&[]);
+static METADATA: TypeSchema = TypeSchema(&[
+    item_field("ownerReferences", "uid", &LEAF),
+    field_with_merge("finalizers", Merge::StringSet),
 ]);
-static POD_SPEC: Type = Type(&[
-    items("containers", "name", &CONTAINER),
-    items("initContainers", "name", &CONTAINER),
-    items("ephemeralContainers", "name", &CONTAINER),
-    unions("volumes", "name"),
-    unions("resourceClaims", "name"),
-    items("imagePullSecrets", "name", &LEAF),
-    items("hostAliases", "ip", &LEAF),
-    items("schedulingGates", "name", &LEAF),
-    items_and("topologySpreadConstraints", "topologyKey", ("whenUnsatisfiable", "DoNotSchedule"), &LEAF),
+/// A kind that only has metadata.
+static PLAIN: TypeSchema = TypeSchema(&[map_field("metadata", &METADATA)]);
+
+static CONTAINER: TypeSchema = TypeSchema(&[
+    item_field_with_further_key("ports", "containerPort", ("protocol", "TCP"), &LEAF),
+    item_field("env", "name", &LEAF),
+    item_field("volumeMounts", "mountPath", &LEAF),
+    item_field("volumeDevices", "devicePath", &LEAF),
 ]);
-static POD: Type = Type(&[map("metadata", &METADATA), map("spec", &POD_SPEC)]);
-static TEMPLATE: Type = Type(&[map("metadata", &METADATA), map("template", &POD)]);
-static TEMPLATE_SPEC: Type = Type(&[map("template", &POD)]);
-/// A kind that makes pods of a template.
-static WORKLOAD: Type = Type(&[map("metadata", &METADATA), map("spec", &TEMPLATE_SPEC)]);
-static DEPLOYMENT_SPEC: Type = Type(&[map("template", &POD), other("strategy", Merge::Union)]);
-static DEPLOYMENT: Type = Type(&[map("metadata", &METADATA), map("spec", &DEPLOYMENT_SPEC)]);
-static CRON_JOB_SPEC: Type = Type(&[map("jobTemplate", &WORKLOAD)]);
-static CRON_JOB: Type = Type(&[map("metadata", &METADATA), map("spec", &CRON_JOB_SPEC)]);
+static POD_SPEC: TypeSchema = TypeSchema(&[
+    item_field("containers", "name", &CONTAINER),
+    item_field("initContainers", "name", &CONTAINER),
+    item_field("ephemeralContainers", "name", &CONTAINER),
+    union_field("volumes", "name"),
+    union_field("resourceClaims", "name"),
+    item_field("imagePullSecrets", "name", &LEAF),
+    item_field("hostAliases", "ip", &LEAF),
+    item_field("schedulingGates", "name", &LEAF),
+    item_field_with_further_key(
+        "topologySpreadConstraints",
+        "topologyKey",
+        ("whenUnsatisfiable", "DoNotSchedule"),
+        &LEAF,
+    ),
+]);
+static POD: TypeSchema = TypeSchema(&[map_field("metadata", &METADATA), map_field("spec", &POD_SPEC)]);
+static TEMPLATE: TypeSchema = TypeSchema(&[map_field("metadata", &METADATA), map_field("template", &POD)]);
+static TEMPLATE_SPEC: TypeSchema = TypeSchema(&[map_field("template", &POD)]);
+/// A kind that creates pods from a template.
+static WORKLOAD: TypeSchema =
+    TypeSchema(&[map_field("metadata", &METADATA), map_field("spec", &TEMPLATE_SPEC)]);
+static DEPLOYMENT_SPEC: TypeSchema =
+    TypeSchema(&[map_field("template", &POD), field_with_merge("strategy", Merge::Union)]);
+static DEPLOYMENT: TypeSchema =
+    TypeSchema(&[map_field("metadata", &METADATA), map_field("spec", &DEPLOYMENT_SPEC)]);
+static CRON_JOB_SPEC: TypeSchema = TypeSchema(&[map_field("jobTemplate", &WORKLOAD)]);
+static CRON_JOB: TypeSchema =
+    TypeSchema(&[map_field("metadata", &METADATA), map_field("spec", &CRON_JOB_SPEC)]);
 
-static SERVICE_SPEC: Type = Type(&[items_and("ports", "port", ("protocol", "TCP"), &LEAF)]);
-static SERVICE: Type = Type(&[map("metadata", &METADATA), map("spec", &SERVICE_SPEC)]);
-static SERVICE_ACCOUNT: Type = Type(&[map("metadata", &METADATA), items("secrets", "name", &LEAF)]);
-static NODE_SPEC: Type = Type(&[other("podCIDRs", Merge::Values)]);
-static NODE: Type = Type(&[map("metadata", &METADATA), map("spec", &NODE_SPEC)]);
-static DISRUPTION_BUDGET_SPEC: Type = Type(&[other("selector", Merge::Whole)]);
-static DISRUPTION_BUDGET: Type = Type(&[map("metadata", &METADATA), map("spec", &DISRUPTION_BUDGET_SPEC)]);
-static WEBHOOK: Type = Type(&[items("matchConditions", "name", &LEAF)]);
-static WEBHOOKS: Type = Type(&[map("metadata", &METADATA), items("webhooks", "name", &WEBHOOK)]);
+static SERVICE_SPEC: TypeSchema =
+    TypeSchema(&[item_field_with_further_key("ports", "port", ("protocol", "TCP"), &LEAF)]);
+static SERVICE: TypeSchema =
+    TypeSchema(&[map_field("metadata", &METADATA), map_field("spec", &SERVICE_SPEC)]);
+static SERVICE_ACCOUNT: TypeSchema =
+    TypeSchema(&[map_field("metadata", &METADATA), item_field("secrets", "name", &LEAF)]);
+static NODE_SPEC: TypeSchema = TypeSchema(&[field_with_merge("podCIDRs", Merge::StringSet)]);
+static NODE: TypeSchema = TypeSchema(&[map_field("metadata", &METADATA), map_field("spec", &NODE_SPEC)]);
+static DISRUPTION_BUDGET_SPEC: TypeSchema = TypeSchema(&[field_with_merge("selector", Merge::Whole)]);
+static DISRUPTION_BUDGET: TypeSchema =
+    TypeSchema(&[map_field("metadata", &METADATA), map_field("spec", &DISRUPTION_BUDGET_SPEC)]);
+static WEBHOOK: TypeSchema = TypeSchema(&[item_field("matchConditions", "name", &LEAF)]);
+static WEBHOOKS: TypeSchema =
+    TypeSchema(&[map_field("metadata", &METADATA), item_field("webhooks", "name", &WEBHOOK)]);
 
-/// The type of a built-in kind. `None`: not a kind we know the lists of.
-pub(super) fn of(gvk: &Gvk) -> Option<&'static Type> {
+/// Returns the type of a built-in kind; `None` for unlisted kinds.
+pub(super) fn find_type(gvk: &Gvk) -> Option<&'static TypeSchema> {
     Some(match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "Pod") => &POD,
         ("", "PodTemplate") => &TEMPLATE,
@@ -146,7 +171,7 @@ pub(super) fn of(gvk: &Gvk) -> Option<&'static Type> {
         ("apps", "Deployment") => &DEPLOYMENT,
         ("apps", "ReplicaSet" | "StatefulSet" | "DaemonSet") | ("batch", "Job") => &WORKLOAD,
         ("batch", "CronJob") => &CRON_JOB,
-        // Before v1 servers disagree about the selector.
+        // Before v1, servers disagree on the merge rule for the selector.
         ("policy", "PodDisruptionBudget") if gvk.version == "v1" => &DISRUPTION_BUDGET,
         (
             "admissionregistration.k8s.io",

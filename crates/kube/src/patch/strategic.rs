@@ -2,37 +2,29 @@
 
 use serde_json::{Value, json};
 
+use super::directives::{DELETE_FROM_LIST, SET_ELEMENT_ORDER, refuse_directives, retain_keys};
 use super::keyed_list::{self, Lists};
-use super::schema::{Merge, Type};
-use super::{Fields, PatchError, set, without_nulls};
+use super::schema::{Merge, TypeSchema};
+use super::{Fields, PatchError, non_null_field, without_nulls};
 
-/// Deletes an item, or with `replace` says that a list is meant as a whole.
-pub(super) const PATCH: &str = "$patch";
-/// Deletes all fields of a map that it does not name.
-pub(super) const RETAIN_KEYS: &str = "$retainKeys";
-/// The order of a list, as a field beside it.
-pub(super) const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
-/// Values to remove from a list, as a field beside it.
-pub(super) const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
-
-/// The patch; empty when there is nothing to do.
-pub(super) fn diff(
+/// Computes the patch, which is empty if there are no changes.
+pub(super) fn diff_object(
     original: Option<&Fields>,
     modified: &Fields,
     current: &Fields,
-    root: &Type,
+    root: &TypeSchema,
 ) -> Result<Fields, PatchError> {
     refuse_directives(modified, "")?;
     let mut differ = Differ { repeats_others: false };
-    let mut patch = differ.maps(original, modified, current, root);
+    let mut patch = differ.diff_maps(original, modified, current, root);
     if differ.repeats_others {
-        guard(&mut patch, current);
+        restrict_to_version(&mut patch, current);
     }
     Ok(patch)
 }
 
-/// Makes the patch good for the version of the object that was read, and no other.
-fn guard(patch: &mut Fields, current: &Fields) {
+/// Restricts the patch to the version of the object that was read.
+fn restrict_to_version(patch: &mut Fields, current: &Fields) {
     let version = current.get("metadata").and_then(|metadata| metadata.get("resourceVersion"));
     let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
     if let (Some(version), Some(metadata)) = (version, metadata.as_object_mut()) {
@@ -40,77 +32,53 @@ fn guard(patch: &mut Fields, current: &Fields) {
     }
 }
 
-fn refuse_directives(fields: &Fields, path: &str) -> Result<(), PatchError> {
-    for (name, value) in fields {
-        let path = format!("{path}/{name}");
-        let directive = name == PATCH
-            || name == RETAIN_KEYS
-            || name.starts_with(SET_ELEMENT_ORDER)
-            || name.starts_with(DELETE_FROM_LIST);
-        if directive {
-            return Err(PatchError::Directive { path });
-        }
-        refuse_directives_in(value, &path)?;
-    }
-    Ok(())
-}
-
-fn refuse_directives_in(value: &Value, path: &str) -> Result<(), PatchError> {
-    match value {
-        Value::Object(fields) => refuse_directives(fields, path),
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, item)| refuse_directives_in(item, &format!("{path}/{index}"))),
-        _ => Ok(()),
-    }
-}
-
-pub(super) struct Differ {
-    /// Whether the patch contains values of others that were read from the live object.
-    pub(super) repeats_others: bool,
+struct Differ {
+    /// True if the patch repeats values of other managers that were read from the live object.
+    repeats_others: bool,
 }
 
 impl Differ {
-    /// What to send for one map.
-    pub(super) fn maps(
+    /// Computes the patch for a map.
+    fn diff_maps(
         &mut self,
         original: Option<&Fields>,
         modified: &Fields,
         current: &Fields,
-        of: &Type,
+        of: &TypeSchema,
     ) -> Fields {
         let mut patch = Fields::new();
         for (name, wanted) in modified {
-            let there = set(Some(current), name);
+            let there = non_null_field(Some(current), name);
             match there {
                 None if wanted.is_null() => {}
                 None => drop(patch.insert(name.clone(), without_nulls(wanted))),
-                Some(there) => self.field(&mut patch, name, set(original, name), wanted, there, of),
+                Some(there) => {
+                    self.diff_field(&mut patch, name, non_null_field(original, name), wanted, there, of)
+                }
             }
         }
         for name in original.into_iter().flat_map(Fields::keys) {
-            if !modified.contains_key(name) && set(Some(current), name).is_some() {
+            if !modified.contains_key(name) && non_null_field(Some(current), name).is_some() {
                 patch.insert(name.clone(), Value::Null);
             }
         }
         patch
     }
 
-    /// What to send for a field that is there.
-    fn field(
+    /// Computes the patch for a field that is set.
+    fn diff_field(
         &mut self,
         patch: &mut Fields,
         name: &str,
         original: Option<&Value>,
         wanted: &Value,
         there: &Value,
-        of: &Type,
+        of: &TypeSchema,
     ) {
-        let (merge, of) = of.field(name);
+        let (merge, of) = of.merge_rule(name);
         match (merge, wanted, there) {
             (Merge::Plain | Merge::Union, Value::Object(wanted), Value::Object(there)) => {
-                let mut inner = self.maps(original.and_then(Value::as_object), wanted, there, of);
+                let mut inner = self.diff_maps(original.and_then(Value::as_object), wanted, there, of);
                 if matches!(merge, Merge::Union) {
                     retain_keys(&mut inner, wanted);
                 }
@@ -118,14 +86,18 @@ impl Differ {
                     patch.insert(name.to_owned(), Value::Object(inner));
                 }
             }
-            (Merge::Items(rule), Value::Array(modified), Value::Array(current)) => {
+            (Merge::KeyedList(rule), Value::Array(modified), Value::Array(current)) => {
                 let original = original.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
                 let lists = Lists { original, modified, current };
-                keyed_list::diff(self, patch, name, &rule, &lists, of);
+                let diff_item = |original: Option<&Fields>, wanted: &Fields, there: &Fields| {
+                    self.diff_maps(original, wanted, there, of)
+                };
+                let repeats_others = keyed_list::diff_list(patch, name, &rule, &lists, diff_item);
+                self.repeats_others |= repeats_others;
             }
-            (Merge::Values, Value::Array(modified), Value::Array(current)) => {
+            (Merge::StringSet, Value::Array(modified), Value::Array(current)) => {
                 let original = original.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-                values(patch, name, &Lists { original, modified, current });
+                diff_value_set(patch, name, &Lists { original, modified, current });
             }
             _ => {
                 let wanted = without_nulls(wanted);
@@ -137,17 +109,8 @@ impl Differ {
     }
 }
 
-/// Fields of a union that the manifest does not name must go when any of it changes.
-pub(super) fn retain_keys(patch: &mut Fields, wanted: &Fields) {
-    if !patch.is_empty() {
-        let names =
-            wanted.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| Value::from(name.clone()));
-        patch.insert(RETAIN_KEYS.to_owned(), names.collect());
-    }
-}
-
-/// A list that is a set of values.
-fn values(patch: &mut Fields, name: &str, lists: &Lists<'_>) {
+/// Computes the patch for a list that is treated as a set of values.
+fn diff_value_set(patch: &mut Fields, name: &str, lists: &Lists<'_>) {
     let Lists { original, modified, current } = *lists;
     let added: Vec<Value> = modified.iter().filter(|value| !current.contains(value)).cloned().collect();
     let deleted: Vec<Value> = original

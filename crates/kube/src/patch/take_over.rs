@@ -1,47 +1,49 @@
-//! From client-side to server-side apply: fields that another manager wrote become ours, so that those which are no
-//! longer in the manifest go away with our next apply. What no manifest is asked about stays the other's.
+//! Transfer of fields from other managers, so that our next apply removes fields that are no longer in the manifest. Covers the
+//! fields written by client-side apply and the fields that Argo CD applied. Fields that never come from a manifest stay with
+//! their manager.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{HandOver, Object, managed_fields};
+use tidegate_model::{FieldHandover, Object, can_be_taken_over, managed_fields};
 
-/// A JSON patch that gives the fields which `from_manager` wrote by updates to `to_manager`'s apply entry; `None` when
-/// there are none.
+/// Returns a JSON patch that moves the fields of the managers in `from` to the apply entry of `to_manager`; `None` if there are
+/// no such fields.
 ///
-/// The patch is good for the resource version of `current` alone. It sets that version rather than testing it: a
-/// server answers the first with 409 when the object changed since, the second with a 422 that says nothing.
-pub(crate) fn take_over(current: &Object, from_manager: &str, to_manager: &str) -> Option<Value> {
+/// The patch is valid only for the resource version of `current`, and thus also for its UID, because two objects never share a
+/// version. The patch sets that version instead of testing it: if the object has changed, a server responds to setting it with
+/// 409, but to testing it with an uninformative 422.
+pub(crate) fn take_over_patch(current: &Object, from: &[String], to_manager: &str) -> Option<Value> {
     let entries = current.pointer("/metadata/managedFields")?.as_array()?;
-    let is = |entry: &Value, manager: &str, operation: &str| {
+    let is_ours = |entry: &Value| {
         let text = |field| entry.get(field).and_then(Value::as_str).unwrap_or_default();
-        text("manager") == manager && text("operation") == operation && text("subresource").is_empty()
+        text("manager") == to_manager && text("operation") == "Apply" && text("subresource").is_empty()
     };
     let (mut theirs, mut kept) = (Vec::new(), Vec::new());
     for entry in entries {
-        if !is(entry, from_manager, "Update") {
+        let Some(manager) = from.iter().find(|manager| can_be_taken_over(entry, manager)) else {
             kept.push(entry.clone());
             continue;
+        };
+        let parts = FieldHandover::split(current, manager, &managed_fields(entry).unwrap_or_default());
+        if !parts.transferred.is_empty() {
+            theirs.push(with_fields(entry, parts.transferred));
         }
-        let parts = HandOver::of(current, from_manager, &managed_fields(entry).unwrap_or_default());
-        if !parts.taken.is_empty() {
-            theirs.push(with_fields(entry, parts.taken));
-        }
-        if !parts.left.is_empty() {
-            kept.push(with_fields(entry, parts.left));
+        if !parts.retained.is_empty() {
+            kept.push(with_fields(entry, parts.retained));
         }
     }
     let newest = theirs.iter().max_by_key(|entry| entry.get("time").and_then(Value::as_str))?;
-    let ours = match kept.iter().position(|entry| is(entry, to_manager, "Apply")) {
+    let ours = match kept.iter().position(is_ours) {
         Some(index) => kept.remove(index),
-        None => renamed(newest, to_manager),
+        None => with_manager(newest, to_manager),
     };
-    kept.insert(0, theirs.iter().fold(ours, with_fields_of));
+    kept.insert(0, theirs.iter().fold(ours, with_merged_fields));
     Some(json!([
         { "op": "replace", "path": "/metadata/resourceVersion", "value": current.resource_version() },
         { "op": "replace", "path": "/metadata/managedFields", "value": kept },
     ]))
 }
 
-/// `entry` with these fields in place of its own.
+/// Returns `entry` with its fields replaced.
 fn with_fields(entry: &Value, fields: Map<String, Value>) -> Value {
     let mut entry = entry.clone();
     if let Some(entry) = entry.as_object_mut() {
@@ -50,7 +52,7 @@ fn with_fields(entry: &Value, fields: Map<String, Value>) -> Value {
     entry
 }
 
-fn renamed(entry: &Value, manager: &str) -> Value {
+fn with_manager(entry: &Value, manager: &str) -> Value {
     let mut entry = entry.clone();
     if let Some(fields) = entry.as_object_mut() {
         fields.insert("manager".to_owned(), Value::from(manager));
@@ -59,25 +61,25 @@ fn renamed(entry: &Value, manager: &str) -> Value {
     entry
 }
 
-/// `entry`, owning the fields of `other` too.
-fn with_fields_of(mut entry: Value, other: &Value) -> Value {
+/// Returns `entry` with the fields of `other` added.
+fn with_merged_fields(mut entry: Value, other: &Value) -> Value {
     if let (Some(fields), Some(more)) =
         (entry.as_object_mut(), other.get("fieldsV1").and_then(Value::as_object))
     {
         let owned = fields.entry("fieldsV1").or_insert_with(|| json!({}));
         if let Some(owned) = owned.as_object_mut() {
-            unite(owned, more);
+            merge_field_sets(owned, more);
         }
     }
     entry
 }
 
-/// Sets of fields are trees of maps, and a leaf is an empty map.
-fn unite(owned: &mut Map<String, Value>, more: &Map<String, Value>) {
+/// Merges sets of fields, which are trees of maps whose leaves are empty maps.
+fn merge_field_sets(owned: &mut Map<String, Value>, more: &Map<String, Value>) {
     for (name, below) in more {
         let there = owned.entry(name.clone()).or_insert_with(|| json!({}));
         if let (Some(there), Some(below)) = (there.as_object_mut(), below.as_object()) {
-            unite(there, below);
+            merge_field_sets(there, below);
         }
     }
 }

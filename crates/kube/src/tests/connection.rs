@@ -1,4 +1,4 @@
-//! Finding the way to a server, with real connections to small servers on this machine.
+//! Connections to small, real servers on this machine.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -29,33 +29,33 @@ fn options(file: &Path) -> ConnectOptions {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn a_refused_connection_is_reported() {
     let dir = tempfile::tempdir().unwrap();
-    // A port that nobody listens at. One that was ours a moment ago may still be held by a program being begun.
+    // A port that is not open. A program that is just starting may still hold a port that we closed recently.
     let free = "127.0.0.1:1";
     let cluster =
         connect(&options(&kubeconfig(dir.path(), &format!("http://{free}"), &json!({})))).await.unwrap();
     assert_eq!((cluster.context(), cluster.default_namespace()), ("test", "shop"));
-    assert_eq!(cluster.server(), format!("http://{free}"));
+    assert_eq!(cluster.server_url(), format!("http://{free}"));
     let error = cluster.discover().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     let reason = error.message.strip_prefix(&format!("cannot reach the server at http://{free}: "));
     assert!(reason.is_some_and(|reason| reason.starts_with("Connection refused")), "{error}");
 }
 
-/// Answers every request: with 401 unless it carries the token.
-fn guarded_server(token: &'static str) -> String {
+/// Starts a server that responds to every request, with 401 unless the request carries the token.
+fn start_guarded_server(token: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            std::thread::spawn(move || guard(stream, token));
+            std::thread::spawn(move || serve_guarded(stream, token));
         }
     });
     address
 }
 
-fn guard(mut stream: TcpStream, token: &str) {
+fn serve_guarded(mut stream: TcpStream, token: &str) {
     let lines = BufReader::new(stream.try_clone().unwrap()).lines();
     let mut good = false;
     for line in lines.map_while(Result::ok) {
@@ -66,7 +66,7 @@ fn guard(mut stream: TcpStream, token: &str) {
         let (code, body) = if std::mem::take(&mut good) {
             ("200 OK", json!({"kind": "APIVersions", "versions": []}))
         } else {
-            ("401 Unauthorized", status(401, "Unauthorized", "Unauthorized"))
+            ("401 Unauthorized", status_body(401, "Unauthorized", "Unauthorized"))
         };
         let body = body.to_string();
         let head = format!("HTTP/1.1 {code}\r\ncontent-length: {}\r\n\r\n", body.len());
@@ -77,9 +77,9 @@ fn guard(mut stream: TcpStream, token: &str) {
 }
 
 #[tokio::test]
-async fn credentials_that_were_renewed_meanwhile_are_read_again_once() {
+async fn renewed_credentials_are_read_again_once() {
     let dir = tempfile::tempdir().unwrap();
-    let server = guarded_server("new");
+    let server = start_guarded_server("new");
     let file = kubeconfig(dir.path(), &server, &json!({"token": "old"}));
     let cluster = connect(&options(&file)).await.unwrap();
     kubeconfig(dir.path(), &server, &json!({"token": "new"}));
@@ -91,7 +91,7 @@ async fn credentials_that_were_renewed_meanwhile_are_read_again_once() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_configuration_is_said() {
+async fn invalid_configuration_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let good = kubeconfig(dir.path(), "https://127.0.0.1:1", &json!({}));
     let broken = dir.path().join("broken");
@@ -102,7 +102,7 @@ async fn what_is_wrong_with_the_configuration_is_said() {
         change(&mut options);
         options
     };
-    for (options, words) in [
+    for (options, text) in [
         (options(&absent), "absent cannot be used: failed to read kubeconfig"),
         (options(&broken), "broken cannot be used: failed to parse kubeconfig YAML"),
         (
@@ -113,9 +113,9 @@ async fn what_is_wrong_with_the_configuration_is_said() {
         (with(|options| options.impersonate_groups = vec!["g".to_owned()]), "name one with --as"),
     ] {
         let error = connect(&options).await.unwrap_err();
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().contains(text), "{error}");
     }
-    // Whoever acts as somebody else already acts as nobody else besides.
+    // Impersonation cannot be combined with another impersonation.
     let jane = with(|options| options.impersonate_user = Some("jane".to_owned()));
     let in_file = options(&kubeconfig(dir.path(), "https://127.0.0.1:1", &json!({"as": "jane"})));
     for options in [jane, in_file] {
@@ -133,23 +133,23 @@ async fn what_is_wrong_with_the_configuration_is_said() {
 }
 
 #[tokio::test]
-async fn what_a_credential_program_prints_is_not_repeated() {
+async fn output_of_a_credential_program_is_not_repeated() {
     let dir = tempfile::tempdir().unwrap();
     let answer = |token: &str| format!("echo '{{\"status\": {{\"token\": {token}}}}}'");
-    let env = json!([{"name": "KEY", "value": "hidden-in-env"}]);
-    for (script, words) in [
-        (format!("{}; exit 3", answer("\"hidden\"")), "failed (exit status: 3)"),
-        (format!("{}; exit 1", answer("\"hidden\"")), "failed (exit status: 1)"),
-        (answer("[\"hidden\"]"), "did not print an ExecCredential"),
-        ("echo hidden".to_owned(), "did not print an ExecCredential"),
+    let env = json!([{"name": "KEY", "value": "hunter2-in-env"}]);
+    for (script, text) in [
+        (format!("{}; exit 3", answer("\"hunter2\"")), "failed (exit status: 3)"),
+        (format!("{}; exit 1", answer("\"hunter2\"")), "failed (exit status: 1)"),
+        (answer("[\"hunter2\"]"), "did not print an ExecCredential; its output is hidden"),
+        ("echo hunter2".to_owned(), "did not print an ExecCredential; its output is hidden"),
     ] {
         let program = json!({"exec": {
             "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script], "env": env,
         }});
         let file = kubeconfig(dir.path(), "https://127.0.0.1:1", &program);
         let error = connect(&options(&file)).await.unwrap_err();
-        let told = format!("{error} {error:?}");
-        assert!(told.contains(words), "{told}");
-        assert!(!told.contains("hidden"), "{told}");
+        let message = format!("{error} {error:?}");
+        assert!(message.contains(text), "{message}");
+        assert!(!message.contains("hunter2"), "{message}");
     }
 }

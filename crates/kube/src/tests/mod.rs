@@ -1,11 +1,11 @@
-//! The crate against a scripted server: what it sends, and what it makes of each answer.
+//! The crate's requests to a scripted server, and its interpretation of each response.
 
-mod acting;
-mod answers;
 mod connection;
-mod following;
-mod kinds;
-mod living;
+mod discovery;
+mod impersonation;
+mod live;
+mod log_stream;
+mod responses;
 mod rights;
 mod watches;
 
@@ -28,85 +28,87 @@ use crate::KubeCluster;
 use crate::server::Server;
 use crate::transport::Transport;
 
-/// What the server does with a request.
+/// The server's response to a request.
 enum Reply {
     /// Status and a JSON body.
     Json(u16, Value),
-    /// The same, and the `Retry-After` header.
-    Later(u16, u64, Value),
+    /// Status, `Retry-After` header and a JSON body.
+    RetryAfter(u16, u64, Value),
     /// Status, `Warning` headers and a JSON body.
     Warning(u16, &'static [&'static str], Value),
-    /// A JSON body with a tag, or that the one who asks has it already.
-    Tagged(&'static str, Value),
-    /// After so many seconds, a JSON body.
+    /// A JSON body with an ETag, or "not modified" if the client already has the body.
+    Etag(&'static str, Value),
+    /// A JSON body after this number of seconds.
     Slow(u64, u16, Value),
-    /// A server that has too much to do, and for how many seconds.
+    /// The server is overloaded, and requests this delay in seconds.
     Busy(u64),
-    /// Status and any other body.
+    /// Status and a body that is not JSON.
     Text(u16, &'static str),
-    /// A stream of pieces, and whether the connection breaks after the last one.
+    /// A stream of pieces, and the state of the connection after the last piece.
     Pieces(Vec<Vec<u8>>, End),
-    /// The server says nothing, and keeps the connection open.
+    /// The connection stays open, but there is no response.
     Hang,
-    /// The connection breaks before an answer.
+    /// The connection breaks before the response.
     Broken,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    Proper,
+    Complete,
     Broken,
-    Never,
+    Open,
 }
 
-/// A request as it arrived.
+/// A request in the form in which the server received it.
 #[derive(Clone, Debug)]
-struct Asked {
+struct ReceivedRequest {
     method: String,
     path: String,
-    agent: String,
+    user_agent: String,
     accept: String,
-    known: String,
+    known_etag: String,
     user: String,
     body: Vec<u8>,
 }
 
-impl Asked {
-    fn line(&self) -> String {
+impl ReceivedRequest {
+    fn summary_line(&self) -> String {
         format!("{} {}", self.method, self.path)
     }
 }
 
-type Log = Arc<Mutex<Vec<Asked>>>;
+type RequestLog = Arc<Mutex<Vec<ReceivedRequest>>>;
 type BoxedBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// A cluster whose server answers as the script says; what the script has no answer for is what every server serves.
-fn cluster(script: impl Fn(&Asked) -> Option<Reply> + Send + Sync + 'static) -> (KubeCluster, Log) {
-    let log = Log::default();
+/// Creates a cluster whose server responds according to the script. Requests that are not in the script get the usual response.
+fn scripted_cluster(
+    script: impl Fn(&ReceivedRequest) -> Option<Reply> + Send + Sync + 'static,
+) -> (KubeCluster, RequestLog) {
+    let log = RequestLog::default();
     let (script, kept) = (Arc::new(script), Arc::clone(&log));
     let service = tower::service_fn(move |request: Request<Body>| {
         let (script, log) = (Arc::clone(&script), Arc::clone(&kept));
         async move {
-            let asked = read(request).await;
+            let asked = receive(request).await;
             log.lock().unwrap().push(asked.clone());
-            let reply = script(&asked).unwrap_or_else(|| served(&asked));
-            respond(reply, &asked.known).await
+            let reply = script(&asked).unwrap_or_else(|| reply_to_discovery(&asked));
+            respond(reply, &asked.known_etag).await
         }
     });
-    let transport = Transport::of(Client::new(service, "default"), "https://kube.test/".to_owned());
+    let transport = Transport::from_client(Client::new(service, "default"), "https://kube.test/".to_owned());
     let server = Server::new(transport, Duration::from_secs(30), 4);
     (KubeCluster::new(server, "test".to_owned(), "default".to_owned()), log)
 }
 
-async fn read(request: Request<Body>) -> Asked {
+async fn receive(request: Request<Body>) -> ReceivedRequest {
     let (head, body) = request.into_parts();
     let header = |name| head.headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
-    Asked {
+    ReceivedRequest {
         method: head.method.to_string(),
         path: head.uri.to_string(),
-        agent: header(http::header::USER_AGENT),
+        user_agent: header(http::header::USER_AGENT),
         accept: header(http::header::ACCEPT),
-        known: header(http::header::IF_NONE_MATCH),
+        known_etag: header(http::header::IF_NONE_MATCH),
         user: header(http::HeaderName::from_static("impersonate-user")),
         body: body.collect().await.unwrap().to_bytes().to_vec(),
     }
@@ -120,13 +122,13 @@ async fn respond(reply: Reply, known: &str) -> Result<Response<BoxedBody>, std::
     let mut warnings: &[&str] = &[];
     let mut tag = None;
     let (status, retry_after, body) = match reply {
-        Reply::Tagged(its, _) if its == known => (304, None, full(Vec::new())),
-        Reply::Tagged(its, body) => {
+        Reply::Etag(its, _) if its == known => (304, None, full(Vec::new())),
+        Reply::Etag(its, body) => {
             tag = Some(its);
             (200, None, full(body.to_string().into_bytes()))
         }
-        Reply::Warning(status, words, body) => {
-            warnings = words;
+        Reply::Warning(status, text, body) => {
+            warnings = text;
             (status, None, full(body.to_string().into_bytes()))
         }
         Reply::Slow(seconds, status, body) => {
@@ -134,10 +136,12 @@ async fn respond(reply: Reply, known: &str) -> Result<Response<BoxedBody>, std::
             (status, None, full(body.to_string().into_bytes()))
         }
         Reply::Json(status, body) => (status, None, full(body.to_string().into_bytes())),
-        Reply::Later(status, seconds, body) => (status, Some(seconds), full(body.to_string().into_bytes())),
+        Reply::RetryAfter(status, seconds, body) => {
+            (status, Some(seconds), full(body.to_string().into_bytes()))
+        }
         Reply::Busy(seconds) => {
-            let words = b"Too many requests, please try again later.\n".to_vec();
-            (429, Some(seconds), full(words))
+            let text = b"Too many requests, please try again later.\n".to_vec();
+            (429, Some(seconds), full(text))
         }
         Reply::Text(status, body) => (status, None, full(body.as_bytes().to_vec())),
         Reply::Hang => std::future::pending().await,
@@ -146,9 +150,9 @@ async fn respond(reply: Reply, known: &str) -> Result<Response<BoxedBody>, std::
             let pieces = pieces.into_iter().map(|piece| Ok(http_body::Frame::data(Bytes::from(piece))));
             let last = stream::unfold(end, move |end| async move {
                 match end {
-                    End::Proper => None,
-                    End::Broken => Some((Err(broken()), End::Proper)),
-                    End::Never => std::future::pending().await,
+                    End::Complete => None,
+                    End::Broken => Some((Err(broken()), End::Complete)),
+                    End::Open => std::future::pending().await,
                 }
             });
             let body = StreamBody::new(futures_util::StreamExt::chain(stream::iter(pieces), last));
@@ -162,14 +166,14 @@ async fn respond(reply: Reply, known: &str) -> Result<Response<BoxedBody>, std::
     if let Some(tag) = tag {
         response = response.header(http::header::ETAG, tag);
     }
-    for words in warnings {
-        response = response.header(http::header::WARNING, *words);
+    for text in warnings {
+        response = response.header(http::header::WARNING, *text);
     }
     Ok(response.body(body).unwrap())
 }
 
-/// Discovery as servers up to 1.25 answer it, with a few kinds.
-fn served(asked: &Asked) -> Reply {
+/// Responds to discovery like servers up to 1.25, with a few kinds.
+fn reply_to_discovery(asked: &ReceivedRequest) -> Reply {
     let kinds = |kinds: &[(&str, &str, bool)]| {
         let verbs = json!(["create", "delete", "get", "list", "patch", "update", "watch"]);
         let resources: Vec<Value> = kinds
@@ -201,38 +205,42 @@ fn served(asked: &Asked) -> Reply {
     }
 }
 
-/// A refusal as Kubernetes words it.
-fn status(code: u16, reason: &str, message: &str) -> Value {
+/// Returns a refusal in Kubernetes' format.
+fn status_body(code: u16, reason: &str, message: &str) -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
     })
 }
 
-fn config_map() -> Gvk {
+fn config_map_gvk() -> Gvk {
     Gvk::new("", "v1", "ConfigMap")
 }
 
-fn manifest(name: &str) -> Value {
+fn config_map_manifest(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"}})
 }
 
-fn live(name: &str) -> Value {
-    let mut object = manifest(name);
+fn live_config_map(name: &str) -> Value {
+    let mut object = config_map_manifest(name);
     object["metadata"]["uid"] = json!(format!("uid-of-{name}"));
     object["metadata"]["resourceVersion"] = json!("7");
     object
 }
 
-fn apply(object: Value, mode: WriteMode) -> ApplyRequest {
+fn apply_request(object: Value, mode: WriteMode) -> ApplyRequest {
     ApplyRequest {
         operation: Some("0190b5a4-7c1e-7000-8000-000000000001".parse().unwrap()),
         ..ApplyRequest::new(Object::try_from(object).unwrap(), mode)
     }
 }
 
-/// What was asked beside discovery.
-fn calls(log: &Log) -> Vec<String> {
+/// Returns the requests except for discovery.
+fn logged_calls(log: &RequestLog) -> Vec<String> {
     let asked = log.lock().unwrap();
     let discovery = ["/api", "/apis", "/api/v1", "/apis/apps/v1"];
-    asked.iter().filter(|asked| !discovery.contains(&asked.path.as_str())).map(Asked::line).collect()
+    asked
+        .iter()
+        .filter(|asked| !discovery.contains(&asked.path.as_str()))
+        .map(ReceivedRequest::summary_line)
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! Why it is where it is, in one line.
+//! One-line explanations of the current position.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,39 +7,45 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Timestamp, format_duration};
 
-use super::Said;
-use crate::operation::{Awaited, whole_seconds};
+use super::Attribution;
+use crate::NextAction;
+use crate::names::join_names;
+use crate::operation::{AwaitedItem, truncate_to_seconds};
 
-/// So many names are spelled out where there may be thousands.
-const NAMES_MAX: usize = 5;
-
-/// The answer to "why is it waiting, and for what?". Prints as one line.
+/// Explanation of what the machine is waiting for and why. Prints as one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "FleetExplanation")]
 pub struct Explanation {
-    /// Where it stands, in words: `step 2 of 3 (env in (qa))`.
+    /// Current position in words, such as `step 2 of 3 (env in (qa))`.
     pub position: String,
-    /// What is going on there: `3 of 14 Healthy`.
+    /// Progress at this position, such as `3 of 14 Healthy`.
     pub progress: String,
-    /// What is awaited, the longest wait first.
-    pub awaited: Vec<Awaited>,
-    /// Time left to the step's deadline, in seconds; absent without one, and once it has passed.
+    /// Awaited items, longest wait first.
+    pub awaited: Vec<AwaitedItem>,
+    /// Time left until the step's deadline, in seconds. `None` without a deadline or after the deadline has passed.
+    #[serde(rename = "secondsUntilDeadline")]
     pub deadline_in_seconds: Option<u64>,
-    /// What is not as it should be, but holds nothing up by itself.
+    /// Problems that don't block progress on their own.
     pub warnings: Vec<String>,
-    /// Who holds it, and why.
+    /// Person who paused the machine, and the reason.
+    #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
-    /// What comes next: `step 3, 6 Applications`.
+    /// Next position, such as `step 3, 6 Applications`.
+    #[serde(rename = "nextPosition")]
     pub next: Option<String>,
-    /// Applications that no step selects, by name.
+    /// Next action for the reader.
+    #[serde(rename = "nextAction", default)]
+    pub action: NextAction,
+    /// Names of Applications that no step selects.
+    #[serde(rename = "unselected")]
     pub outside: Vec<String>,
-    /// When this was true.
+    /// Time of the explanation.
     pub at: Timestamp,
 }
 
 impl Explanation {
-    pub(crate) fn blank(position: impl Into<String>, at: Timestamp) -> Self {
+    pub(crate) fn new(position: impl Into<String>, at: Timestamp) -> Self {
         Self {
             position: position.into(),
             progress: String::new(),
@@ -48,27 +54,28 @@ impl Explanation {
             warnings: Vec::new(),
             paused: None,
             next: None,
+            action: NextAction::default(),
             outside: Vec::new(),
             at,
         }
     }
 
-    /// Of what is over: how it ended, when, after what time, and why.
-    pub(crate) fn over(
+    /// Explains a finished machine: its outcome, end time, duration and reason.
+    pub(crate) fn finished(
         end: impl fmt::Debug,
         message: &str,
         (began, ended): (Timestamp, Timestamp),
         at: Timestamp,
     ) -> Self {
-        let (took, ago) = (words(ended.since(began)), words(at.since(ended)));
-        Self { progress: message.to_owned(), ..Self::blank(format!("{end:?} {ago} ago after {took}"), at) }
+        let (took, ago) = (format_elapsed(ended.since(began)), format_elapsed(at.since(ended)));
+        Self { progress: message.to_owned(), ..Self::new(format!("{end:?} {ago} ago after {took}"), at) }
     }
 
-    /// Who holds it, if anybody does: its clocks stand still then.
-    pub(crate) fn hold(&mut self, paused: Option<&Said>) {
+    /// Adds the pause, if there is one. Removes the deadline, because deadlines stand still during a pause.
+    pub(crate) fn set_paused(&mut self, paused: Option<&Attribution>) {
         if let Some(paused) = paused {
-            let since = words(self.at.since(paused.at));
-            self.paused = Some(format!("paused for {since} by {}", paused.words()));
+            let since = format_elapsed(self.at.since(paused.at));
+            self.paused = Some(format!("paused for {since} by {}", paused.display()));
             self.deadline_in_seconds = None;
         }
     }
@@ -81,13 +88,13 @@ impl fmt::Display for Explanation {
             write!(f, ": {}", self.progress)?;
         }
         if let Some(first) = self.awaited.first() {
-            write!(f, ", waiting {} for {}", words(self.at.since(first.since)), first.what)?;
+            write!(f, ", waiting {} for {}", format_elapsed(self.at.since(first.since)), first.what)?;
             if !first.why.is_empty() {
                 write!(f, " ({})", first.why)?;
             }
             let others: Vec<&str> = self.awaited.iter().skip(1).map(|other| other.what.as_str()).collect();
             if !others.is_empty() {
-                write!(f, " and {}", enumerate(&others))?;
+                write!(f, " and {}", join_names(&others))?;
             }
         }
         for warning in self.warnings.iter().chain(&self.paused) {
@@ -101,57 +108,49 @@ impl fmt::Display for Explanation {
         }
         if !self.outside.is_empty() {
             let names: Vec<&str> = self.outside.iter().map(String::as_str).collect();
-            write!(f, "; in no step: {}", enumerate(&names))?;
+            write!(f, "; not in any step: {}", join_names(&names))?;
         }
         Ok(())
     }
 }
 
-/// The names in a row; of many the first few, and how many more there are.
-pub fn enumerate(names: &[&str]) -> String {
-    let named = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(NAMES_MAX) {
-        0 => named,
-        more => format!("{named} and {more} more"),
-    }
-}
-
-/// Names by their places, where there are any: `step 1: dev-a, dev-b; step 2: qa`.
-pub(crate) fn by_place<'a>(places: impl Iterator<Item = (String, Vec<&'a str>)>) -> String {
+/// Lists names by place, without empty places, such as `step 1: dev-a, dev-b; step 2: qa`.
+pub(crate) fn join_names_by_place<'a>(places: impl Iterator<Item = (String, Vec<&'a str>)>) -> String {
     let named = places.filter(|(_, names)| !names.is_empty());
-    named.map(|(place, names)| format!("{place}: {}", enumerate(&names))).collect::<Vec<_>>().join("; ")
+    named.map(|(place, names)| format!("{place}: {}", join_names(&names))).collect::<Vec<_>>().join("; ")
 }
 
-/// Why nothing is done to those that were named, and to which others it can be: by their places, or empty.
-pub(crate) fn or_others(why: &str, done: &str, others: &str) -> String {
+/// Explains why a request has no effect on the named members, and lists the members that support it, by place. Empty if
+/// there are none.
+pub(crate) fn append_alternatives(reason: &str, done: &str, others: &str) -> String {
     match others {
-        "" => format!("{why}; and no other can be {done} now either"),
-        others => format!("{why}; what can be {done} now: {others}"),
+        "" => format!("{reason}; no other Application can be {done} now"),
+        others => format!("{reason}; these can be {done} now: {others}"),
     }
 }
 
-/// `step 2 of 3`, from the index.
+/// Formats an index as `step 2 of 3`.
 pub(crate) fn step_name(index: u32, count: usize) -> String {
     format!("step {} of {count}", index.saturating_add(1))
 }
 
-/// `step 2 of 3, 6 Applications`.
-pub(crate) fn step_of(index: u32, count: usize, members: u32) -> String {
-    format!("{}, {}", step_name(index, count), applications(members))
+/// Formats a step as `step 2 of 3, 6 Applications`.
+pub(crate) fn describe_step(index: u32, count: usize, members: u32) -> String {
+    format!("{}, {}", step_name(index, count), format_application_count(members))
 }
 
-/// `6 Applications`.
-pub(crate) fn applications(count: u32) -> String {
+/// Formats a count as `6 Applications`.
+pub(crate) fn format_application_count(count: u32) -> String {
     if count == 1 { "1 Application".to_owned() } else { format!("{count} Applications") }
 }
 
-/// Time that has passed, or is left, in words.
-pub(crate) fn words(duration: Duration) -> String {
-    format_duration(whole_seconds(duration))
+/// Formats an elapsed or remaining time.
+pub(crate) fn format_elapsed(duration: Duration) -> String {
+    format_duration(truncate_to_seconds(duration))
 }
 
-/// In order of the wait.
-pub(crate) fn longest_first(mut awaited: Vec<Awaited>) -> Vec<Awaited> {
+/// Sorts by wait, longest first.
+pub(crate) fn sort_by_wait(mut awaited: Vec<AwaitedItem>) -> Vec<AwaitedItem> {
     awaited.sort_by(|one, other| (one.since, &one.what).cmp(&(other.since, &other.what)));
     awaited
 }

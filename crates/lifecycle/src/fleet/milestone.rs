@@ -1,60 +1,60 @@
-//! What people are told of a rollout or a teardown while it goes on.
+//! Notifications about a running rollout or teardown.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
-/// Something that has happened, and that a state still shows: whoever has missed it finds it there. Told twice it is known by
-/// its key.
+/// A notification whose content can also be read from the state, so a consumer that missed it finds it there. Its key
+/// identifies repeated deliveries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Milestone {
-    /// What tells it from the others of its machine: short, and made of letters, digits and dashes.
+    /// Identifier, unique within its machine. Short, and consisting of letters, digits and dashes.
     pub key: String,
-    /// What it is.
+    /// Reason.
     pub reason: MilestoneReason,
-    /// In words.
+    /// Message for people.
     pub message: String,
-    /// When, where the state says so.
+    /// Time, if the state records it.
     pub at: Option<Timestamp>,
 }
 
-/// What has happened, in one word.
+/// Reason of a milestone, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MilestoneReason {
-    /// A rollout has begun.
+    /// A rollout started.
     RolloutStarted,
-    /// Gates, or people who have not approved, keep a step closed.
+    /// Gates or missing approvals keep a step closed.
     StepHeld,
-    /// The members of a step are brought to their targets.
+    /// A step opened, so its members are updated to their targets.
     StepOpened,
-    /// A step is done.
+    /// A step passed.
     StepPassed,
-    /// More members of a step have failed than may.
+    /// More members of a step failed than the step allows.
     StepFailed,
-    /// A step is not done, and should be.
+    /// A step's deadline passed before the step had passed.
     DeadlinePassed,
-    /// A person holds a rollout.
+    /// A person paused a rollout.
     RolloutPaused,
-    /// A rollout is over, and every step is done.
+    /// A rollout ended with all steps passed.
     RolloutCompleted,
-    /// A rollout is over before.
+    /// A rollout ended early.
     RolloutEnded,
-    /// The Applications of a set are deleted in order.
+    /// An ordered deletion of the Applications of an ApplicationSet started.
     DeletionStarted,
-    /// The Applications of a step are deleted.
+    /// The deletion of the Applications of a step started.
     DeletionStepStarted,
-    /// A person holds a deletion.
+    /// A person paused a deletion.
     DeletionPaused,
     /// The Applications are gone.
     DeletionCompleted,
-    /// A deletion is over before.
+    /// A deletion ended early.
     DeletionEnded,
 }
 
 impl MilestoneReason {
-    /// Whether nobody has to see to it.
-    pub fn is_well(self) -> bool {
+    /// Returns true if the milestone doesn't need attention.
+    pub fn is_normal(self) -> bool {
         !matches!(self, Self::StepFailed | Self::DeadlinePassed | Self::RolloutEnded | Self::DeletionEnded)
     }
 }

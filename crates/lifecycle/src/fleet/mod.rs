@@ -1,19 +1,24 @@
-//! What the machines over the Applications of an ApplicationSet share: who is in which step, how many at once, who said
-//! so, calls that are made again, and the answer to "why is it waiting?".
+//! Code shared by the machines that manage the Applications of an ApplicationSet: selection of members for steps,
+//! limits, requesters, repeated calls and explanations.
 
-mod calls;
+mod attribution;
+mod call_failures;
 mod explain;
 mod milestone;
-mod said;
 mod select;
 
-pub use calls::Calls;
-pub use explain::{Explanation, enumerate};
+pub use attribution::{Attribution, Scope};
+pub use call_failures::CallFailures;
+pub use explain::Explanation;
 pub use milestone::{Milestone, MilestoneReason};
-pub use said::{Said, Scope};
 pub use select::{
-    Assignment, Expression, InvalidMaxUpdate, InvalidOperator, Labels, MaxUpdate, Operator, assign,
+    Assignment, Expression, InvalidMaxUpdate, InvalidOperator, Labels, MaxUpdate, Operator, assign_step,
 };
 
-pub(crate) use explain::{applications, by_place, longest_first, or_others, step_name, step_of, words};
+pub use crate::names::join_names;
+
+pub(crate) use explain::{
+    append_alternatives, describe_step, format_application_count, format_elapsed, join_names_by_place,
+    sort_by_wait, step_name,
+};
 pub(crate) use select::count;

@@ -1,4 +1,4 @@
-//! Which Applications a step is about, and how many of them at once.
+//! Selection of the Applications of a step, and the number of Applications updated at once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,21 +6,21 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The labels of an Application.
+/// Labels of an Application.
 pub type Labels = BTreeMap<String, String>;
 
-/// How an expression looks at a label.
+/// Operator of a label expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operator {
-    /// The label is there, and its value is among the values.
+    /// The label exists, and its value is among the values.
     In,
-    /// The label is not there, or its value is not among the values.
+    /// The label does not exist, or its value is not among the values.
     NotIn,
 }
 
-/// A word that is no operator of a step.
+/// An invalid operator in a step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("operator {0:?} of a step's matchExpressions is not known; write In or NotIn")]
+#[error("invalid operator {0:?} in a step's matchExpressions: use In or NotIn")]
 pub struct InvalidOperator(pub String);
 
 impl FromStr for Operator {
@@ -40,9 +40,9 @@ impl FromStr for Operator {
 pub struct Expression {
     /// Name of the label.
     pub key: String,
-    /// How it is looked at.
+    /// Operator.
     pub operator: Operator,
-    /// The values.
+    /// Values.
     pub values: Vec<String>,
 }
 
@@ -66,18 +66,19 @@ impl fmt::Display for Expression {
     }
 }
 
-/// Where an Application belongs.
+/// Step of an Application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Its step, counted from 0: the first that selects it. `None`: no step does, and it is left alone.
+    /// Step index, counted from 0: the first step that selects the Application. `None` if no step selects the
+    /// Application, which is then left alone.
     pub step: Option<u32>,
-    /// Later steps that select it too, and do not get it.
+    /// Later steps that also select the Application but don't receive it.
     pub also: Vec<u32>,
 }
 
-/// The step of an Application with these labels. A step selects it when all of its expressions are met; one without
+/// Returns the step of an Application with these labels. A step selects it if all of its expressions match; a step without
 /// expressions selects everything.
-pub fn assign<'a>(steps: impl IntoIterator<Item = &'a [Expression]>, labels: &Labels) -> Assignment {
+pub fn assign_step<'a>(steps: impl IntoIterator<Item = &'a [Expression]>, labels: &Labels) -> Assignment {
     let mut selecting = (0..)
         .zip(steps)
         .filter(|(_, expressions)| expressions.iter().all(|expression| expression.is_met(labels)))
@@ -85,26 +86,27 @@ pub fn assign<'a>(steps: impl IntoIterator<Item = &'a [Expression]>, labels: &La
     Assignment { step: selecting.next(), also: selecting.collect() }
 }
 
-/// How many members of a step may be in flight at once: `maxUpdate`.
+/// Maximum number of members of a step in flight at once: `maxUpdate`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MaxUpdate {
-    /// All.
+    /// All members.
     #[default]
     All,
-    /// So many; 0 leaves the step to people.
+    /// This number of members. With 0, people update the members of the step.
     Count(u32),
-    /// So many in a hundred of the step's members, rounded down, but at least one; 0 leaves the step to people.
+    /// This percentage of the step's members, rounded down, but at least one member. With 0, people update the members
+    /// of the step.
     Percent(u32),
 }
 
-/// A text that says no number of members.
+/// An invalid number of members.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("maxUpdate {0:?} is no number of Applications; write a whole number, or a percentage such as 10%")]
+#[error("invalid maxUpdate {0:?}: use a whole number, or a percentage such as 10%")]
 pub struct InvalidMaxUpdate(pub String);
 
 impl MaxUpdate {
-    /// So many of a step with this many members.
-    pub fn of(self, members: u32) -> u32 {
+    /// Returns the limit for a step with this many members.
+    pub fn limit_for(self, members: u32) -> u32 {
         match self {
             Self::All => u32::MAX,
             Self::Count(count) => count,
@@ -116,21 +118,21 @@ impl MaxUpdate {
         }
     }
 
-    /// Whether members are left to people, one by one.
+    /// Returns true if people update the members one by one.
     pub fn is_manual(self) -> bool {
         matches!(self, Self::Count(0) | Self::Percent(0))
     }
 }
 
 impl From<i64> for MaxUpdate {
-    /// As in Argo CD, what is below 0 is 0.
+    /// As in Argo CD, a negative value counts as 0.
     fn from(count: i64) -> Self {
         Self::Count(u32::try_from(count.max(0)).unwrap_or(u32::MAX))
     }
 }
 
 impl fmt::Display for MaxUpdate {
-    /// As it is written, if it can be: `10`, `10%`, or `all`.
+    /// Formats the limit as users write it: `10`, `10%`, or `all`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all"),
@@ -152,7 +154,7 @@ impl FromStr for MaxUpdate {
     }
 }
 
-/// How many there are, as facts count them.
+/// Counts the items as `u32`, the type of counts in events.
 pub(crate) fn count<T>(of: impl Iterator<Item = T>) -> u32 {
     u32::try_from(of.count()).unwrap_or(u32::MAX)
 }

@@ -4,43 +4,42 @@ use tidegate_model::TaskId;
 
 use super::input::{Answer, CallError, Input};
 
-/// When a gate that gave no usable answer is asked again, for safety.
-pub const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// Interval after which a gate that didn't give a usable answer is queried again.
+pub const GATE_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What the world still owes an operation.
+/// An outstanding command of an operation.
 ///
-/// Every command may be carried out twice and must then change nothing the second time.
+/// Every command may be executed twice. The second execution must not have an effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
-    /// Read the cluster and plan. Answer: [`Input::Planned`](super::Input) or
+    /// Read the cluster and make a plan. Answer: [`Input::Planned`](super::Input) or
     /// [`Input::PlanFailed`](super::Input).
     Plan,
-    /// Take the claim, or go on holding it until the operation is over. What becomes of it comes as
-    /// [`Input::Claim`](super::Input), again and again.
+    /// Acquire the claim and hold it until the operation has finished. The state of the claim is reported repeatedly as
+    /// [`Input::Claim`](super::Input).
     Claim,
-    /// A command about one task. Answer: [`Input::Answer`](super::Input) with the same attempt. Those about one task are
-    /// carried out one after the other: otherwise a hook could be created after it was stopped.
+    /// A command about one task. Answer: [`Input::Answer`](super::Input) with the same attempt. Commands about the same
+    /// task run one after the other; otherwise a hook could be created after it was stopped.
     Task {
-        /// Its position in the plan.
+        /// Position of the task in the plan.
         task: TaskId,
-        /// The attempt it is for.
+        /// Attempt that the command belongs to.
         attempt: u32,
-        /// What is to be done with its object.
-        what: TaskCommand,
+        /// Command about the task's object.
+        command: TaskCommand,
     },
-    /// Keep reporting what is seen of a task's object, beginning with what is there now, as
-    /// [`Input::Observed`](super::Input).
+    /// Report observations of a task's object as [`Input::Observed`](super::Input), beginning with the current state.
     Observe {
-        /// Position in the plan of the task that awaits the object.
+        /// Position of the waiting task in the plan.
         task: TaskId,
     },
-    /// Keep reporting what is seen of the namespaces that the operation writes into, as
-    /// [`Input::NamespaceSeen`](super::Input). It may begin late: before the end all of them are looked at.
+    /// Report observations of the namespaces that the operation writes to as
+    /// [`Input::NamespaceObserved`](super::Input). Reporting may start late, because all of these namespaces are read
+    /// before the end.
     WatchNamespaces,
-    /// Look at the namespaces that the operation writes into. Answer:
-    /// [`Input::NamespacesSeen`](super::Input).
-    LookAtNamespaces,
-    /// Ask a gate about a wave, and keep listening: what it answers, and whatever it answers later by itself, comes as
+    /// Read the namespaces that the operation writes to. Answer: [`Input::NamespacesSeen`](super::Input).
+    ReadNamespaces,
+    /// Ask a gate about a wave and subscribe to it. Its answer and every later change arrive as
     /// [`Input::Gate`](super::Input).
     AskGate {
         /// Position of the wave in the plan.
@@ -50,76 +49,77 @@ pub enum Command {
     },
 }
 
-/// What a command is about.
+/// Subject of a command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// Reading the cluster for a plan, and making it.
+    /// Reading the cluster and planning.
     Plan,
-    /// The one claim of the operation.
+    /// The operation's only claim.
     Claim,
     /// A task and its object.
     Task(TaskId),
-    /// The work of a runner for a hook, in this attempt. It may never end, and must then not stand in the way of ending the
-    /// hook or of the next attempt.
+    /// Work of a hook runner in this attempt. It may never end, and must not block the end of the hook or the next
+    /// attempt.
     Runner(TaskId, u32),
-    /// A gate by its name, whichever wave asks it.
+    /// A gate, by its name, regardless of the wave.
     Gate(String),
     /// The namespaces that the operation writes into.
     Namespaces,
 }
 
 impl Command {
-    /// What it is about: as long as a command about the same is on its way, this one waits.
+    /// Returns the subject. The command waits while another command with the same subject is in flight.
     pub fn subject(&self) -> Subject {
         match self {
             Self::Plan => Subject::Plan,
             Self::Claim => Subject::Claim,
-            Self::Task { task, attempt, what: TaskCommand::RunHook { .. } } => {
+            Self::Task { task, attempt, command: TaskCommand::RunHook { .. } } => {
                 Subject::Runner(*task, *attempt)
             }
             Self::Task { task, .. } | Self::Observe { task } => Subject::Task(*task),
             Self::AskGate { gate, .. } => Subject::Gate(gate.clone()),
-            Self::WatchNamespaces | Self::LookAtNamespaces => Subject::Namespaces,
+            Self::WatchNamespaces | Self::ReadNamespaces => Subject::Namespaces,
         }
     }
 
-    /// Whether it is kept up for as long as it is owed.
-    pub fn is_standing(&self) -> bool {
+    /// Returns true for a subscription, which runs as long as it is outstanding.
+    pub fn is_subscription(&self) -> bool {
         matches!(self, Self::Claim | Self::Observe { .. } | Self::WatchNamespaces | Self::AskGate { .. })
     }
 
-    /// The answer to it when it could not be carried out; `None` for what has no answer.
-    pub fn failed(&self, error: CallError) -> Option<Input> {
+    /// Returns the answer for a failed command. `None` for commands without an answer.
+    pub fn failure_input(&self, error: CallError) -> Option<Input> {
         let input = match self {
             Self::Plan => Input::PlanFailed(error),
-            Self::Task { task, attempt, what } => {
-                Input::Answer { task: *task, attempt: *attempt, answer: what.failed(error) }
+            Self::Task { task, attempt, command: what } => {
+                Input::Answer { task: *task, attempt: *attempt, answer: what.failure_answer(error) }
             }
-            // What cannot be seen keeps nobody from ending.
-            Self::LookAtNamespaces => Input::NamespacesSeen { namespaces: Vec::new() },
+            // Namespaces that can't be read must not keep the operation from ending.
+            Self::ReadNamespaces => Input::NamespacesRead { namespaces: Vec::new() },
             Self::Claim | Self::Observe { .. } | Self::WatchNamespaces | Self::AskGate { .. } => return None,
         };
         Some(input)
     }
 }
 
-/// What is to be done about one task.
+/// A command about one task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TaskCommand {
-    /// Dry-run the manifest on the server.
+    /// Run a server-side dry run of the manifest.
     Check,
-    /// Delete the object with this UID. Already gone, or another UID, counts as done.
+    /// Delete the object with this UID. Counts as done if the object is missing or has another UID.
     Prune {
-        /// `metadata.uid` of the live object, as the plan has it.
+        /// `metadata.uid` of the live object, from the plan.
         uid: String,
     },
-    /// Make room for a hook: adopt our own, delete an older one, or find nothing.
+    /// Clear the place of a hook: adopt the operation's own object, delete an older object, or find that there is no
+    /// object.
     ClearHook,
-    /// Apply the manifest. A hook carries the operation id and attempt.
+    /// Apply the manifest. The operation id and the attempt are recorded on a hook.
     Apply,
-    /// Hand the hook to a registered runner.
+    /// Pass the hook to a registered runner.
     RunHook {
-        /// The name it was registered under with the engine.
+        /// Name under which the runner is registered with the engine.
         runner: String,
     },
     /// Remove the hook finalizer from the object with this UID.
@@ -127,20 +127,20 @@ pub enum TaskCommand {
         /// `metadata.uid` of the hook object.
         uid: String,
     },
-    /// Remove the hook finalizer from, and delete, the object with this UID.
+    /// Remove the hook finalizer from the object with this UID, and delete it.
     DeleteHook {
         /// `metadata.uid` of the hook object.
         uid: String,
     },
-    /// Judge a hook of this operation once more and delete it if it still runs.
+    /// Judge a hook of this operation once more, and delete it if it is still running.
     StopHook,
-    /// Read what the containers of a failed hook wrote last, before its object may go.
+    /// Read the last log lines of a failed hook's containers before its object is deleted.
     ReadLogs,
 }
 
 impl TaskCommand {
-    /// The answer to it when it could not be carried out.
-    pub fn failed(&self, error: CallError) -> Answer {
+    /// Returns the answer for a failed command.
+    pub fn failure_answer(&self, error: CallError) -> Answer {
         match self {
             Self::Check => Answer::Checked(Err(error)),
             Self::Prune { .. } => Answer::Pruned(Err(error)),

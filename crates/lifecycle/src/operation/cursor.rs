@@ -1,135 +1,137 @@
-//! How the cursor of an operation follows its tasks.
+//! Updates of an operation's cursor from its tasks.
 
 use std::borrow::Cow;
 
 use tidegate_model::{Task, TaskId, Timestamp};
 
-use super::rules::{Open, holds_up, namespaces_of};
+use super::rules::{OpenReason, is_blocking, target_namespaces};
 use super::state::{Cursor, OpenTasks, Operation, TaskState};
 
 impl Cursor {
-    /// The cursor of an operation, from a look at all tasks of the current wave.
-    pub fn of(operation: &Operation) -> Self {
-        operation.current_wave().map_or_else(Self::default, |(index, _)| Self::at(operation, index))
+    /// Computes the cursor of an operation from all tasks of the current wave.
+    pub fn from_operation(operation: &Operation) -> Self {
+        operation.current_wave().map_or_else(Self::default, |(index, _)| Self::for_wave(operation, index))
     }
 
-    /// The cursor of a wave, from a look at all its tasks.
-    pub(crate) fn at(operation: &Operation, index: u32) -> Self {
+    /// Computes the cursor of a wave from all its tasks.
+    pub(crate) fn for_wave(operation: &Operation, index: u32) -> Self {
         let mut cursor = Self { wave: Some(index), ..Self::default() };
         for (id, task, state) in operation.wave_tasks(index) {
             if task.is_hook() {
                 cursor.hooks.push(id);
             }
-            cursor.unsuccessful = cursor.unsuccessful.saturating_add(u32::from(state.is_unsuccessful()));
-            if let Some((open, is_weak)) = operation.open(task, state) {
-                cursor.sort(open).add(id, is_weak);
+            cursor.unsuccessful_count =
+                cursor.unsuccessful_count.saturating_add(u32::from(state.is_unsuccessful()));
+            if let Some((open, is_weak)) = operation.open_reason(task, state) {
+                cursor.open_tasks_mut(open).add(id, is_weak);
             }
             cursor.deadlines.extend(operation.hook_deadline(task, state).map(|at| (at, id)));
         }
-        cursor.is_final = operation.is_last(index);
+        cursor.is_final = operation.is_last_wave(index);
         cursor.next = operation.wave(index).map_or(TaskId(0), |wave| TaskId(wave.first));
-        cursor.go_on(operation);
+        cursor.advance(operation);
         cursor
     }
 
-    fn sort(&mut self, open: Open) -> &mut OpenTasks {
+    fn open_tasks_mut(&mut self, open: OpenReason) -> &mut OpenTasks {
         match open {
-            Open::Hook => &mut self.open_hooks,
-            Open::Resource => &mut self.open_resources,
-            Open::Leaving => &mut self.leaving,
+            OpenReason::Hook => &mut self.open_hooks,
+            OpenReason::Resource => &mut self.open_resources,
+            OpenReason::Deletion => &mut self.deletions,
         }
     }
 
-    /// Passes over the tasks that hold up nothing any more.
-    fn go_on(&mut self, operation: &Operation) {
+    /// Skips the tasks that no longer block later kind groups.
+    fn advance(&mut self, operation: &Operation) {
         let Some(wave) = self.wave.and_then(|index| operation.wave(index)) else { return };
         let end = TaskId(wave.first.saturating_add(wave.count));
-        while self.next < end && operation.task(self.next).is_none_or(|(task, state)| !holds_up(task, state))
+        while self.next < end
+            && operation.task(self.next).is_none_or(|(task, state)| !is_blocking(task, state))
         {
             self.next = TaskId(self.next.0.saturating_add(1));
         }
     }
 }
 
-/// What the cursor needs to know of a task before a fact about it.
+/// State of a task before an event, reduced to what the cursor needs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Before {
+pub(crate) struct PriorTaskState {
     task: TaskId,
     was_unsuccessful: bool,
-    was_open: Option<(Open, bool)>,
+    open_reason: Option<(OpenReason, bool)>,
     deadline: Option<Timestamp>,
 }
 
 impl Operation {
-    /// Works out what is not recorded, because the rest says it.
-    pub(crate) fn derive(&mut self) {
-        self.namespaces = namespaces_of(&self.plan);
-        self.cursor = Cursor::of(self);
+    /// Computes the fields that aren't recorded because they follow from the other fields.
+    pub(crate) fn update_derived_fields(&mut self) {
+        self.namespaces = target_namespaces(&self.plan);
+        self.cursor = Cursor::from_operation(self);
     }
 
-    pub(crate) fn before(&self, task: TaskId) -> Before {
+    pub(crate) fn capture_task_state(&self, task: TaskId) -> PriorTaskState {
         let known = self.task(task);
-        Before {
+        PriorTaskState {
             task,
             was_unsuccessful: known.is_some_and(|(_, state)| state.is_unsuccessful()),
-            was_open: known.and_then(|(task, state)| self.open(task, state)),
+            open_reason: known.and_then(|(task, state)| self.open_reason(task, state)),
             deadline: known.and_then(|(task, state)| self.hook_deadline(task, state)),
         }
     }
 
-    /// Moves the cursor after a fact about one task, or about more than that.
-    pub(crate) fn move_cursor(&mut self, changed: Option<Before>) {
+    /// Updates the cursor after an event about one task. After any other event, computes the cursor from scratch.
+    pub(crate) fn update_cursor(&mut self, changed: Option<PriorTaskState>) {
         let mut cursor = std::mem::take(&mut self.cursor);
         match (cursor.wave, changed) {
-            (_, None) => cursor = Cursor::of(self),
-            (Some(index), Some(before)) if self.is_of_wave(before.task, index) => {
-                self.follow_task(&mut cursor, before);
+            (_, None) => cursor = Cursor::from_operation(self),
+            (Some(index), Some(before)) if self.is_in_wave(before.task, index) => {
+                self.update_cursor_for_task(&mut cursor, before);
             }
             (_, Some(_)) => {}
         }
         self.cursor = cursor;
     }
 
-    fn is_of_wave(&self, task: TaskId, index: u32) -> bool {
+    fn is_in_wave(&self, task: TaskId, index: u32) -> bool {
         self.wave(index)
             .is_some_and(|wave| (wave.first..wave.first.saturating_add(wave.count)).contains(&task.0))
     }
 
-    fn follow_task(&self, cursor: &mut Cursor, before: Before) {
-        let Before { task: id, was_unsuccessful, was_open, deadline: known } = before;
+    fn update_cursor_for_task(&self, cursor: &mut Cursor, before: PriorTaskState) {
+        let PriorTaskState { task: id, was_unsuccessful, open_reason, deadline: known } = before;
         let Some((task, state)) = self.task(id) else { return };
         let (before, now) = (u32::from(was_unsuccessful), u32::from(state.is_unsuccessful()));
-        cursor.unsuccessful = cursor.unsuccessful.saturating_add(now).saturating_sub(before);
-        if holds_up(task, state) {
+        cursor.unsuccessful_count = cursor.unsuccessful_count.saturating_add(now).saturating_sub(before);
+        if is_blocking(task, state) {
             cursor.next = cursor.next.min(id);
         }
-        cursor.go_on(self);
+        cursor.advance(self);
         let deadline = self.hook_deadline(task, state);
         if known != deadline {
             known.map(|at| cursor.deadlines.remove(&(at, id)));
             cursor.deadlines.extend(deadline.map(|at| (at, id)));
         }
-        let is_open = self.open(task, state);
-        if was_open != is_open {
-            if let Some((open, is_weak)) = was_open {
-                cursor.sort(open).remove(id, is_weak);
+        let is_open = self.open_reason(task, state);
+        if open_reason != is_open {
+            if let Some((open, is_weak)) = open_reason {
+                cursor.open_tasks_mut(open).remove(id, is_weak);
             }
             if let Some((open, is_weak)) = is_open {
-                cursor.sort(open).add(id, is_weak);
+                cursor.open_tasks_mut(open).add(id, is_weak);
             }
         }
     }
 
-    /// The cursor of a wave, whether it is the current one or not.
-    pub(crate) fn cursor_at(&self, index: u32) -> Cow<'_, Cursor> {
+    /// Returns the cursor of any wave.
+    pub(crate) fn cursor_for_wave(&self, index: u32) -> Cow<'_, Cursor> {
         if self.cursor.wave == Some(index) {
             Cow::Borrowed(&self.cursor)
         } else {
-            Cow::Owned(Cursor::at(self, index))
+            Cow::Owned(Cursor::for_wave(self, index))
         }
     }
 
-    /// The hooks of a wave.
+    /// Returns the hooks of a wave.
     pub(crate) fn wave_hooks(&self, index: u32) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
         let known = (self.cursor.wave == Some(index)).then_some(&self.cursor.hooks);
         let kept = known.into_iter().flatten().filter_map(|id| {
@@ -140,9 +142,12 @@ impl Operation {
         kept.chain(others.into_iter().flatten().filter(|(_, task, _)| task.is_hook()))
     }
 
-    /// The tasks of a wave from the first that holds up the kind groups after its own.
-    pub(crate) fn rest_of_wave(&self, index: u32) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
-        let next = self.cursor_at(index).next;
+    /// Returns the tasks of a wave, starting with the first task that blocks later kind groups.
+    pub(crate) fn remaining_wave_tasks(
+        &self,
+        index: u32,
+    ) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
+        let next = self.cursor_for_wave(index).next;
         let end = self.wave(index).map_or(0, |wave| wave.first.saturating_add(wave.count));
         (next.0..end).map(TaskId).filter_map(|id| {
             let (task, state) = self.task(id)?;

@@ -1,89 +1,45 @@
-//! What a list of operations says of one, besides what it says of every stream of the log.
+//! Details of an operation in a list, in addition to the fields that every stream in the log has.
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Content, LogRecord, OperationPhase, Records, StreamKind};
+use tidegate_model::{LogRecord, OperationPhase, StreamKind, StreamRecords};
 
-use super::{Fact, State};
+use super::{OperationEvent, State};
 
-/// The log keeps it longer than the facts. Its layout is part of the format on disk.
+/// Details of an operation. The log keeps them for longer than the events. Their layout is part of the on-disk format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
-    /// Where the operation works, in words.
+    /// Destination of the operation, as text.
     pub destination: String,
-    /// `Running`, `Terminating`, or what it has ended in.
+    /// `Running`, `Terminating`, or the final phase.
     pub phase: OperationPhase,
-    /// Whether a person holds it.
+    /// True while the operation is paused.
     pub paused: bool,
-    /// What it was doing or waiting for when this was written, or how it has ended.
+    /// Current activity or wait when the details were written, or the outcome.
     pub message: String,
-    /// Waves passed, and waves in all.
+    /// Number of passed waves, and number of all waves.
     pub waves: (u32, u32),
-    /// The revision of its manifests; empty where it is not known.
+    /// Revision of the manifests; empty if unknown.
     pub revision: String,
-    /// Who has asked for it; empty where it is not known.
+    /// Requester; empty if unknown.
     pub initiated_by: String,
-    /// Nothing is written to the cluster.
+    /// True for a dry run, which doesn't write to the cluster.
     pub dry_run: bool,
 }
 
-/// As programs wrote it that did not keep whether it is a dry run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DetailsOfKind2 {
-    destination: String,
-    phase: OperationPhase,
-    paused: bool,
-    message: String,
-    waves: (u32, u32),
-    revision: String,
-    initiated_by: String,
-}
-
-impl From<DetailsOfKind2> for Details {
-    fn from(earlier: DetailsOfKind2) -> Self {
-        let DetailsOfKind2 { destination, phase, paused, message, waves, revision, initiated_by } = earlier;
-        Self { destination, phase, paused, message, waves, revision, initiated_by, dry_run: false }
-    }
-}
-
-/// As programs wrote it that did not keep what is deployed and for whom.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DetailsOfKind1 {
-    destination: String,
-    phase: OperationPhase,
-    paused: bool,
-    message: String,
-    waves: (u32, u32),
-}
-
-impl From<DetailsOfKind1> for Details {
-    fn from(earlier: DetailsOfKind1) -> Self {
-        let DetailsOfKind1 { destination, phase, paused, message, waves } = earlier;
-        let (revision, initiated_by) = (String::new(), String::new());
-        Self { destination, phase, paused, message, waves, revision, initiated_by, dry_run: false }
-    }
-}
-
 impl LogRecord for Details {
-    type Earlier = DetailsOfKind1;
-    const HIGHEST_KIND: u16 = 3;
+    type Earlier = Self;
+    const HIGHEST_KIND: u16 = 1;
 
-    fn is_earlier(kind: u16) -> bool {
-        kind < 3
+    fn is_earlier(_: u16) -> bool {
+        false
     }
 
     fn kind(&self) -> u16 {
-        3
-    }
-
-    fn read_earlier<C: Content>(kind: u16, content: &C) -> Result<Self, C::Error> {
-        match kind {
-            2 => content.read::<DetailsOfKind2>().map(Into::into),
-            _ => content.read::<DetailsOfKind1>().map(Into::into),
-        }
+        1
     }
 }
 
-impl Records for Fact {
+impl StreamRecords for OperationEvent {
     const KIND: StreamKind = StreamKind::OPERATION;
     type Snapshot = State;
     type Details = Details;

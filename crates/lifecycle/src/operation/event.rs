@@ -1,323 +1,325 @@
-//! From facts to events: what programs and people are told of an operation.
+//! Operation events for programs and people, derived from recorded events.
 //!
-//! An event is a function of a fact, and of what the facts before it say about the request and the plan. So whoever reads
-//! an operation's log is told the same as whoever listened while it was written, and an event is known by the sequence
-//! number of its fact.
+//! An event depends only on a recorded event, and on the request and the plan recorded earlier. Reading the log later
+//! therefore gives the same events as listening while the operation was running. An event is identified by the sequence
+//! number of the recorded event.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Action, Digest, IfTaken, ObjectKey, OperationId, OperationPhase, Override, Phase, Plan, PlannedWave,
-    TakenPlan, TaskId, Timestamp, WaveNumbers,
+    Action, ClaimConflictPolicy, Digest, ObjectKey, OperationId, OperationPhase, Override, Phase, Plan,
+    PlannedWave, StoredPlanRef, TaskId, Timestamp, WaveNumbers,
 };
 
-use super::fact::{DeadlineScope, Fact};
-use super::state::{ClaimNews, Loss, Stage, State, Verdict};
+use super::recorded_event::{DeadlineScope, OperationEvent};
+use super::state::{ClaimEvent, Loss, Stage, State, Verdict};
 
-/// Something that happened to an operation.
+/// An event of an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Whose log has the fact.
+    /// Operation whose log contains the recorded event.
     pub operation: OperationId,
-    /// Name of the application it works on, as the request has it.
+    /// Name of the operation's application, from the request.
     pub application: String,
-    /// Number of the fact it tells of, from 1. Numbers of one operation only grow; most facts are too small to be told,
-    /// so many numbers are left out.
+    /// Sequence number of the recorded event, counted from 1. Within an operation, the numbers only increase. Most
+    /// recorded events are too small to be emitted, so many numbers are missing.
     pub sequence: u64,
-    /// By the clock of the engine that recorded it. `None` for a few facts that carry no time of their own: they follow
-    /// the event before them closely.
+    /// Time according to the clock of the engine that recorded the event. `None` for a few events without their own
+    /// time, which closely follow the previous event.
     pub at: Option<Timestamp>,
-    /// What the fact says, with objects in place of tasks.
+    /// Content of the recorded event, with objects instead of task ids.
     pub what: EventKind,
 }
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum EventKind {
-    /// The operation exists.
+    /// The operation was accepted.
     Accepted,
-    /// Its plan is fixed; or made anew, by an attempt after one whose plan was not valid.
+    /// The plan was made. An attempt plans again if the previous attempt's plan was invalid.
     Planned {
-        /// How many waves there are.
+        /// Number of waves.
         waves: usize,
-        /// How many things are to be done, in all waves together: applies, prunes, and what is left as it is.
+        /// Number of tasks in all waves: applies, prunes, and objects that are left unchanged.
         tasks: usize,
     },
-    /// It has gone to another stage.
-    Moved {
-        /// The stage it is in from now on.
+    /// The operation entered another stage.
+    StageChanged {
+        /// New stage.
         to: Stage,
-        /// The wave that is at work there; `None` for stages outside of waves.
+        /// Wave of the stage; `None` for stages outside of waves.
         wave: Option<WaveName>,
     },
-    /// A gate has answered about the wave that waits for it.
+    /// A gate answered about the wave that is waiting for it.
     Gate {
-        /// Its name as the wave gives it, such as `window:night`.
+        /// Name of the gate in the wave, such as `window:night`.
         gate: String,
-        /// Open, or why not.
+        /// Verdict: open, or closed with the reason.
         verdict: Verdict,
     },
-    /// A task has ended.
+    /// A task ended.
     Task {
-        /// The object that was to be written, run or pruned.
+        /// Object of the task.
         object: ObjectKey,
         /// `Succeeded`, `Failed` or `Error`.
         phase: OperationPhase,
-        /// The task's message: the cluster's words, or the health message. Empty where nothing is to be said.
+        /// Message of the task: the cluster's message, or the health message. May be empty.
         message: String,
     },
-    /// An object is pruned.
+    /// An object is being pruned or was pruned.
     Prune {
-        /// The object of the application that is wanted no more.
+        /// Object that is no longer in the application's manifests.
         object: ObjectKey,
-        /// It is gone; otherwise it is on its way out.
+        /// True if the object is gone, false if its deletion is in progress.
         gone: bool,
     },
-    /// A hook was stopped, because the operation or the hook is to end.
+    /// A hook was stopped because the operation or the hook must end.
     HookStopped {
-        /// The hook's object, which may be deleted by now.
+        /// Object of the hook, which may be deleted already.
         object: ObjectKey,
-        /// How it had ended, or `Failed` when it was still at work or could not be stopped. While the operation
-        /// terminates also `Succeeded`, where there was no object of it.
+        /// Phase in which the hook ended, or `Failed` if it was still running or couldn't be stopped. `Succeeded` is
+        /// also possible while the operation is being terminated, if the hook had no object.
         phase: OperationPhase,
-        /// Its health message, the reason it was stopped for, or why it could not be deleted.
+        /// Health message, reason for the stop, or reason why the hook couldn't be deleted.
         message: String,
-        /// It could be stopped; otherwise it may still be at work.
+        /// True if the hook was stopped. Otherwise it may still be running.
         clean: bool,
     },
-    /// The cluster took a manifest and warns of it.
-    Warned {
-        /// The object of the manifest.
+    /// The cluster accepted a manifest with warnings.
+    WarningsReceived {
+        /// Object of the manifest.
         object: ObjectKey,
-        /// All warnings of this write or trial, in the cluster's words.
+        /// All warnings of this write or dry run, as returned by the cluster.
         warnings: Vec<String>,
     },
-    /// A deadline has passed.
-    DeadlinePassed {
-        /// What was too late.
+    /// A deadline passed.
+    DeadlineExceeded {
+        /// Subject of the deadline.
         of: Deadline,
-        /// In words, with how long the deadline was.
+        /// Message with the length of the deadline.
         message: String,
     },
-    /// A namespace that the operation writes into is being deleted. The wave at work ends, and has failed.
+    /// A namespace that the operation writes to is being deleted. The current wave fails.
     NamespaceTerminating {
         /// `metadata.name` of the namespace.
         namespace: String,
     },
-    /// A namespace that the operation writes into is lost. A wave that is at work ends, and has failed.
+    /// A namespace that the operation writes to is lost. The current wave, if there is one, fails.
     NamespaceLost {
         /// `metadata.name` of the namespace.
         namespace: String,
-        /// What became of it.
+        /// Reason for the loss.
         loss: Loss,
     },
-    /// An attempt has failed.
+    /// An attempt failed.
     AttemptFailed {
-        /// As the operation's message says it, if no other attempt is made.
+        /// The operation's message if no other attempt follows.
         message: String,
-        /// Another attempt could end differently.
+        /// True if another attempt may end differently.
         retriable: bool,
     },
-    /// Another attempt begins.
+    /// Another attempt started.
     RetryStarted {
-        /// Its number, from 2.
+        /// Number of the attempt; 2 or higher.
         attempt: u32,
     },
-    /// Something became of the claim on the application.
-    Claim {
-        /// As whoever keeps the claim told it.
-        news: ClaimNews,
-        /// What it means for this operation, in words.
+    /// The claim on the application changed.
+    ClaimChanged {
+        /// Claim event, as reported by the claim keeper.
+        news: ClaimEvent,
+        /// Consequence for this operation, as text.
         message: String,
     },
-    /// A person ends the operation.
-    TerminateRequested {
-        /// The person's name, as the caller gave it.
+    /// A person terminated the operation.
+    TerminationRequested {
+        /// Name of the person, as the caller gave it.
         by: String,
     },
-    /// A person holds the operation.
+    /// A person paused the operation.
     Paused {
-        /// The person's name, as the caller gave it.
+        /// Name of the person, as the caller gave it.
         by: String,
-        /// The person's words; may be empty.
+        /// Reason; may be empty.
         reason: String,
     },
-    /// A person lets it go on.
+    /// A person resumed the operation.
     Unpaused {
-        /// The person's name, as the caller gave it.
+        /// Name of the person, as the caller gave it.
         by: String,
     },
-    /// A person approves the prunes that wait for confirmation.
+    /// A person confirmed the prunes that were waiting for confirmation.
     PruneConfirmed {
-        /// The person's name, as the caller gave it.
+        /// Name of the person, as the caller gave it.
         by: String,
     },
-    /// A person approves a wave.
+    /// A person approved a wave.
     Approved {
-        /// Its position in the plan, from 0; people count from 1.
+        /// Position in the plan, counted from 0. The user interface counts from 1.
         wave: u32,
-        /// The person's name, as the caller gave it.
+        /// Name of the person, as the caller gave it.
         by: String,
-        /// The person's words; may be empty.
+        /// Reason; may be empty.
         reason: String,
     },
-    /// A person skips a task, marks it as done, or has it tried again.
+    /// A person skipped a task, marked it as done, or retried it.
     Overridden {
-        /// The task's object.
+        /// Object of the task.
         object: ObjectKey,
-        /// What was decided.
+        /// Decision.
         what: Override,
-        /// The person's name, as the caller gave it.
+        /// Name of the person, as the caller gave it.
         by: String,
-        /// The person's words; empty only where something is tried again.
+        /// Reason; empty only for a retry.
         reason: String,
     },
-    /// Its objects are judged by other health rules than before.
+    /// The health rules for its objects changed.
     HealthRulesChanged {
-        /// Which, as whoever has them tells them apart.
+        /// Digest that identifies the new rules.
         digest: Digest,
     },
-    /// The cluster does not answer. Told once, until it has answered again.
-    ClusterSilent {
-        /// What was met.
+    /// The cluster doesn't answer. Emitted once per outage.
+    ClusterUnreachable {
+        /// Error message.
         message: String,
     },
-    /// Changes in the cluster are not seen, or are seen again.
-    Watching {
-        /// What the cluster says; `None` when they are seen again.
+    /// Watches are failing, or are working again.
+    WatchChanged {
+        /// Message of the cluster; `None` when watches work again.
         trouble: Option<String>,
     },
-    /// The operation is over. No event follows.
+    /// The operation has finished. No more events follow.
     Finished {
         /// `Succeeded`, `Failed` or `Error`.
         phase: OperationPhase,
-        /// The operation's last message.
+        /// Final message of the operation.
         message: String,
     },
-    /// It carries out a plan that was kept before.
-    PlanTaken {
-        /// Which one, and who has approved it.
-        plan: Box<TakenPlan>,
+    /// The operation executes a stored plan.
+    StoredPlanUsed {
+        /// The plan, with its approvals.
+        plan: Box<StoredPlanRef>,
     },
 }
 
-/// A wave by the words of its manifests.
+/// Name of a wave, based on its manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaveName {
-    /// The phase it belongs to: `PreSync`, `Sync` …
+    /// Phase of the wave: `PreSync`, `Sync` …
     pub phase: Phase,
-    /// Its number in the phase, as the `sync-wave` annotations of its objects have it, also where they are deleted; may be
+    /// Number within the phase, from the `sync-wave` annotations of the wave's objects, also for deletions. May be
     /// negative.
     pub wave: i64,
 }
 
 impl WaveName {
-    /// Of a wave of a plan, with the numbers that people know its waves by.
-    pub fn of(wave: &PlannedWave, numbers: &WaveNumbers) -> Self {
-        Self { phase: wave.phase, wave: numbers.shown(wave.phase, wave.wave) }
+    /// Returns the name of a planned wave, with the numbers shown to people.
+    pub fn from_planned(wave: &PlannedWave, numbers: &WaveNumbers) -> Self {
+        Self { phase: wave.phase, wave: numbers.displayed(wave.phase, wave.wave) }
     }
 }
 
-/// What a deadline was set for.
+/// Subject of a deadline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deadline {
-    /// The operation, from its start, by its request.
+    /// The operation, counted from its start. Set by the request.
     Operation,
-    /// The wave at work, from its opening, by the wave's timeout.
+    /// The current wave, counted from its opening. Set by the wave's timeout.
     Wave,
-    /// A hook, from when it was applied or handed to its runner.
+    /// A hook, counted from the time when it was applied or passed to its runner.
     Hook(ObjectKey),
 }
 
-/// Tells the facts of one operation as events, in order.
+/// Converts the recorded events of one operation to emitted events, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Narrator {
-    /// Number of the fact it has told last, or passed over.
+pub struct EventEmitter {
+    /// Sequence number of the last recorded event, emitted or skipped.
     sequence: u64,
-    about: Option<About>,
+    info: Option<OperationInfo>,
     plan: Arc<Plan>,
-    /// Whether health rules were known before.
-    judged: bool,
-    /// Whether the cluster did not answer when it was last called.
-    silent: bool,
+    /// True if health rules were already known.
+    has_health_rules: bool,
+    /// True if the cluster didn't answer the last call.
+    is_cluster_silent: bool,
 }
 
-/// Whose facts they are.
+/// Identity of the operation.
 #[derive(Clone, Debug, PartialEq)]
-struct About {
+struct OperationInfo {
     operation: OperationId,
     application: String,
-    /// It deletes the application.
+    /// True if the operation deletes the application.
     is_deletion: bool,
-    /// It waits for a claim that another operation has.
-    waits: bool,
+    /// True if the operation is waiting for a claim that another operation holds.
+    waits_for_claim: bool,
 }
 
-impl Narrator {
-    /// One that goes on after the fact with this number, where the operation stands as it did then.
-    pub fn of(state: &State, sequence: u64) -> Self {
-        let about = state.header().map(|header| About {
+impl EventEmitter {
+    /// Creates an emitter that continues after the recorded event with this number. `state` is the state at that point.
+    pub fn from_state(state: &State, sequence: u64) -> Self {
+        let info = state.header().map(|header| OperationInfo {
             operation: header.operation,
             application: header.request.application.clone(),
             is_deletion: header.request.deletion.is_some(),
-            waits: waits(header.request.claim.as_ref().map(|claim| claim.if_taken)),
+            waits_for_claim: should_wait_for_claim(header.request.claim.as_ref().map(|claim| claim.if_taken)),
         });
         let plan = state.operation().map(|operation| Arc::clone(&operation.plan)).unwrap_or_default();
         let header = state.header();
-        let judged = header.is_some_and(|header| header.health_rules.is_some());
-        let silent = header.is_some_and(|header| header.outage.is_some());
-        Self { sequence, about, plan, judged, silent }
+        let has_health_rules = header.is_some_and(|header| header.health_rules.is_some());
+        let is_cluster_silent = header.is_some_and(|header| header.outage.is_some());
+        Self { sequence, info, plan, has_health_rules, is_cluster_silent }
     }
 
-    /// One that goes on after the fact with this number, where only a later state is known: facts were compacted. `facts`
-    /// are those it will tell.
-    pub fn of_later(state: &State, sequence: u64, facts: &[Fact]) -> Self {
-        let later = Self::of(state, sequence);
-        // Then the later plan is not the one these facts begin with, which nobody knows any more: what names no object of it
-        // is told.
-        let plans = facts.iter().any(|fact| matches!(fact, Fact::Planned { .. }));
+    /// Creates an emitter that continues after the recorded event with this number, for the case that only a later
+    /// state is known because events were compacted. `events` are the events that the emitter will convert.
+    pub fn from_later_state(state: &State, sequence: u64, events: &[OperationEvent]) -> Self {
+        let later = Self::from_state(state, sequence);
+        // The first of these events was recorded with an earlier plan than the known one, and that plan is lost. Events
+        // that name its objects aren't emitted.
+        let plans = events.iter().any(|event| matches!(event, OperationEvent::Planned { .. }));
         if plans { Self { plan: Arc::default(), ..later } } else { later }
     }
 
-    /// Number of the fact it has told last, or passed over.
+    /// Returns the sequence number of the last recorded event, emitted or skipped.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// The event that the next fact is; `None` where it is too small to be told.
-    pub fn tell(&mut self, fact: &Fact) -> Option<Event> {
+    /// Returns the event for the next recorded event. `None` if the recorded event is too small to be emitted.
+    pub fn emit(&mut self, event: &OperationEvent) -> Option<Event> {
         self.sequence = self.sequence.saturating_add(1);
-        match fact {
-            Fact::Accepted { operation, request, .. } => {
-                self.about = Some(About {
+        match event {
+            OperationEvent::Accepted { operation, request, .. } => {
+                self.info = Some(OperationInfo {
                     operation: *operation,
                     application: request.application.clone(),
                     is_deletion: request.deletion.is_some(),
-                    waits: waits(request.claim.as_ref().map(|claim| claim.if_taken)),
+                    waits_for_claim: should_wait_for_claim(
+                        request.claim.as_ref().map(|claim| claim.if_taken),
+                    ),
                 });
             }
-            Fact::Planned { plan, .. } => self.plan = Arc::clone(plan),
-            Fact::RetryPlansAnew { .. } => self.plan = Arc::default(),
-            // What was not valid is planned anew.
-            Fact::RetryStarted { .. } if !self.plan.errors().is_empty() => self.plan = Arc::default(),
+            OperationEvent::Planned { plan, .. } => self.plan = Arc::clone(plan),
+            OperationEvent::ReplanStarted { .. } => self.plan = Arc::default(),
             _ => {}
         }
-        let judged = self.judged;
-        self.judged |= matches!(fact, Fact::HealthRulesKnown { .. });
-        let silent = self.silent;
-        if matches!(fact, Fact::CallFailed { outage: true, .. }) {
-            self.silent = true;
-        } else if fact.is_answer() || matches!(fact, Fact::Planned { .. } | Fact::Claim { .. }) {
-            self.silent = false;
+        let judged = self.has_health_rules;
+        self.has_health_rules |= matches!(event, OperationEvent::HealthRulesSet { .. });
+        let silent = self.is_cluster_silent;
+        if matches!(event, OperationEvent::CallFailed { outage: true, .. }) {
+            self.is_cluster_silent = true;
+        } else if event.is_cluster_answer()
+            || matches!(event, OperationEvent::Planned { .. } | OperationEvent::ClaimChanged { .. })
+        {
+            self.is_cluster_silent = false;
         }
-        let about = self.about.as_ref()?;
-        let (what, at) = match fact {
-            Fact::HealthRulesKnown { .. } if !judged => return None,
-            Fact::CallFailed { .. } if silent => return None,
-            fact => self.of_operation(about, fact).or_else(|| self.of_task(fact))?,
+        let info = self.info.as_ref()?;
+        let (what, at) = match event {
+            OperationEvent::HealthRulesSet { .. } if !judged => return None,
+            OperationEvent::CallFailed { .. } if silent => return None,
+            event => self.operation_event(info, event).or_else(|| self.task_event(event))?,
         };
-        let About { operation, application, .. } = about;
+        let OperationInfo { operation, application, .. } = info;
         Some(Event {
             operation: *operation,
             application: application.clone(),
@@ -327,58 +329,73 @@ impl Narrator {
         })
     }
 
-    fn of_operation(&self, about: &About, fact: &Fact) -> Option<(EventKind, Option<Timestamp>)> {
-        let (what, at) = match fact {
-            Fact::Accepted { at, .. } => (EventKind::Accepted, at),
-            Fact::Planned { plan, at, .. } => {
+    fn operation_event(
+        &self,
+        info: &OperationInfo,
+        event: &OperationEvent,
+    ) -> Option<(EventKind, Option<Timestamp>)> {
+        let (what, at) = match event {
+            OperationEvent::Accepted { at, .. } => (EventKind::Accepted, at),
+            OperationEvent::Planned { plan, at, .. } => {
                 (EventKind::Planned { waves: plan.waves.len(), tasks: plan.tasks.len() }, at)
             }
-            Fact::Moved { to, at } => (EventKind::Moved { to: to.clone(), wave: self.wave(to) }, at),
-            Fact::GateAnswered { gate, verdict, at } => {
+            OperationEvent::StageChanged { to, at } => {
+                (EventKind::StageChanged { to: to.clone(), wave: self.wave_name(to) }, at)
+            }
+            OperationEvent::GateEvaluated { gate, verdict, at } => {
                 (EventKind::Gate { gate: gate.clone(), verdict: verdict.clone() }, at)
             }
-            Fact::DeadlinePassed { scope, message, at } => {
+            OperationEvent::DeadlineExceeded { scope, message, at } => {
                 let of = match scope {
                     DeadlineScope::Operation => Deadline::Operation,
                     DeadlineScope::Wave => Deadline::Wave,
-                    DeadlineScope::Hook(task) => Deadline::Hook(self.object(*task)?),
+                    DeadlineScope::Hook(task) => Deadline::Hook(self.task_object(*task)?),
                 };
-                (EventKind::DeadlinePassed { of, message: message.clone() }, at)
+                (EventKind::DeadlineExceeded { of, message: message.clone() }, at)
             }
-            Fact::NamespaceTerminating { namespace, at } => {
+            OperationEvent::NamespaceLost { namespace, loss: Loss::Terminating, at } => {
                 (EventKind::NamespaceTerminating { namespace: namespace.clone() }, at)
             }
-            Fact::NamespaceLost { namespace, loss: Loss::Terminating, at } => {
-                (EventKind::NamespaceTerminating { namespace: namespace.clone() }, at)
-            }
-            Fact::NamespaceLost { namespace, loss, at } => {
+            OperationEvent::NamespaceLost { namespace, loss, at } => {
                 (EventKind::NamespaceLost { namespace: namespace.clone(), loss: *loss }, at)
             }
-            Fact::AttemptFailed { message, retriable, at } => {
+            OperationEvent::AttemptFailed { message, retriable, at } => {
                 (EventKind::AttemptFailed { message: message.clone(), retriable: *retriable }, at)
             }
-            Fact::RetryStarted { attempt, at } | Fact::RetryPlansAnew { attempt, at } => {
+            OperationEvent::RetryStarted { attempt, at } | OperationEvent::ReplanStarted { attempt, at } => {
                 (EventKind::RetryStarted { attempt: *attempt }, at)
             }
-            Fact::Claim { news, at } => {
-                (EventKind::Claim { news: news.clone(), message: claim(about.waits, news) }, at)
+            OperationEvent::ClaimChanged { news, at } => (
+                EventKind::ClaimChanged {
+                    news: news.clone(),
+                    message: claim_message(info.waits_for_claim, news),
+                },
+                at,
+            ),
+            OperationEvent::TerminationRequested { by, at } => {
+                (EventKind::TerminationRequested { by: by.clone() }, at)
             }
-            Fact::TerminateRequested { by, at } => (EventKind::TerminateRequested { by: by.clone() }, at),
-            Fact::Paused { by, reason, at } => {
+            OperationEvent::Paused { by, reason, at } => {
                 (EventKind::Paused { by: by.clone(), reason: reason.clone() }, at)
             }
-            Fact::Unpaused { by, at } => (EventKind::Unpaused { by: by.clone() }, at),
-            Fact::PruneConfirmed { by, at } => (EventKind::PruneConfirmed { by: by.clone() }, at),
-            Fact::Approved { wave, by, reason, at } => {
+            OperationEvent::Unpaused { by, at } => (EventKind::Unpaused { by: by.clone() }, at),
+            OperationEvent::PruneConfirmed { by, at } => (EventKind::PruneConfirmed { by: by.clone() }, at),
+            OperationEvent::Approved { wave, by, reason, at } => {
                 (EventKind::Approved { wave: *wave, by: by.clone(), reason: reason.clone() }, at)
             }
-            Fact::HealthRulesKnown { digest, at } => (EventKind::HealthRulesChanged { digest: *digest }, at),
-            Fact::CallFailed { outage: true, message, at, .. } => {
-                (EventKind::ClusterSilent { message: message.clone() }, at)
+            OperationEvent::HealthRulesSet { digest, at } => {
+                (EventKind::HealthRulesChanged { digest: *digest }, at)
             }
-            Fact::PlanTaken { plan, at } => (EventKind::PlanTaken { plan: plan.clone() }, at),
-            Fact::Watching { trouble, at } => (EventKind::Watching { trouble: trouble.clone() }, at),
-            Fact::Finished { phase, message, at } => {
+            OperationEvent::CallFailed { outage: true, message, at, .. } => {
+                (EventKind::ClusterUnreachable { message: message.clone() }, at)
+            }
+            OperationEvent::StoredPlanUsed { plan, at } => {
+                (EventKind::StoredPlanUsed { plan: plan.clone() }, at)
+            }
+            OperationEvent::WatchChanged { trouble, at } => {
+                (EventKind::WatchChanged { trouble: trouble.clone() }, at)
+            }
+            OperationEvent::Finished { phase, message, at } => {
                 (EventKind::Finished { phase: *phase, message: message.clone() }, at)
             }
             _ => return None,
@@ -386,68 +403,70 @@ impl Narrator {
         Some((what, Some(*at)))
     }
 
-    fn of_task(&self, fact: &Fact) -> Option<(EventKind, Option<Timestamp>)> {
-        Some(match fact {
-            Fact::TaskCompleted { task, phase, message, at }
-            | Fact::TaskFailed { task, phase, message, at } => {
-                let object = self.object(*task)?;
+    fn task_event(&self, event: &OperationEvent) -> Option<(EventKind, Option<Timestamp>)> {
+        Some(match event {
+            OperationEvent::TaskCompleted { task, phase, message, at }
+            | OperationEvent::TaskFailed { task, phase, message, at } => {
+                let object = self.task_object(*task)?;
                 (EventKind::Task { object, phase: *phase, message: message.clone() }, Some(*at))
             }
-            Fact::Overridden { task, what, by, reason, at } => {
-                let (object, by, reason) = (self.object(*task)?, by.clone(), reason.clone());
+            OperationEvent::Overridden { task, what, by, reason, at } => {
+                let (object, by, reason) = (self.task_object(*task)?, by.clone(), reason.clone());
                 (EventKind::Overridden { object, what: *what, by, reason }, Some(*at))
             }
-            Fact::DeletionBegun { task } => (self.prune(*task, false)?, None),
-            Fact::PruneSent { task, gone } => (self.prune(*task, *gone)?, None),
-            Fact::ObjectGone { task } => (self.prune(*task, true)?, None),
-            Fact::HookStopped { task, phase, message, clean } => {
-                let (object, message) = (self.object(*task)?, message.clone());
+            OperationEvent::DeletionStarted { task } => (self.prune_event(*task, false)?, None),
+            OperationEvent::ObjectDeleted { task } | OperationEvent::DeletionCompleted { task } => {
+                (self.prune_event(*task, true)?, None)
+            }
+            OperationEvent::HookStopped { task, phase, message, clean } => {
+                let (object, message) = (self.task_object(*task)?, message.clone());
                 (EventKind::HookStopped { object, phase: *phase, message, clean: *clean }, None)
             }
-            Fact::Warned { task, warnings } => {
-                (EventKind::Warned { object: self.object(*task)?, warnings: warnings.clone() }, None)
-            }
+            OperationEvent::WarningsReceived { task, warnings } => (
+                EventKind::WarningsReceived { object: self.task_object(*task)?, warnings: warnings.clone() },
+                None,
+            ),
             _ => return None,
         })
     }
 
-    fn object(&self, task: TaskId) -> Option<ObjectKey> {
+    fn task_object(&self, task: TaskId) -> Option<ObjectKey> {
         self.plan.task(task).map(tidegate_model::Task::key)
     }
 
-    /// Older hook objects go as well; that is no prune.
-    fn prune(&self, task: TaskId, gone: bool) -> Option<EventKind> {
+    /// Clearing a hook's place also deletes objects, but isn't a prune.
+    fn prune_event(&self, task: TaskId, gone: bool) -> Option<EventKind> {
         let task = self.plan.task(task).filter(|task| task.action == Action::Prune)?;
         Some(EventKind::Prune { object: task.key(), gone })
     }
 
-    fn wave(&self, stage: &Stage) -> Option<WaveName> {
+    fn wave_name(&self, stage: &Stage) -> Option<WaveName> {
         let Stage::Wave { index, .. } = stage else { return None };
         let wave = self.plan.waves.get(TaskId(*index).index())?;
-        let is_deletion = self.about.as_ref().is_some_and(|about| about.is_deletion);
-        Some(WaveName::of(wave, &self.plan.wave_numbers(is_deletion)))
+        let is_deletion = self.info.as_ref().is_some_and(|info| info.is_deletion);
+        Some(WaveName::from_planned(wave, &self.plan.wave_numbers(is_deletion)))
     }
 }
 
-fn waits(if_taken: Option<IfTaken>) -> bool {
-    if_taken.is_some_and(|if_taken| if_taken != IfTaken::Refuse)
+fn should_wait_for_claim(if_taken: Option<ClaimConflictPolicy>) -> bool {
+    if_taken.is_some_and(|if_taken| if_taken != ClaimConflictPolicy::Refuse)
 }
 
-/// What news of a claim mean, for people.
-fn claim(waits: bool, news: &ClaimNews) -> String {
+/// Explains a claim event to people.
+fn claim_message(waits: bool, news: &ClaimEvent) -> String {
     match news {
-        ClaimNews::Held { .. } => "has the claim on the application".to_owned(),
-        ClaimNews::Taken { holder, at_work } if waits || *at_work => {
+        ClaimEvent::Held { .. } => "acquired the claim on the application".to_owned(),
+        ClaimEvent::Taken { holder, at_work } if waits || *at_work => {
             format!("waiting for the end of {holder}")
         }
-        ClaimNews::Taken { holder, .. } => {
-            format!("the application is claimed by {holder}; looking whether that is still at work")
+        ClaimEvent::Taken { holder, .. } => {
+            format!("the application is claimed by {holder}; checking whether it is still running")
         }
-        ClaimNews::Without { reason } => format!("going on without a claim on the application: {reason}"),
-        ClaimNews::Lost { holder: Some(holder) } => format!("lost the claim on the application to {holder}"),
-        ClaimNews::Lost { holder: None } => {
-            "lost the claim on the application to an operation that is over".to_owned()
+        ClaimEvent::Without { reason } => format!("continuing without a claim on the application: {reason}"),
+        ClaimEvent::Lost { holder: Some(holder) } => format!("lost the claim on the application to {holder}"),
+        ClaimEvent::Lost { holder: None } => {
+            "lost the claim on the application to an operation that has ended".to_owned()
         }
-        ClaimNews::EndWanted { by } => format!("asked to end by {by}"),
+        ClaimEvent::EndWanted { by } => format!("termination requested by {by}"),
     }
 }

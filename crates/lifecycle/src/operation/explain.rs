@@ -1,66 +1,81 @@
-//! Why an operation is where it is: what it waits for, since when, how long it may, and what comes next.
+//! Explains the current position of an operation: awaited items and how long they have been awaited, deadlines, and the
+//! next step.
 
 use std::fmt;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Action, OperationPhase, Phase, Task, Timestamp, format_duration};
+use tidegate_model::{Action, OperationOutcome, OperationPhase, Phase, Task, Timestamp, format_duration};
 
-use super::gates::is_known_gate;
-use super::messages::{self, named as name};
-use super::rules::{awaits_establishment, has_runner, unapplied};
-use super::state::{Calls, Claim, Header, Operation, Progress, Stage, State, TaskState, Verdict, WaveStep};
-use super::view::{OperationView, ended_dry};
-use crate::fleet::enumerate;
+use super::gates::is_built_in_gate;
+use super::messages::{self, describe_task as name};
+use super::rules::{has_runner, is_unapplied, needs_establishment};
+use super::state::{
+    CallFailures, Claim, Header, Operation, Progress, Stage, State, TaskState, Verdict, WaveStep,
+};
+use super::view::{OperationView, format_dry_run_outcome};
+use crate::NextAction;
+use crate::names::join_names;
 
-/// Why a gate keeps its wave closed that was asked and has not answered.
-pub const NOT_ANSWERED: &str = "it has not answered yet";
-/// Why something is awaited that was written a moment ago, and of which no sight has come yet.
-pub const NOT_SEEN: &str = "not seen yet";
-/// Ends the trouble of an operation: true as long as somebody works on it.
-pub const TRYING_AGAIN: &str = "; trying again";
-/// What goes on while another operation runs a hook in the place of one of ours.
-pub const PLACE_TAKEN: &str = "the place of a hook is taken";
-/// So much of the last line of a log is named.
-const LAST_LINE_MAX: usize = 200;
+/// Reason for a closed gate that hasn't answered yet.
+pub const GATE_NOT_ANSWERED: &str = "it has not answered yet";
+/// Reason for an object that was just written and hasn't been observed yet.
+pub const NOT_OBSERVED: &str = "not observed yet";
+/// Suffix of an operation's problem while an engine is running the operation.
+pub const RETRYING: &str = "; trying again";
+/// Progress while another operation is running a hook that has the same name as one of ours.
+pub const PLACE_OCCUPIED: &str = "another operation is running the same hook";
 
-/// The answer to "why is it waiting, and for what?". Prints as one sentence.
+/// Explanation of what an operation is waiting for and why. Prints as one sentence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// Where it stands, in words: `wave 2 of 5 (Sync, wave 1)`.
+    /// Current position in words, such as `wave 2 of 5 (Sync, wave 1)`.
     pub position: String,
-    /// What is going on there: `3 of 14 healthy`.
+    /// Progress at this position, such as `3 of 14 healthy`.
     pub progress: String,
-    /// What is awaited, the longest wait first.
-    pub awaited: Vec<Awaited>,
-    /// Time left to the nearest deadline, in seconds; absent without a deadline.
+    /// Awaited items, longest wait first.
+    pub awaited: Vec<AwaitedItem>,
+    /// Time left until the nearest deadline, in seconds. `None` without a deadline.
+    #[serde(rename = "secondsUntilDeadline")]
     pub deadline_in_seconds: Option<u64>,
-    /// How long ago that deadline passed, in seconds; absent as long as there is time left.
+    /// Time since that deadline passed, in seconds. `None` while there is time left.
+    #[serde(rename = "secondsSinceDeadline")]
     pub deadline_passed_seconds: Option<u64>,
-    /// Since when, and why, the cluster does not answer.
+    /// Duration and reason of a cluster outage. Set by [`Self::add_outage`], which also sets the next action.
+    #[serde(rename = "outage")]
     pub trouble: Option<String>,
-    /// Who holds it, and why.
+    /// Person who paused the operation, and the reason.
+    #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
-    /// That the health rules changed while it ran.
+    /// Notice that the health rules changed during the operation.
+    #[serde(rename = "healthRulesChange")]
     pub rules_changed: Option<String>,
-    /// The kept plan that it carries out, and who has approved it: `plan 3f2a9c41d07b, approved by ann`.
+    /// Stored plan that the operation executes, and its approvals, such as `plan 3f2a9c41d07b, approved by ann`.
     pub plan: Option<String>,
-    /// What people decided about single tasks: `skipped by ann (the database is away): Deployment shop/api`.
+    /// People's decisions about single tasks, such as `skipped by ann (the database is away): Deployment shop/api`.
+    #[serde(rename = "overrides")]
     pub overridden: Vec<String>,
-    /// What comes next: `wave 3, 6 objects`.
+    /// Next position, such as `wave 3, 6 objects`.
+    #[serde(rename = "nextPosition")]
     pub next: Option<String>,
-    /// An attempt has failed, and nothing is done before the next one.
+    /// Next action for the reader.
+    #[serde(rename = "nextAction")]
+    pub action: NextAction,
+    /// True if an attempt failed and the operation is waiting for the next attempt.
     #[serde(skip)]
     pub awaits_attempt: bool,
-    /// When this was true.
+    /// True if the next action is a person's decision, which is also possible during an outage.
+    #[serde(skip)]
+    pub awaits_person: bool,
+    /// Time of the explanation.
     pub at: Timestamp,
 }
 
 impl Explanation {
-    /// One that says where the operation stands, and nothing else.
-    pub fn at(position: &str, at: Timestamp) -> Self {
+    /// Creates an explanation that contains only the position.
+    pub fn new(position: &str, at: Timestamp) -> Self {
         Self {
             position: position.to_owned(),
             progress: String::new(),
@@ -73,21 +88,25 @@ impl Explanation {
             plan: None,
             overridden: Vec::new(),
             next: None,
+            action: NextAction::default(),
             awaits_attempt: false,
+            awaits_person: false,
             at,
         }
     }
 }
 
-/// One thing an operation waits for.
+/// One awaited item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Awaited {
-    /// What: `Deployment shop/api`, or `gate night-shift`.
+pub struct AwaitedItem {
+    /// Name of the item, such as `Deployment shop/api` or `gate night-shift`.
+    #[serde(rename = "subject")]
     pub what: String,
-    /// Why it is not there yet.
+    /// Reason why the operation is still waiting for the item.
+    #[serde(rename = "reason")]
     pub why: String,
-    /// Since when it is awaited.
+    /// Start of the wait.
     pub since: Timestamp,
 }
 
@@ -100,7 +119,7 @@ impl fmt::Display for Explanation {
             separator = ", ";
         }
         if let Some(first) = self.awaited.first() {
-            let waiting = format_duration(whole_seconds(self.at.since(first.since)));
+            let waiting = format_duration(truncate_to_seconds(self.at.since(first.since)));
             write!(f, "{separator}waiting {waiting} for {}", first.what)?;
             if !first.why.is_empty() {
                 write!(f, " ({})", first.why)?;
@@ -110,10 +129,10 @@ impl fmt::Display for Explanation {
         for more in more.chain(&self.overridden) {
             write!(f, "; {more}")?;
         }
-        let words = |seconds| format_duration(Duration::from_secs(seconds));
+        let text = |seconds| format_duration(Duration::from_secs(seconds));
         match (self.deadline_passed_seconds, self.deadline_in_seconds) {
-            (Some(seconds), _) => write!(f, "; its deadline passed {} ago", words(seconds))?,
-            (None, Some(seconds)) => write!(f, "; deadline in {}", words(seconds))?,
+            (Some(seconds), _) => write!(f, "; its deadline passed {} ago", text(seconds))?,
+            (None, Some(seconds)) => write!(f, "; deadline in {}", text(seconds))?,
             (None, None) => {}
         }
         match &self.next {
@@ -124,18 +143,18 @@ impl fmt::Display for Explanation {
 }
 
 impl Explanation {
-    /// The same of an operation that is over, some time later.
+    /// Updates the explanation of a finished operation to a later time.
     #[must_use]
-    pub fn later(mut self, view: &OperationView, now: Timestamp) -> Self {
+    pub fn refresh(mut self, view: &OperationView, now: Timestamp) -> Self {
         if let Some(finished_at) = view.finished_at {
-            self.position = end(&view.phase_words(), view.started_at, finished_at, now);
+            self.position = format_end(&view.describe_phase(), view.started_at, finished_at, now);
             self.at = now;
         }
         self
     }
 
-    /// Whoever works on an operation ends what is too late at once; a deadline that passed long ago is one that nobody
-    /// was there for.
+    /// Sets the time left until a deadline, or the time since it passed. A running engine ends late items immediately,
+    /// so a deadline that passed long ago means that no engine was running.
     fn set_deadline(&mut self, deadline: Option<Timestamp>) {
         let passed = deadline.map(|deadline| self.at.since(deadline).as_secs());
         self.deadline_in_seconds = deadline.map(|deadline| deadline.since(self.at).as_secs());
@@ -143,131 +162,122 @@ impl Explanation {
     }
 }
 
-pub(crate) fn whole_seconds(duration: Duration) -> Duration {
+pub(crate) fn truncate_to_seconds(duration: Duration) -> Duration {
     Duration::from_secs(duration.as_secs())
 }
 
-/// Explains an operation as it stands at `now`.
+/// Explains an operation at `now`.
 pub fn explain(state: &State, now: Timestamp) -> Explanation {
     let mut explanation = match state {
-        State::New => Explanation::at("not started", now),
-        State::Accepted(header) => accepted(header, now),
-        State::Running(operation) => running(operation, now),
-        State::Finished(operation) => finished(operation, now),
+        State::New => Explanation::new("not started", now),
+        State::Accepted(header) => explain_accepted(header, now),
+        State::Running(operation) => explain_running(operation, now),
+        State::Finished(operation) => explain_finished(operation, now),
     };
     explanation.at = now;
-    explanation.plan = state.header().and_then(|header| Some(header.plan.as_ref()?.words()));
-    explanation.rules_changed = state.header().and_then(|header| header.health_rules.as_ref()?.change());
+    explanation.set_action(state, now);
+    explanation.plan = state.header().and_then(|header| Some(header.plan.as_ref()?.describe()));
+    explanation.rules_changed =
+        state.header().and_then(|header| header.health_rules.as_ref()?.describe_change());
     if !state.is_finished() {
         let watches = state.operation().is_some_and(|operation| operation.current_wave().is_some());
-        explanation.trouble = state.header().and_then(|header| trouble(header, watches, now));
+        if let Some(trouble) = state.header().and_then(|header| describe_outage(header, watches, now)) {
+            explanation.add_outage(trouble);
+        }
     }
     if let (false, Some(pause)) =
         (state.is_finished(), state.header().and_then(|header| header.paused.as_ref()))
     {
-        let since = format_duration(whole_seconds(now.since(pause.at)));
-        let why = if pause.reason.is_empty() { String::new() } else { format!(" ({})", pause.reason) };
-        explanation.paused = Some(format!("paused by {} for {since}{why}", pause.by));
-        // While it is paused its deadlines stand still.
+        let since = format_duration(truncate_to_seconds(now.since(pause.at)));
+        let reason = if pause.reason.is_empty() { String::new() } else { format!(" ({})", pause.reason) };
+        explanation.paused = Some(format!("paused by {} for {since}{reason}", pause.by));
+        // Deadlines stand still while the operation is paused.
         explanation.set_deadline(None);
     }
     explanation
 }
 
-/// `the cluster has not answered for 12 s: connection refused; trying again`.
-fn trouble(header: &Header, watches: bool, now: Timestamp) -> Option<String> {
+/// Formats an outage, such as `the cluster has not answered for 12 s: connection refused; trying again`.
+fn describe_outage(header: &Header, watches: bool, now: Timestamp) -> Option<String> {
     let (outage, what) = match (&header.outage, header.blind.as_ref().filter(|_| watches)) {
         (Some(outage), _) => (outage, "the cluster has not answered for"),
-        (None, Some(blind)) => (blind, "changes in the cluster have not been seen for"),
+        (None, Some(blind)) => (blind, "watches of the cluster have been failing for"),
         (None, None) => return None,
     };
-    let since = format_duration(whole_seconds(now.since(outage.since)));
-    Some(format!("{what} {since}: {}{TRYING_AGAIN}", outage.message))
+    let since = format_duration(truncate_to_seconds(now.since(outage.since)));
+    Some(format!("{what} {since}: {}{RETRYING}", outage.message))
 }
 
-fn accepted(header: &Header, now: Timestamp) -> Explanation {
+fn explain_accepted(header: &Header, now: Timestamp) -> Explanation {
     let calls = &header.calls;
-    let cluster = Awaited {
+    let cluster = AwaitedItem {
         what: format!("the {}", header.request.destination),
-        why: failed_calls(calls),
+        why: describe_failed_calls(calls),
         since: header.started_at,
     };
     let awaited = if calls.failed > 0 { vec![cluster] } else { Vec::new() };
     let mut explanation = match header.claim.as_deref() {
         Some(Claim::Taken { holder, since }) => {
-            let why = format!("it has the claim on application {}", header.request.application);
-            let other = Awaited { what: holder.to_string(), why, since: *since };
-            Explanation { awaited: vec![other], ..Explanation::at("waiting for the claim", now) }
+            let why = format!("it holds the claim on application {}", header.request.application);
+            let other = AwaitedItem { what: holder.to_string(), why, since: *since };
+            Explanation { awaited: vec![other], ..Explanation::new("waiting for the claim", now) }
         }
-        _ if header.may_begin() => Explanation { awaited, ..Explanation::at("planning", now) },
-        _ => Explanation { awaited, ..Explanation::at("taking the claim", now) },
+        _ if header.can_begin() => Explanation { awaited, ..Explanation::new("planning", now) },
+        _ => Explanation { awaited, ..Explanation::new("acquiring the claim", now) },
     };
     explanation.set_deadline(header.request.deadline.map(|deadline| header.deadline_from + deadline));
     explanation
 }
 
-fn finished(operation: &Operation, now: Timestamp) -> Explanation {
-    let Some(outcome) = &operation.outcome else { return Explanation::at("over", now) };
-    let phase = match operation.header.request.options.dry_run {
-        true => ended_dry(outcome.phase),
-        false => outcome.phase.to_string(),
+fn explain_finished(operation: &Operation, now: Timestamp) -> Explanation {
+    let Some(outcome) = &operation.outcome else { return Explanation::new("over", now) };
+    let text = OperationOutcome::from_phase(outcome.phase, &outcome.message);
+    let text = match operation.header.request.options.dry_run {
+        true => format_dry_run_outcome(text),
+        false => text.to_string(),
     };
-    let position = end(&phase, operation.header.started_at, outcome.at, now);
+    let position = format_end(&text, operation.header.started_at, outcome.at, now);
     let failed = operation
         .all_tasks()
         .filter(|(_, _, state)| state.is_unsuccessful())
-        .map(|(_, task, state)| format!("{}: {}", name(task), failure(state)));
+        .map(|(_, task, state)| messages::describe_failure(task, state));
     let mut explanation =
-        Explanation { progress: outcome.message.clone(), ..Explanation::at(&position, now) };
+        Explanation { progress: outcome.message.clone(), ..Explanation::new(&position, now) };
     for failure in failed {
+        // The operation's message already names the failure, unless there are too many.
+        if outcome.message.contains(&failure) {
+            continue;
+        }
         explanation.progress = format!("{}; {failure}", explanation.progress);
     }
     explanation
 }
 
-/// `Succeeded 2 min ago after 14 s`.
-fn end(phase: &str, started_at: Timestamp, finished_at: Timestamp, now: Timestamp) -> String {
-    let took = format_duration(whole_seconds(finished_at.since(started_at)));
-    let ago = format_duration(whole_seconds(now.since(finished_at)));
+/// Formats the end, such as `Succeeded 2 min ago after 14 s`.
+fn format_end(phase: &str, started_at: Timestamp, finished_at: Timestamp, now: Timestamp) -> String {
+    let took = format_duration(truncate_to_seconds(finished_at.since(started_at)));
+    let ago = format_duration(truncate_to_seconds(now.since(finished_at)));
     format!("{phase} {ago} ago after {took}")
 }
 
-/// Why a task has failed: its message, what its pods told, and the last line that one of its containers wrote.
-fn failure(state: &TaskState) -> String {
-    let reason = if state.message.contains(state.reason()) { "" } else { state.reason() };
-    let message = messages::with_cause(&state.message, reason);
-    let last = state
-        .logs()
-        .iter()
-        .rev()
-        .find_map(|log| log.text.lines().rev().map(str::trim).find(|line| !line.is_empty()));
-    match last {
-        None => message,
-        Some(line) => {
-            let line: String = line.chars().take(LAST_LINE_MAX).collect();
-            format!("{message} (its log ends with {line:?}; `tidegate ops show` has more)")
-        }
-    }
-}
-
-fn running(operation: &Operation, now: Timestamp) -> Explanation {
+fn explain_running(operation: &Operation, now: Timestamp) -> Explanation {
     let mut explanation = match &operation.stage {
-        Stage::Planned => Explanation::at("planned", now),
-        Stage::DryRun => dry_run(operation, now),
-        Stage::Wave { index, step } => wave(operation, *index, *step, now),
-        Stage::AwaitingRetry { until } => retry(operation, *until, now),
+        Stage::Planned => Explanation::new("planned", now),
+        Stage::DryRun => explain_dry_run(operation, now),
+        Stage::Wave { index, step } => explain_wave(operation, *index, *step, now),
+        Stage::AwaitingRetry { until } => explain_retry(operation, *until, now),
         Stage::Terminating => Explanation {
-            progress: why_terminating(operation),
-            awaited: stopping(operation),
-            ..Explanation::at("terminating", now)
+            progress: termination_reason(operation),
+            awaited: stopping_items(operation),
+            ..Explanation::new("terminating", now)
         },
         Stage::Finishing { phase, message } => Explanation {
             progress: format!("{phase}: {message}"),
-            awaited: cleaning(operation, *phase),
-            ..Explanation::at("cleaning up hooks", now)
+            awaited: cleanup_items(operation, *phase),
+            ..Explanation::new("cleaning up hooks", now)
         },
     };
-    explanation.overridden = overridden(operation);
+    explanation.overridden = describe_overrides(operation);
     if !operation.is_ending() {
         let hooks = operation.all_tasks().filter_map(|(_, task, state)| operation.hook_deadline(task, state));
         explanation.set_deadline(hooks.chain(operation.wave_deadline()).chain(operation.deadline()).min());
@@ -275,158 +285,162 @@ fn running(operation: &Operation, now: Timestamp) -> Explanation {
     explanation
 }
 
-/// What people decided, one line for each who and why.
-fn overridden(operation: &Operation) -> Vec<String> {
+/// Returns people's decisions, one line per requester and reason.
+fn describe_overrides(operation: &Operation) -> Vec<String> {
     let mut decided: Vec<(String, Vec<String>)> = Vec::new();
     for (id, overridden) in &operation.overrides {
-        let (words, Some(task)) = (overridden.words(), operation.plan.task(*id)) else { continue };
-        match decided.iter_mut().find(|(known, _)| *known == words) {
+        let (text, Some(task)) = (overridden.describe(), operation.plan.task(*id)) else { continue };
+        match decided.iter_mut().find(|(known, _)| *known == text) {
             Some((_, names)) => names.push(name(task)),
-            None => decided.push((words, vec![name(task)])),
+            None => decided.push((text, vec![name(task)])),
         }
     }
-    let line = |(words, names): (String, Vec<String>)| {
+    let line = |(text, names): (String, Vec<String>)| {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        format!("{words}: {}", enumerate(&names))
+        format!("{text}: {}", join_names(&names))
     };
     decided.into_iter().map(line).collect()
 }
 
-fn dry_run(operation: &Operation, now: Timestamp) -> Explanation {
-    let checks = operation
-        .all_tasks()
-        .filter(|(_, task, _)| task.action.writes() && !task.options.dry_run_at_wave && !has_runner(task));
+fn explain_dry_run(operation: &Operation, now: Timestamp) -> Explanation {
+    let checks = operation.all_tasks().filter(|(_, task, _)| {
+        task.action.writes_manifest() && !task.options.dry_run_at_wave && !has_runner(task)
+    });
     let (done, all) =
         checks.fold((0, 0), |(done, all), (_, _, state)| (done + usize::from(state.checked), all + 1));
     Explanation {
-        progress: format!("{done} of {all} manifests tried"),
-        awaited: failing_calls(operation.all_tasks(), operation.since),
-        next: operation.next_wave(0, false).map(|index| describe(operation, index)),
-        ..Explanation::at("dry run", now)
+        progress: format!("{done} of {all} manifests checked"),
+        awaited: failing_call_items(operation.all_tasks(), operation.since),
+        next: operation.next_wave_with_work(0, false).map(|index| describe_wave(operation, index)),
+        ..Explanation::new("dry run", now)
     }
 }
 
-fn retry(operation: &Operation, until: Timestamp, now: Timestamp) -> Explanation {
+fn explain_retry(operation: &Operation, until: Timestamp, now: Timestamp) -> Explanation {
     let failure = operation.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
-    let left = format_duration(whole_seconds(until.since(now)));
+    let left = format_duration(truncate_to_seconds(until.since(now)));
     Explanation {
         progress: failure,
         next: Some(format!("attempt {} in {left}", operation.attempt.saturating_add(1))),
         awaits_attempt: true,
-        ..Explanation::at(&format!("attempt {} failed", operation.attempt), now)
+        ..Explanation::new(&format!("attempt {} failed", operation.attempt), now)
     }
 }
 
-fn wave(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) -> Explanation {
+fn explain_wave(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) -> Explanation {
     let (phase, number) = operation.wave_name(index).map_or((Phase::Sync, 0), |name| (name.phase, name.wave));
     let sync_fail = phase == Phase::SyncFail;
-    let (place, total) = place(operation, index);
-    let opened = operation.times(index).opened_at.unwrap_or(operation.since);
-    let failing = || failing_calls(operation.wave_tasks(index), operation.since);
+    let (place, total) = wave_position(operation, index);
+    let opened = operation.wave_times(index).opened_at.unwrap_or(operation.since);
+    let failing = || failing_call_items(operation.wave_tasks(index), operation.since);
     let (progress, mut awaited) = match step {
-        WaveStep::Held => ("held".to_owned(), held(operation, index, opened, now)),
+        WaveStep::Held => ("held".to_owned(), held_items(operation, index, opened, now)),
         WaveStep::DryRun => ("dry run".to_owned(), failing()),
         WaveStep::Pruning => ("pruning".to_owned(), failing()),
-        WaveStep::AwaitingGone | WaveStep::Clearing => deleting(operation, index),
-        WaveStep::Applying => (applied(operation, index), applying(operation, index)),
+        WaveStep::AwaitingGone | WaveStep::Clearing => explain_deletions(operation, index),
+        WaveStep::Applying => (describe_applied(operation, index), applying_items(operation, index)),
         WaveStep::AwaitingHealth | WaveStep::Passed => {
-            (healthy(operation, index), unhealthy(operation, index))
+            (describe_healthy(operation, index), unhealthy_items(operation, index))
         }
-        WaveStep::Verifying => ("looking whether its namespaces are still there".to_owned(), Vec::new()),
-        WaveStep::Settling { until } => (healthy(operation, index), settling(operation, index, until, now)),
+        WaveStep::Verifying => ("checking that its namespaces still exist".to_owned(), Vec::new()),
+        WaveStep::Settling { until } => {
+            (describe_healthy(operation, index), settling_items(operation, index, until, now))
+        }
     };
     awaited.sort_by_key(|awaited| awaited.since);
     Explanation {
         progress,
         awaited,
-        next: operation.next_wave(index.saturating_add(1), sync_fail).map(|next| describe(operation, next)),
-        ..Explanation::at(&format!("wave {place} of {total} ({phase}, wave {number})"), now)
+        next: operation
+            .next_wave_with_work(index.saturating_add(1), sync_fail)
+            .map(|next| describe_wave(operation, next)),
+        ..Explanation::new(&format!("wave {place} of {total} ({phase}, wave {number})"), now)
     }
 }
 
-/// What looks healthy and must look so for a while, or else the fixed delay between waves.
-fn settling(operation: &Operation, index: u32, until: Timestamp, now: Timestamp) -> Vec<Awaited> {
+/// Returns the objects that look healthy and must stay healthy for a while, otherwise the fixed delay between waves.
+fn settling_items(operation: &Operation, index: u32, until: Timestamp, now: Timestamp) -> Vec<AwaitedItem> {
     let left = format_duration(until.since(now));
-    let mut awaited = unhealthy(operation, index);
+    let mut awaited = unhealthy_items(operation, index);
     for awaited in &mut awaited {
         awaited.why = format!("looks healthy; settling for another {left}");
     }
     if awaited.is_empty() {
         let what = "the delay between waves".to_owned();
-        awaited.push(Awaited { what, why: format!("another {left}"), since: operation.since });
+        awaited.push(AwaitedItem { what, why: format!("another {left}"), since: operation.since });
     }
     awaited
 }
 
-fn describe(operation: &Operation, index: u32) -> String {
+fn describe_wave(operation: &Operation, index: u32) -> String {
     let prunes = operation.wave_tasks(index).filter(|(_, task, _)| task.action == Action::Prune).count();
-    let objects = count(operation.wave_tasks(index).count());
+    let objects = format_object_count(operation.wave_tasks(index).count());
     let prunes = if prunes > 0 { format!(" ({prunes} to prune)") } else { String::new() };
-    format!("wave {}, {objects}{prunes}", place(operation, index).0)
+    format!("wave {}, {objects}{prunes}", wave_position(operation, index).0)
 }
 
-/// The number of a wave and of how many. The SyncFail waves come only after a failure, if at all, so they are counted
-/// by themselves.
-fn place(operation: &Operation, index: u32) -> (usize, usize) {
-    let sync_fail = operation.is_sync_fail(index);
+/// Returns the number of a wave and the number of waves. SyncFail waves are counted separately, because they run only after a
+/// failure.
+fn wave_position(operation: &Operation, index: u32) -> (usize, usize) {
+    let sync_fail = operation.is_sync_fail_wave(index);
     let all =
         (0..).zip(&operation.plan.waves).filter(|(_, wave)| (wave.phase == Phase::SyncFail) == sync_fail);
     let before = all.clone().filter(|(other, _): &(u32, _)| *other < index).count();
     (before.saturating_add(1), all.count())
 }
 
-fn held(operation: &Operation, index: u32, since: Timestamp, now: Timestamp) -> Vec<Awaited> {
-    let closed = operation.gates_of(index).iter().filter_map(|gate| {
+fn held_items(operation: &Operation, index: u32, since: Timestamp, now: Timestamp) -> Vec<AwaitedItem> {
+    let closed = operation.wave_gates(index).iter().filter_map(|gate| {
         let answer = operation.gates.iter().find(|answer| answer.gate == *gate);
-        let why = match (operation.why_closed(index, gate, now), answer.map(|answer| &answer.verdict)) {
+        let why = match (operation.closed_reason(index, gate, now), answer.map(|answer| &answer.verdict)) {
             (Some(why), _) => why,
             (None, Some(Verdict::Open)) => return None,
-            (None, _) if is_known_gate(gate) => return None,
+            (None, _) if is_built_in_gate(gate) => return None,
             (None, Some(Verdict::Closed { reason, .. })) => reason.clone(),
-            (None, None) => NOT_ANSWERED.to_owned(),
+            (None, None) => GATE_NOT_ANSWERED.to_owned(),
         };
-        Some(Awaited { what: format!("gate {gate}"), why, since })
+        Some(AwaitedItem { what: format!("gate {gate}"), why, since })
     });
-    let prunes = operation.unconfirmed_prunes(index).map(|task| Awaited {
+    let prunes = operation.unconfirmed_prunes(index).map(|task| AwaitedItem {
         what: name(task),
         why: format!("its pruning needs confirmation: `tidegate ops confirm {}`", operation.header.operation),
         since,
     });
-    let others = operation.prunes_confirmed_with(index).map(|(later, task)| Awaited {
+    let others = operation.later_unconfirmed_prunes(index).map(|(later, task)| AwaitedItem {
         what: name(task),
-        why: format!("pruned in wave {} by the same confirmation", place(operation, later).0),
+        why: format!("pruned in wave {} by the same confirmation", wave_position(operation, later).0),
         since,
     });
     closed.chain(prunes).chain(others).collect()
 }
 
-fn applied(operation: &Operation, index: u32) -> String {
-    let writes = operation.wave_tasks(index).filter(|(_, task, _)| task.action.writes());
+fn describe_applied(operation: &Operation, index: u32) -> String {
+    let writes = operation.wave_tasks(index).filter(|(_, task, _)| task.action.writes_manifest());
     let (done, all) =
-        writes.fold((0, 0), |(done, all), (_, _, state)| (done + usize::from(!unapplied(state)), all + 1));
+        writes.fold((0, 0), |(done, all), (_, _, state)| (done + usize::from(!is_unapplied(state)), all + 1));
     format!("{done} of {all} applied")
 }
 
-/// Definitions whose kinds the next group may need, hooks whose place is not clear any more, resources that are to be
-/// created again, and failing calls.
-fn applying(operation: &Operation, index: u32) -> Vec<Awaited> {
+/// Returns the items that the applying step is waiting for: definitions that the next group may need, hooks whose place
+/// is taken again, resources that must be created again, and failing calls.
+fn applying_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
     let definitions = operation
-        .apply_group(index)
-        .filter(|(_, task, state)| awaits_establishment(task, state))
-        .map(|(_, task, state)| Awaited {
+        .current_apply_group(index)
+        .filter(|(_, task, state)| needs_establishment(task, state))
+        .map(|(_, task, state)| AwaitedItem {
             what: name(task),
-            why: why(operation, state),
-            since: since(operation, state),
+            why: awaited_reason(operation, state),
+            since: wait_start(operation, state),
         });
-    let holds_up = |(task, _): &(&Task, Awaited)| !task.action.is_prune();
-    let in_the_way = leaving(operation, index).filter(holds_up).map(|(_, awaited)| awaited);
-    let failing = failing_calls(operation.wave_tasks(index), operation.since);
-    definitions.chain(in_the_way).chain(taken(operation, index)).chain(failing).collect()
+    let holds_up = |(task, _): &(&Task, AwaitedItem)| !task.action.is_prune();
+    let in_the_way = deletion_items(operation, index).filter(holds_up).map(|(_, awaited)| awaited);
+    let failing = failing_call_items(operation.wave_tasks(index), operation.since);
+    definitions.chain(in_the_way).chain(occupied_place_items(operation, index)).chain(failing).collect()
 }
 
-fn healthy(operation: &Operation, index: u32) -> String {
+fn describe_healthy(operation: &Operation, index: u32) -> String {
     let (mut done, mut all) = (0_u32, 0_u32);
-    // What is left where it is has no part in the wave.
+    // Objects that are left in place aren't part of the wave.
     let at_work = operation.wave_tasks(index).filter(|(_, task, _)| task.action != Action::PruneSkipped);
     for (_, task, state) in at_work {
         let is_done = state.progress == Progress::Done || task.action == Action::Unchanged;
@@ -436,124 +450,124 @@ fn healthy(operation: &Operation, index: u32) -> String {
     format!("{done} of {all} healthy")
 }
 
-fn unhealthy(operation: &Operation, index: u32) -> Vec<Awaited> {
+fn unhealthy_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
     operation
-        .awaited(index)
-        .map(|(_, task, state)| Awaited {
+        .awaited_task_states(index)
+        .map(|(_, task, state)| AwaitedItem {
             what: name(task),
-            why: why(operation, state),
-            since: since(operation, state),
+            why: awaited_reason(operation, state),
+            since: wait_start(operation, state),
         })
         .collect()
 }
 
-fn since(operation: &Operation, state: &TaskState) -> Timestamp {
+fn wait_start(operation: &Operation, state: &TaskState) -> Timestamp {
     state.applied.as_ref().map_or(operation.since, |applied| applied.at)
 }
 
-fn failed_calls(calls: &Calls) -> String {
+fn describe_failed_calls(calls: &CallFailures) -> String {
     match calls.failed {
         1 => format!("a call failed: {}", calls.message),
         failed => format!("{failed} calls failed, the last: {}", calls.message),
     }
 }
 
-fn why(operation: &Operation, state: &TaskState) -> String {
+fn awaited_reason(operation: &Operation, state: &TaskState) -> String {
     if let Some(calls) = state.calls.as_deref().filter(|calls| calls.failed > 0) {
-        return failed_calls(calls);
+        return describe_failed_calls(calls);
     }
     let what = match (&state.progress, &state.health) {
-        (Progress::Deleting { .. }, _) => return messages::leaving(state.reason()),
+        (Progress::Deleting { .. }, _) => return messages::deletion_message(state.reason()),
         (Progress::Stopping { reason }, _) => format!("being stopped: {reason}"),
         (Progress::Done, _) if operation.header.paused.is_some() => {
-            "it has ended; its finalizer is taken off when the operation goes on".to_owned()
+            "it has ended; its finalizer is removed when the operation is unpaused".to_owned()
         }
         (Progress::Done, _) => "its finalizer is being removed".to_owned(),
         (_, Some(seen)) if seen.health.message.is_empty() => format!("{:?}", seen.health.status),
         (_, Some(seen)) => seen.health.message.clone(),
-        (_, None) => NOT_SEEN.to_owned(),
+        (_, None) => NOT_OBSERVED.to_owned(),
     };
     messages::with_cause(&what, state.reason())
 }
 
-fn deleting(operation: &Operation, index: u32) -> (String, Vec<Awaited>) {
-    let leaving: Vec<Awaited> = leaving(operation, index).map(|(_, awaited)| awaited).collect();
-    let taken = taken(operation, index);
+fn explain_deletions(operation: &Operation, index: u32) -> (String, Vec<AwaitedItem>) {
+    let leaving: Vec<AwaitedItem> = deletion_items(operation, index).map(|(_, awaited)| awaited).collect();
+    let taken = occupied_place_items(operation, index);
     let progress = match (leaving.len(), taken.is_empty()) {
-        (0, true) => "looking what is still there".to_owned(),
-        (0, false) => PLACE_TAKEN.to_owned(),
-        (leaving, _) => format!("{} being deleted", count(leaving)),
+        (0, true) => "checking which objects still exist".to_owned(),
+        (0, false) => PLACE_OCCUPIED.to_owned(),
+        (leaving, _) => format!("{} being deleted", format_object_count(leaving)),
     };
-    let failing = failing_calls(operation.wave_tasks(index), operation.since);
+    let failing = failing_call_items(operation.wave_tasks(index), operation.since);
     (progress, leaving.into_iter().chain(taken).chain(failing).collect())
 }
 
-/// Objects that are being deleted.
-fn leaving(operation: &Operation, index: u32) -> impl Iterator<Item = (&Task, Awaited)> {
+/// Returns the objects that are being deleted.
+fn deletion_items(operation: &Operation, index: u32) -> impl Iterator<Item = (&Task, AwaitedItem)> {
     let leaving = operation
         .wave_tasks(index)
         .filter(|(_, _, state)| matches!(state.progress, Progress::Deleting { .. }));
     leaving.map(|(_, task, state)| {
-        let why = messages::leaving(state.reason());
-        (task, Awaited { what: name(task), why, since: operation.since })
+        let why = messages::deletion_message(state.reason());
+        (task, AwaitedItem { what: name(task), why, since: operation.since })
     })
 }
 
-/// Hooks of other operations that still run where ours are to be created.
-fn taken(operation: &Operation, index: u32) -> Vec<Awaited> {
+/// Returns the hooks whose place is taken by another operation's running hook.
+fn occupied_place_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
     let occupied = |(_, task, state): (_, &Task, &TaskState)| {
         let occupant = state.occupant.as_deref()?;
-        let why = format!("operation {} runs it; it is left alone until it has ended", occupant.operation);
-        Some(Awaited { what: name(task), why, since: occupant.since })
+        let why = format!("operation {} is running it; waiting until that run ends", occupant.operation);
+        Some(AwaitedItem { what: name(task), why, since: occupant.since })
     };
     operation.wave_tasks(index).filter_map(occupied).collect()
 }
 
-fn count(objects: usize) -> String {
+fn format_object_count(objects: usize) -> String {
     let noun = if objects == 1 { "object" } else { "objects" };
     format!("{objects} {noun}")
 }
 
-/// Hooks that their policy deletes now that the operation ends.
-fn cleaning(operation: &Operation, phase: OperationPhase) -> Vec<Awaited> {
+/// Returns the hooks that are deleted at the end of the operation according to their policy.
+fn cleanup_items(operation: &Operation, phase: OperationPhase) -> Vec<AwaitedItem> {
     operation
         .all_tasks()
-        .filter(|(_, task, state)| operation.deletes_at_end(task, state, phase))
+        .filter(|(_, task, state)| operation.should_delete_at_end(task, state, phase))
         .map(|(_, task, state)| {
             let failing = state.calls.as_deref().is_some_and(|calls| calls.failed > 0);
-            let calls = failing.then(|| why(operation, state));
+            let calls = failing.then(|| awaited_reason(operation, state));
             let why = calls.unwrap_or_else(|| "its delete policy".to_owned());
-            Awaited { what: format!("the deletion of {}", name(task)), why, since: operation.since }
+            AwaitedItem { what: format!("the deletion of {}", name(task)), why, since: operation.since }
         })
         .collect()
 }
 
-/// What made an operation too late; that somebody ended it is nothing to explain.
-fn why_terminating(operation: &Operation) -> String {
+/// Returns the reason for a termination. Empty if a person requested it.
+fn termination_reason(operation: &Operation) -> String {
     let message = operation.termination.as_ref().map_or("", |termination| termination.message.as_str());
     if message == messages::TERMINATED { String::new() } else { message.to_owned() }
 }
 
-fn stopping(operation: &Operation) -> Vec<Awaited> {
+fn stopping_items(operation: &Operation) -> Vec<AwaitedItem> {
     operation
         .all_tasks()
-        .filter(|(_, _, state)| state.is_closing())
-        .map(|(_, task, state)| Awaited {
+        .filter(|(_, _, state)| state.needs_stop_or_release())
+        .map(|(_, task, state)| AwaitedItem {
             what: name(task),
-            why: why(operation, state),
+            why: awaited_reason(operation, state),
             since: operation.since,
         })
         .collect()
 }
 
-/// Tasks whose calls keep failing in a way that may pass.
-fn failing_calls<'a>(
+/// Returns the tasks whose calls have failed repeatedly with transient errors.
+fn failing_call_items<'a>(
     tasks: impl Iterator<Item = (tidegate_model::TaskId, &'a Task, &'a TaskState)>,
     since: Timestamp,
-) -> Vec<Awaited> {
+) -> Vec<AwaitedItem> {
     let failing = |(_, task, state): (_, &Task, &TaskState)| {
         let calls = state.calls.as_deref().filter(|calls| calls.failed > 0)?;
-        Some(Awaited { what: name(task), why: failed_calls(calls), since })
+        Some(AwaitedItem { what: name(task), why: describe_failed_calls(calls), since })
     };
     tasks.filter_map(failing).collect()
 }

@@ -1,177 +1,178 @@
-//! What can reach an operation: answers of the cluster, wishes of people, and time.
+//! Inputs of an operation: answers from the cluster, people's requests, and time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_model::{
-    ClaimHolder, Digest, Observation, Observed, OperationId, OperationPhase, Override, Plan, SafePoint,
-    SyncRequest, TakenPlan, TaskId, Timestamp,
+    ClaimHolder, Digest, Observation, ObservedState, OperationId, OperationPhase, Override, Plan, SafePoint,
+    StoredPlanRef, SyncRequest, TaskId, Timestamp,
 };
 
-use super::named::Scope;
-use super::state::{ClaimNews, HookLog, Identity, Verdict};
+use super::selection::Scope;
+use super::state::{ClaimEvent, HookLog, ObjectIdentity, Verdict};
 
-/// One thing that happened outside the machine.
+/// One input from outside of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// Somebody asks for a sync. The manifests are already kept under `targets`.
+    /// Request for a sync. The manifests are already stored under `targets`.
     Request {
-        /// Id of the new operation, chosen by whoever asks. One that exists already is refused.
+        /// Id of the new operation, chosen by the caller. An existing id is rejected.
         operation: OperationId,
-        /// Which application, to where, with which options and limits.
+        /// Request: application, destination, options and limits.
         request: Box<SyncRequest>,
-        /// Digest under which the log keeps the manifests; they are on the disk already.
+        /// Digest under which the log stores the manifests. They are already durable.
         targets: Digest,
-        /// The kept plan that it is to carry out; `None` where it makes its own.
-        plan: Option<Box<TakenPlan>>,
+        /// Stored plan to execute. `None` if the operation makes its own plan.
+        plan: Option<Box<StoredPlanRef>>,
     },
-    /// The answer to [`Command::Plan`](super::Command): the plan, and where its manifests are kept.
+    /// Answer to [`Command::Plan`](super::Command): the plan, and the digest of its manifests.
     Planned {
-        /// What is to be done. One that contradicts itself ends the operation with an error.
+        /// The plan. An inconsistent plan ends the operation with an error.
         plan: Arc<Plan>,
-        /// Digest under which the log keeps the manifests of its tasks.
+        /// Digest under which the log stores the manifests of its tasks.
         bundle: Digest,
-        /// The namespaces of the manifests, as far as they may be seen.
-        namespaces: Vec<NamespaceSight>,
+        /// Observations of the manifests' namespaces that are readable.
+        namespaces: Vec<NamespaceObservation>,
     },
-    /// The answer to [`Command::Plan`](super::Command): the cluster could not be read.
+    /// Answer to [`Command::Plan`](super::Command): the cluster couldn't be read.
     PlanFailed(CallError),
-    /// The answer to [`Command::Plan`](super::Command): the kept plan does not fit the cluster as it is. The operation ends
-    /// with an error, and has written nothing.
-    PlanRefused {
-        /// What has moved since the plan was made, in words.
+    /// Answer to [`Command::Plan`](super::Command): the stored plan doesn't match the current cluster. The operation
+    /// ends with an error, without writing to the cluster.
+    PlanRejected {
+        /// Changes since the plan was made, as text.
         reason: String,
     },
-    /// What became of the claim, or why it could not be asked for.
-    Claim(Result<ClaimNews, CallError>),
-    /// The answer to a command about one task.
+    /// State of the claim, or the reason why it couldn't be requested.
+    Claim(Result<ClaimEvent, CallError>),
+    /// Answer to a command about one task.
     Answer {
-        /// Its position in the plan.
+        /// Position of the task in the plan.
         task: TaskId,
-        /// The attempt the command was for; answers to older attempts are ignored.
+        /// Attempt that the command belongs to. Answers to older attempts are ignored.
         attempt: u32,
-        /// What came back: the cluster's answer, or why there was none.
+        /// Answer from the cluster, or the reason why there is none.
         answer: Answer,
     },
-    /// An awaited object was seen, or seen to be gone. Sights may be old or repeated; `Gone` without a UID is believed
-    /// only when [`Observation::at`], the beginning of the look, is not before our write.
+    /// An awaited object was observed, or was observed to be gone. Observations may be old or repeated. `Gone` without
+    /// a UID counts only if the read started ([`Observation::at`]) after our write.
     Observed {
-        /// Position in the plan of the task that awaits it.
+        /// Position in the plan of the task that is waiting for the object.
         task: TaskId,
-        /// What was there, and when the look at it began.
+        /// Observed object, with the start of the read.
         observation: Observation,
     },
-    /// The hooks of an operation that a person ends were not stopped in time: it ends without that, and says which may still run.
-    StopsOverdue,
-    /// Why the object of an awaited task is not well, as its pods tell; empty when they tell nothing. It is shown, and
-    /// decides nothing.
+    /// The hooks of an operation that a person terminated weren't stopped in time. The operation ends without stopping
+    /// them, and names the hooks that may still be running.
+    StopTimeout,
+    /// Reason why the object of an awaited task isn't healthy, from its events and pods. Empty if there is none. Only
+    /// for display.
     Reason {
-        /// Its position in the plan.
+        /// Position of the task in the plan.
         task: TaskId,
-        /// Such as `api-7f is crash-looping`.
+        /// Reason, such as `api-7f is crash-looping`.
         reason: String,
     },
-    /// Watches fail, or work again. It is shown, and decides nothing.
-    Watching {
-        /// What the cluster says; `None` when they work again.
+    /// Watches are failing, or are working again. Only for display.
+    WatchStatus {
+        /// Message of the cluster; `None` when watches work again.
         trouble: Option<String>,
-        /// Since when that is so.
+        /// Start of this condition.
         since: Timestamp,
     },
-    /// A namespace that the operation writes into was seen. The sight may be old.
-    NamespaceSeen(NamespaceSight),
-    /// The answer to [`Command::LookAtNamespaces`](super::Command), as far as they may be seen.
-    NamespacesSeen {
-        /// One for each namespace that could be looked at; one that may not be read is left out.
-        namespaces: Vec<NamespaceSight>,
+    /// Observation of a namespace that the operation writes to. The observation may be old.
+    NamespaceObserved(NamespaceObservation),
+    /// Answer to [`Command::ReadNamespaces`](super::Command), with the namespaces that are readable.
+    NamespacesRead {
+        /// One observation per readable namespace.
+        namespaces: Vec<NamespaceObservation>,
     },
-    /// A gate has answered, again or for the first time. What it has said before is no news.
+    /// Verdict of a gate. A repeated verdict is ignored.
     Gate {
-        /// Position of the wave it was asked about.
+        /// Position of the wave for which the gate was queried.
         wave: u32,
-        /// Its name as the wave gives it, such as `window:night`.
+        /// Name of the gate in the wave, such as `window:night`.
         gate: String,
-        /// Open, or why not.
+        /// Verdict: open, or closed with the reason.
         verdict: Verdict,
     },
-    /// An engine goes on with the operation: gates that were open when the last one ended may be closed by now.
+    /// An engine resumes the operation. Gates that were open when the previous engine stopped may be closed by now.
     Resumed,
-    /// Objects are judged by these health rules from now on. What is recorded already is no news.
+    /// Objects are judged by these health rules from now on. Ignored if the rules haven't changed.
     HealthRules {
-        /// Digest of the rules; another one means other rules.
+        /// Digest that identifies the rules.
         digest: Digest,
     },
-    /// A person ends the operation.
+    /// A person terminates the operation.
     Terminate {
-        /// The person's name, as the caller gives it.
+        /// Name of the person, as the caller gives it.
         by: String,
     },
-    /// Another sync of the application is to take its place. It is refused unless the operation can be ended here without
-    /// stopping any of its hooks, and is asked for again later.
+    /// Another sync of the application supersedes the operation. Rejected unless the operation can end now without
+    /// stopping any of its hooks. The caller repeats the request later.
     Supersede {
         /// The sync that takes its place.
         by: ClaimHolder,
-        /// Where the operation may be ended for that.
+        /// Points at which the operation may be superseded.
         when: SafePoint,
     },
-    /// A person holds the operation.
+    /// A person pauses the operation.
     Pause {
-        /// The person's name, as the caller gives it.
+        /// Name of the person, as the caller gives it.
         by: String,
-        /// The person's words; may be empty.
+        /// Reason; may be empty.
         reason: String,
     },
-    /// A person lets it go on.
+    /// A person resumes the operation.
     Unpause {
-        /// The person's name, as the caller gives it. It need not be the one who paused it.
+        /// Name of the person, as the caller gives it. Not necessarily the person who paused the operation.
         by: String,
     },
-    /// A person approves the prunes that wait for confirmation.
+    /// A person confirms the prunes that are waiting for confirmation.
     ConfirmPrune {
-        /// The person's name, as the caller gives it.
+        /// Name of the person, as the caller gives it.
         by: String,
     },
     /// A person approves a wave.
     Approve {
-        /// Its number in the plan, from 1; `None`: the one that waits for it now.
+        /// Number in the plan, counted from 1. `None` for the wave that is waiting for approval now.
         wave: Option<u32>,
-        /// The person's name, as the caller gives it.
+        /// Name of the person, as the caller gives it.
         by: String,
-        /// The person's words; may be empty.
+        /// Reason; may be empty.
         reason: String,
     },
-    /// A person skips one task or what is not done of a wave, marks it as done, or has it tried again.
+    /// A person skips, marks as done or retries one task, or the unfinished tasks of a wave.
     Override {
-        /// Which of these.
+        /// Decision.
         what: Override,
-        /// Which task, or wave.
+        /// Task or wave.
         scope: Scope,
-        /// The person's name, as the caller gives it.
+        /// Name of the person, as the caller gives it.
         by: String,
-        /// The person's words; may be empty only where something is tried again.
+        /// Reason; may be empty only for a retry.
         reason: String,
     },
     /// The engine itself gives up on the operation, for example after repeated panics.
     Abort {
-        /// What went wrong, for people: the operation ends in `Error` with this message.
+        /// Reason, for people. The operation ends in `Error` with this message.
         reason: String,
     },
 }
 
-/// What was seen in the place of a namespace.
+/// Observation of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamespaceSight {
+pub struct NamespaceObservation {
     /// `metadata.name` of the namespace.
     pub name: String,
-    /// Which one is there; `None` where none is.
-    pub found: Option<Identity>,
-    /// Whether that one is being deleted.
-    pub terminating: bool,
+    /// Identity of the existing namespace. `None` if the namespace doesn't exist.
+    pub identity: Option<ObjectIdentity>,
+    /// True if it is being deleted.
+    pub is_terminating: bool,
 }
 
 impl Input {
-    /// Whether a person asks for it, and may be refused.
-    pub const fn is_wish(&self) -> bool {
+    /// Returns true for a person's request, which may be rejected.
+    pub const fn is_request(&self) -> bool {
         matches!(
             self,
             Self::Terminate { .. }
@@ -185,151 +186,170 @@ impl Input {
     }
 }
 
-/// What came back from a command about one task.
+/// Answer to a command about one task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// To [`Command::Check`](super::Command): the server would accept it, or not.
-    Checked(Result<Trial, CallError>),
+    /// To [`Command::Check`](super::Command): result of the dry run on the server.
+    Checked(Result<DryRunResponse, CallError>),
     /// To [`Command::Prune`](super::Command).
-    Pruned(Result<Pruning, CallError>),
-    /// To [`Command::ClearHook`](super::Command); and to [`Command::Apply`](super::Command): of a hook, when its place is
-    /// not clear any more, and of a resource that is to be created again and is on its way out.
-    Cleared(Result<Clearing, CallError>),
+    Pruned(Result<PruneResult, CallError>),
+    /// To [`Command::ClearHook`](super::Command). Also to [`Command::Apply`](super::Command) for a hook whose place is
+    /// taken again, and for a resource that is being deleted and must be created again.
+    Cleared(Result<ClearingResult, CallError>),
     /// To [`Command::Apply`](super::Command).
-    Applied(Result<Box<Applied>, CallError>),
-    /// To [`Command::RunHook`](super::Command): how the runner's work ended.
+    Applied(Result<Box<ApplyResponse>, CallError>),
+    /// To [`Command::RunHook`](super::Command): the outcome of the runner.
     Ran {
-        /// Whether the hook's work succeeded.
+        /// True if the hook succeeded.
         success: bool,
-        /// In the runner's words.
+        /// Message of the runner.
         message: String,
     },
-    /// To [`Command::ReleaseHook`](super::Command): the finalizer is off.
+    /// To [`Command::ReleaseHook`](super::Command): the finalizer is removed.
     Released(Result<(), CallError>),
     /// To [`Command::DeleteHook`](super::Command).
     Deleted(Result<(), CallError>),
     /// To [`Command::StopHook`](super::Command).
-    Stopped(Result<Stopped, CallError>),
-    /// To [`Command::ReadLogs`](super::Command). It cannot fail: what could not be read is left out.
+    Stopped(Result<StopResult, CallError>),
+    /// To [`Command::ReadLogs`](super::Command). It never fails: logs that can't be read are omitted.
     LogsRead {
-        /// Why the hook is not well, as its pods tell; may be empty.
+        /// Reason why the hook isn't healthy, from its pods. May be empty.
         reason: String,
-        /// What its containers wrote last.
+        /// Last log lines of its containers.
         logs: Vec<HookLog>,
     },
 }
 
-/// What became of an object that was to be pruned.
+/// Outcome of a prune.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pruning {
-    /// It is gone, or another object has its name.
+pub enum PruneResult {
+    /// The object is gone, or another object has its name.
     Gone,
-    /// Its deletion has begun.
-    Begun,
-    /// It was left alone: since the plan was made it went to somebody else, or somebody wants it to stay.
-    Kept {
-        /// Why, as results have it: `ignored (no prune)`.
+    /// The deletion has started.
+    DeletionStarted,
+    /// The object was left alone: after planning, it was moved to another application, or marked to be kept.
+    LeftAlone {
+        /// Reason, as shown in results, such as `ignored (no prune)`.
         reason: String,
     },
 }
 
-/// What was found in the place of a hook that is about to be created.
+/// Existing object with the name of a hook that is about to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Clearing {
-    /// Nothing, or an object that the hook's delete policy keeps.
+pub enum ClearingResult {
+    /// There is no object, or the hook's delete policy keeps the object.
     Clear,
-    /// Our own hook of this operation and attempt: it was created before a crash and is taken over.
-    Adopted(Box<Applied>),
-    /// An object of an earlier operation or attempt, now being deleted.
+    /// The operation's own hook from this attempt, which was created before a crash and is adopted.
+    Adopted(Box<ApplyResponse>),
+    /// An object of an earlier operation or attempt. It is being deleted now.
     Deleting {
         /// `metadata.uid` of the older object.
         uid: String,
     },
-    /// A hook of another operation that still runs. Only that one may end it.
-    Taken {
-        /// Whose it is, as its mark says.
+    /// Another operation's running hook. Only that operation may end it.
+    Occupied {
+        /// Id of the other operation, from the mark on the hook.
         operation: String,
         /// `metadata.uid` of the other operation's hook.
         uid: String,
-        /// `metadata.resourceVersion` when it was found: older sights of it are no news.
+        /// `metadata.resourceVersion` of the hook when it was found. Older observations are ignored.
         resource_version: String,
     },
 }
 
 /// The cluster's answer to a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trial {
-    /// The cluster's words; may be empty.
+pub struct DryRunResponse {
+    /// Message of the cluster; may be empty.
     pub message: String,
-    /// What the cluster warns of.
+    /// Warnings of the cluster.
     pub warnings: Vec<String>,
 }
 
 /// The cluster's answer to a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Applied {
-    /// `metadata.uid` of the object that is there now.
+pub struct ApplyResponse {
+    /// `metadata.uid` of the written object.
     pub uid: String,
-    /// `metadata.resourceVersion` after the write: older sights are no evidence.
+    /// `metadata.resourceVersion` after the write. Older observations don't count.
     pub resource_version: String,
-    /// `metadata.generation`, 0 where the kind has none.
+    /// `metadata.generation`, 0 if the kind has none.
     pub generation: i64,
-    /// What was done, as kubectl says it: `deployment.apps/api serverside-applied`.
+    /// Action in kubectl's format, such as `deployment.apps/api serverside-applied`.
     pub message: String,
-    /// The object as the answer showed it.
-    pub observed: Observed,
-    /// What the cluster warns of.
+    /// The object in the response.
+    pub observed: ObservedState,
+    /// Warnings of the cluster.
     pub warnings: Vec<String>,
 }
 
-/// How a hook stood when it was stopped.
+/// Result of stopping a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    /// [`OperationPhase::Running`] when it was still at work and was deleted, else how it had ended;
-    /// [`OperationPhase::Succeeded`] with the message `Terminated` when there was no object of ours.
+pub struct StopResult {
+    /// [`OperationPhase::Running`] if the hook was still running and was deleted; otherwise the phase in which it had
+    /// ended. [`OperationPhase::Succeeded`] with the message `Terminated` if the operation's object didn't exist.
     pub phase: OperationPhase,
-    /// Its health message; may be empty.
+    /// Health message; may be empty.
     pub message: String,
-    /// Whether the object was deleted or had gone.
-    pub gone: bool,
+    /// True if the object was deleted or already gone.
+    pub is_gone: bool,
 }
 
-/// Why a call did not succeed.
+/// A failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallError {
-    /// Whether the same call may succeed later.
-    pub transient: bool,
-    /// The cluster cannot be reached, or takes nothing from us for now. That is no fault of what was asked, so the
-    /// call is made again for as long as deadlines allow.
-    pub outage: bool,
-    /// Fewer calls are made before the failure counts: each takes long, since something behind the cluster does not answer
-    /// in time, or most such failures do not pass, since another object has what this one asks for.
-    pub few_tries: bool,
-    /// How long the server asks to wait; `None` when it does not say.
+    /// True if the same call may succeed later.
+    pub is_transient: bool,
+    /// True if the cluster is unreachable, or currently accepts no calls from us. The request isn't the cause, so the
+    /// call is repeated for as long as deadlines allow.
+    pub is_outage: bool,
+    /// True if only a few calls are made before the failure counts. Either each call takes a long time because a
+    /// backend of the cluster times out, or most of these failures are permanent because another object holds the
+    /// requested resource.
+    pub has_few_retries: bool,
+    /// Wait that the server requested. `None` if it didn't request a wait.
     pub retry_after: Option<Duration>,
-    /// In the cluster's words, or those of the connection.
+    /// Message from the cluster or the connection.
     pub message: String,
 }
 
 impl CallError {
-    /// A refusal that the same call will meet again.
+    /// Creates an error that the same call will encounter again.
     pub fn permanent(message: impl Into<String>) -> Self {
-        Self { transient: false, outage: false, few_tries: false, retry_after: None, message: message.into() }
+        Self {
+            is_transient: false,
+            is_outage: false,
+            has_few_retries: false,
+            retry_after: None,
+            message: message.into(),
+        }
     }
 
-    /// A failure that may pass.
+    /// Creates a temporary error.
     pub fn transient(message: impl Into<String>) -> Self {
-        Self { transient: true, outage: false, few_tries: false, retry_after: None, message: message.into() }
+        Self {
+            is_transient: true,
+            is_outage: false,
+            has_few_retries: false,
+            retry_after: None,
+            message: message.into(),
+        }
     }
 
-    /// The cluster does not answer.
+    /// Creates the error of an unreachable cluster.
     pub fn outage(message: impl Into<String>) -> Self {
-        Self { transient: true, outage: true, few_tries: false, retry_after: None, message: message.into() }
+        Self {
+            is_transient: true,
+            is_outage: true,
+            has_few_retries: false,
+            retry_after: None,
+            message: message.into(),
+        }
     }
 
-    /// How long the call is not made again that has failed so many times before: twice as long each time.
-    pub(crate) fn wait(&self, first: Duration, failed: u32, longest: Duration) -> Duration {
-        // Whoever says how long is asked again then, and not later.
+    /// Returns the wait before the next call after `failed` earlier failures. The wait doubles each time.
+    pub(crate) fn retry_delay(&self, first: Duration, failed: u32, longest: Duration) -> Duration {
+        // A wait that the server requested is not extended.
         let wait = || first.saturating_mul(2_u32.saturating_pow(failed)).min(longest);
         self.retry_after.map_or_else(wait, |asked| asked.max(first))
     }

@@ -1,34 +1,34 @@
-//! The sync operation as a machine among others.
+//! The sync operation as a [`Machine`].
 
-use tidegate_model::{Observed, StreamKind, TaskId, Timestamp};
+use tidegate_model::{ObservedState, StreamKind, TaskId, Timestamp};
 
 use super::command::{Command, Subject};
 use super::decide::Rejection;
-use super::fact::Fact;
 use super::input::Input;
-use super::judge::is_older;
+use super::judgment::is_older_version;
+use super::recorded_event::OperationEvent;
 use super::state::State;
-use super::{changes, pending};
-use crate::driver::{LAZY_WAIT, TOLD_WAIT};
-use crate::machine::{Changed, Illegal, Machine, Owed, Urgency};
+use super::{affected_subjects, outstanding};
+use crate::driver::{LAZY_EVENT_WAIT_MAX, STATUS_EVENT_WAIT_MAX};
+use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding, Urgency};
 
-/// One sync: from a request to its end.
+/// One sync, from the request to the end.
 #[derive(Clone, Copy, Debug)]
 pub enum SyncOperation {}
 
-/// The driver of one sync operation.
+/// Driver of one sync operation.
 pub type Driver = crate::Driver<SyncOperation>;
 
-/// Of what only the newest news counts.
+/// Object of an observation. Only the newest observation of each object counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sight {
-    /// The object in the place of a task's manifest.
+pub enum ObservationKey {
+    /// The object of a task's manifest.
     Object(TaskId),
-    /// What the pods of a task's object tell.
+    /// Report about the pods of a task's object.
     Reason(TaskId),
-    /// Whether the operation is told what changes in the cluster, or watches fail.
+    /// State of the operation's watches.
     Watches,
-    /// What a gate says.
+    /// Verdict of a gate.
     Gate(String),
 }
 
@@ -36,44 +36,46 @@ impl Machine for SyncOperation {
     const KIND: StreamKind = StreamKind::OPERATION;
 
     type State = State;
-    type Fact = Fact;
+    type Event = OperationEvent;
     type Input = Input;
     type Command = Command;
     type Subject = Subject;
-    type Sight = Sight;
+    type ObservationKey = ObservationKey;
     type Rejection = Rejection;
 
-    fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+    fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<OperationEvent>, Rejection> {
         super::decide(state, input, now)
     }
 
-    fn follow(state: &State, now: Timestamp) -> Vec<Fact> {
-        super::follow(state, now)
+    fn advance(state: &State, now: Timestamp) -> Vec<OperationEvent> {
+        super::advance(state, now)
     }
 
-    fn evolve(state: State, fact: &Fact) -> Result<State, Illegal> {
-        super::evolve(state, fact)
+    fn apply(state: State, event: &OperationEvent) -> Result<State, IllegalEvent> {
+        super::apply(state, event)
     }
 
-    fn pending(state: &State, now: Timestamp) -> Owed<Command> {
-        pending::pending(state, now)
+    fn outstanding(state: &State, now: Timestamp) -> Outstanding<Command> {
+        outstanding::outstanding(state, now)
     }
 
-    fn pending_about(state: &State, subject: &Subject, now: Timestamp) -> Vec<Command> {
-        pending::about(state, subject, now)
+    fn outstanding_for(state: &State, subject: &Subject, now: Timestamp) -> Vec<Command> {
+        outstanding::outstanding_for(state, subject, now)
     }
 
-    fn changes(state: &State, fact: &Fact) -> Changed<Subject> {
+    fn affected_subjects(state: &State, event: &OperationEvent) -> AffectedSubjects<Subject> {
         match state {
-            State::Running(operation) => changes::of(operation, fact),
-            _ => Changed::All,
+            State::Running(operation) => affected_subjects::affected_subjects(operation, event),
+            _ => AffectedSubjects::All,
         }
     }
 
-    fn frees(state: &State, subject: &Subject) -> Changed<Subject> {
+    fn unblocked_subjects(state: &State, subject: &Subject) -> AffectedSubjects<Subject> {
         match state {
-            State::Running(operation) if changes::are_local(operation) => Changed::only(subject.clone()),
-            _ => Changed::All,
+            State::Running(operation) if affected_subjects::has_independent_tasks(operation) => {
+                AffectedSubjects::only(subject.clone())
+            }
+            _ => AffectedSubjects::All,
         }
     }
 
@@ -81,36 +83,36 @@ impl Machine for SyncOperation {
         command.subject()
     }
 
-    fn is_standing(command: &Command) -> bool {
-        command.is_standing()
+    fn is_subscription(command: &Command) -> bool {
+        command.is_subscription()
     }
 
-    fn sight(input: &Input) -> Option<Sight> {
+    fn observation_key(input: &Input) -> Option<ObservationKey> {
         match input {
-            Input::Observed { task, .. } => Some(Sight::Object(*task)),
-            Input::Reason { task, .. } => Some(Sight::Reason(*task)),
-            Input::Watching { .. } => Some(Sight::Watches),
-            Input::Gate { gate, .. } => Some(Sight::Gate(gate.clone())),
+            Input::Observed { task, .. } => Some(ObservationKey::Object(*task)),
+            Input::Reason { task, .. } => Some(ObservationKey::Reason(*task)),
+            Input::WatchStatus { .. } => Some(ObservationKey::Watches),
+            Input::Gate { gate, .. } => Some(ObservationKey::Gate(gate.clone())),
             _ => None,
         }
     }
 
-    fn is_older(sight: &Input, than: &Input) -> bool {
-        match (version_seen(sight), version_seen(than)) {
-            (Some((uid, seen)), Some((same, known))) => uid == same && is_older(seen, known),
+    fn is_older(observation: &Input, than: &Input) -> bool {
+        match (observed_version(observation), observed_version(than)) {
+            (Some((uid, seen)), Some((same, known))) => uid == same && is_older_version(seen, known),
             _ => false,
         }
     }
 
-    fn urgency(state: &State, fact: &Fact) -> Urgency {
+    fn urgency(state: &State, event: &OperationEvent) -> Urgency {
         let is_hook = |id| {
             let task = state.operation().and_then(|operation| operation.plan.task(id));
             task.is_some_and(tidegate_model::Task::is_hook)
         };
-        if fact.is_urgent(is_hook) {
+        if event.is_urgent(is_hook) {
             Urgency::Now
         } else {
-            Urgency::Within(if fact.tells_of_a_wait() { TOLD_WAIT } else { LAZY_WAIT })
+            Urgency::Within(if event.is_status_event() { STATUS_EVENT_WAIT_MAX } else { LAZY_EVENT_WAIT_MAX })
         }
     }
 
@@ -118,12 +120,12 @@ impl Machine for SyncOperation {
         state.is_finished()
     }
 
-    fn weight(state: &State) -> u64 {
+    fn snapshot_weight(state: &State) -> u64 {
         let tasks = state.operation().map_or(0, |operation| operation.tasks.len());
         u64::try_from(tasks).unwrap_or(u64::MAX)
     }
 
-    fn abort(reason: String) -> Input {
+    fn abort_input(reason: String) -> Input {
         Input::Abort { reason }
     }
 
@@ -132,11 +134,11 @@ impl Machine for SyncOperation {
     }
 }
 
-/// UID and resource version of the object that was seen.
-fn version_seen(input: &Input) -> Option<(&str, &str)> {
+/// Returns UID and resource version of the observed object.
+fn observed_version(input: &Input) -> Option<(&str, &str)> {
     let Input::Observed { observation, .. } = input else { return None };
     match &observation.seen {
-        Observed::Present { uid, resource_version, .. } => Some((uid, resource_version)),
-        Observed::Gone { .. } => None,
+        ObservedState::Present { uid, resource_version, .. } => Some((uid, resource_version)),
+        ObservedState::Gone { .. } => None,
     }
 }

@@ -1,22 +1,22 @@
-//! The exact texts users match on (spec: result model and messages).
+//! Exact message texts that users match on (see the specification of the result model and messages).
 
-mod left_alone;
 mod overrides;
 mod paused;
+mod remaining_objects;
 
-use tidegate_model::{ClaimHolder, Phase, Task, Timestamp};
+use tidegate_model::{ClaimHolder, Phase, ResultCode, SUPERSEDED_PREFIX, Task, Timestamp};
 
 use super::state::{Claim, Header, Loss, Operation, Progress, Stage, State, TaskState, WaveStep};
 
-pub(crate) use left_alone::with_left_alone;
-pub(crate) use overrides::{named, passed_over, standing, with_overrides};
+pub(crate) use overrides::{describe_task, describe_task_state, override_message, with_overrides};
+pub(crate) use remaining_objects::with_remaining_objects;
 
 pub(crate) const SUCCEEDED_ALL: &str = "successfully synced (all tasks run)";
 pub(crate) const SUCCEEDED_NO_MORE: &str = "successfully synced (no more tasks)";
-/// Of the deletion of an application.
+/// Message of a finished application deletion.
 pub(crate) const DELETED: &str = "successfully deleted";
-/// The same, where its objects stay.
-pub(crate) const DELETED_ALONE: &str = "successfully deleted (its objects stay)";
+/// Message of a finished application deletion that left the objects in place.
+pub(crate) const DELETED_WITHOUT_OBJECTS: &str = "successfully deleted (its objects remain)";
 pub(crate) const NOT_VALID: &str = "one or more synchronization tasks are not valid";
 pub(crate) const DRY_RUN_FAILED: &str = "one or more objects failed to apply (dry run)";
 pub(crate) const NAMESPACE_FAILED: &str = "the namespace failed to apply";
@@ -25,65 +25,123 @@ pub(crate) const UNSUCCESSFUL: &str = "one or more synchronization tasks complet
 pub(crate) const SYNC_FAIL_FAILED: &str = "one or more SyncFail hooks failed";
 pub(crate) const RUNNING: &str = "one or more tasks are running";
 pub(crate) const TERMINATED: &str = "Operation terminated";
-const SUPERSEDED: &str = ", superseded by ";
-/// Who ends an operation that is too late.
-pub(crate) const BY_DEADLINE: &str = "deadline";
+/// Maximum number of failed objects in the message of an operation.
+const FAILURES_MAX: usize = 10;
+/// Maximum number of characters of a log line in a message.
+const LAST_LINE_MAX: usize = 200;
+/// Value of `by` in the termination of an operation whose deadline passed.
+pub(crate) const TERMINATED_BY_DEADLINE: &str = "deadline";
 pub(crate) const TERMINATION_ERRORS: &str = "Operation termination had errors";
 pub(crate) const TERMINATING: &str = "operation is terminating";
 pub(crate) const TERMINATING_LATE: &str = "operation is terminating due to timeout";
-pub(crate) const UNSOUND_PLAN: &str =
-    "the plan contradicts itself; this is a defect of the planner, please report it";
-/// Of a hook whose object was not there when it was to be stopped.
-pub(crate) const HOOK_TERMINATED: &str = "Terminated";
+pub(crate) const INCONSISTENT_PLAN: &str =
+    "the plan is inconsistent; this is a bug in the planner, please report it";
 pub(crate) const PRUNED: &str = "pruned";
-pub(crate) const NOT_TRIED: &str = "not tried: its kind or namespace comes with this operation (dry run)";
-pub(crate) const RUNNER_NOT_TRIED: &str = "not tried: a hook runner carries it out (dry run)";
-/// Of a resource that was told to go, is gone, and is to be created again.
-pub(crate) const RECREATED: &str = "deleted, and to be created again";
-/// Of an object that was told to go and is still there.
-const LEAVING: &str = "deletion requested";
+pub(crate) const NOT_TRIED: &str = "not checked: this operation creates its kind or namespace (dry run)";
+pub(crate) const RUNNER_NOT_TRIED: &str = "not checked: a hook runner executes it (dry run)";
+/// Message of a resource that was deleted and must be created again.
+pub(crate) const RECREATED: &str = "deleted, will be created again";
+/// Message of an object whose deletion was requested but that still exists.
+const DELETION_PENDING: &str = "deletion requested";
 pub(crate) const PRUNED_DRY_RUN: &str = "pruned (dry run)";
 
-/// A base message with the reasons behind it.
-pub(crate) fn with_reason(base: &str, reasons: &[&str]) -> String {
+/// Appends reasons to a base message.
+pub(crate) fn with_reason(base: &str, reasons: &[impl AsRef<str>]) -> String {
+    let reasons: Vec<&str> = reasons.iter().map(AsRef::as_ref).collect();
     if reasons.is_empty() { base.to_owned() } else { format!("{base}, reason: {}", reasons.join(",")) }
 }
 
-/// Another operation works on the application.
-pub(crate) fn claim_refused(header: &Header, holder: &ClaimHolder) -> String {
+/// Describes a failed object: its message, the reason from its pods, and the last log line of one of its containers.
+pub(crate) fn describe_failure(task: &Task, state: &TaskState) -> String {
+    let reason = if state.message.contains(state.reason()) { "" } else { state.reason() };
+    let message = with_cause(&state.message, reason);
+    let last = state
+        .logs()
+        .iter()
+        .rev()
+        .find_map(|log| log.text.lines().rev().map(str::trim).find(|line| !line.is_empty()));
+    // The server's rejection names the object, and this message stays unchanged.
+    let is_named = state.status == Some(ResultCode::SyncFailed) && has_word(&message, &task.name);
+    let message = if is_named { message } else { with_cause(&describe_task(task), &message) };
+    match last {
+        None => message,
+        Some(line) => {
+            let line: String = line.chars().take(LAST_LINE_MAX).collect();
+            format!("{message} (its log ends with {line:?}; `tidegate ops show` has more)")
+        }
+    }
+}
+
+/// Returns true if a text contains a word. The word may contain dashes and dots.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    text.split(|c: char| !is_part(c)).any(|part| part.trim_matches('.') == word)
+}
+
+/// Describes the failed objects, up to the maximum. If several objects have the same message, only the first is
+/// described.
+pub(crate) fn describe_failures(operation: &Operation, sync_fail: bool) -> Vec<String> {
+    let mut messages: Vec<&str> = Vec::new();
+    let mut failures = Vec::new();
+    let mut more = 0_usize;
+    for (_, task, state) in operation.all_tasks() {
+        // As in Argo CD, SyncFail hooks that were executed and failed aren't mentioned.
+        let is_failed = state.status == Some(ResultCode::SyncFailed) || !sync_fail && state.is_unsuccessful();
+        if (task.phase == Phase::SyncFail) != sync_fail || !is_failed {
+            continue;
+        }
+        if failures.len() >= FAILURES_MAX {
+            more = more.saturating_add(1);
+        } else if state.message.is_empty() || !messages.contains(&state.message.as_str()) {
+            messages.push(&state.message);
+            failures.push(describe_failure(task, state));
+        }
+    }
+    if more > 0 {
+        failures.push(format!(" and {more} more"));
+    }
+    failures
+}
+
+/// Message if another operation is working on the application.
+pub(crate) fn claim_refused_message(header: &Header, holder: &ClaimHolder) -> String {
     format!(
-        "application {} is being worked on by another operation: {holder}; wait for it with --queue, or end it with --supersede",
+        "application {} has another operation running: {holder}; wait for it with `tidegate sync --queue` or `tidegate app sync --policy queue`, or \
+         end it with `tidegate sync --supersede` or `tidegate app sync --policy supersede`",
         header.request.application
     )
 }
 
-/// Another operation has worked on the application, or still does.
-pub(crate) fn claim_lost(header: &Header, holder: Option<&ClaimHolder>) -> String {
+/// Message if another operation worked on the application after the claim was lost, or still does.
+pub(crate) fn claim_lost_message(header: &Header, holder: Option<&ClaimHolder>) -> String {
     let application = &header.request.application;
     let who = match holder {
-        Some(holder) => format!("is that of {holder} now"),
-        None => "was taken by another operation, which is over".to_owned(),
+        Some(holder) => format!("is now held by {holder}"),
+        None => "was taken by another operation, which has ended".to_owned(),
     };
     format!(
-        "the claim on application {application} {who}: it ran out while nobody renewed it, or its Lease was changed. This operation ends: nothing more is written, and its running hooks are left as they are. To go on, begin anew: sync again when the other operation is over"
+        "the claim on application {application} {who}: it expired without a renewal, or its Lease was changed. This operation stops \
+         without writing anything else and leaves its running hooks in place; sync again when the other operation has finished"
     )
 }
 
-/// Of a hook that the cluster was asked to stop, and has not answered.
-pub(crate) const NOT_STOPPED: &str = "Failed to delete: the cluster has not answered in time, and somebody wants the end; it may still run: look, and delete it by hand";
-/// The same, of its finalizer.
-pub(crate) const NOT_RELEASED: &str = "Failed to remove hook finalizer: the cluster has not answered in time, and somebody wants the end; remove it by hand";
+/// Message of a hook whose deletion the cluster didn't answer in time.
+pub(crate) const NOT_STOPPED: &str = "Failed to delete: the cluster did not answer before the termination had to end; it may still be running, so \
+     check and delete it manually";
+/// Message of a hook whose finalizer removal the cluster didn't answer in time.
+pub(crate) const NOT_RELEASED: &str = "Failed to remove hook finalizer: the cluster did not answer before the termination had to end; remove it \
+     manually";
 
-/// Another operation has asked for the end.
-pub(crate) fn superseded(by: &ClaimHolder) -> String {
-    format!("{TERMINATED}{SUPERSEDED}{by}")
+/// Message of a superseded operation.
+pub(crate) fn superseded_message(by: &ClaimHolder) -> String {
+    format!("{SUPERSEDED_PREFIX}{by}")
 }
 
-pub(crate) fn is_superseded(message: &str) -> bool {
-    message.strip_prefix(TERMINATED).is_some_and(|why| why.starts_with(SUPERSEDED))
+pub(crate) fn is_superseded_message(message: &str) -> bool {
+    message.starts_with(SUPERSEDED_PREFIX)
 }
 
-/// What is wrong, and why: `1 of 3 replicas ready: api-7f is crash-looping`.
+/// Joins a problem and its cause, such as `1 of 3 replicas ready: api-7f is crash-looping`.
 pub(crate) fn with_cause(what: &str, cause: &str) -> String {
     match (what, cause) {
         (what, "") => what.to_owned(),
@@ -92,97 +150,102 @@ pub(crate) fn with_cause(what: &str, cause: &str) -> String {
     }
 }
 
-/// Of an object that was told to go and is still there, with the reason, if that is known.
-pub(crate) fn leaving(reason: &str) -> String {
-    if reason.is_empty() { LEAVING.to_owned() } else { format!("{LEAVING}; {reason}") }
+/// Message of an object whose deletion was requested but that still exists, with the reason if it is known.
+pub(crate) fn deletion_message(reason: &str) -> String {
+    if reason.is_empty() { DELETION_PENDING.to_owned() } else { format!("{DELETION_PENDING}; {reason}") }
 }
 
-/// Why an object is still there that was told to go; empty where that is not known.
-pub(crate) fn kept_by(what: &str) -> String {
+/// Returns the reason why a deleted object still exists. Empty if it is unknown.
+pub(crate) fn deletion_blocker(what: &str) -> String {
     if what.is_empty() { String::new() } else { format!("waits for {what}") }
 }
 
-/// A namespace that the operation writes into is lost.
-pub(crate) fn namespace_lost(name: &str, loss: Loss) -> String {
-    let what = loss.of(name);
+/// Message for a lost namespace that the operation writes to.
+pub(crate) fn namespace_lost_message(name: &str, loss: Loss) -> String {
+    let what = loss.describe(name);
     match loss {
         Loss::Terminating => {
-            format!("{what}, and with it all that this operation put there; sync again when it is gone")
+            format!(
+                "{what}, together with everything that this operation wrote there; sync again when it is gone"
+            )
         }
-        Loss::Gone => format!("{what}, and with it all that this operation put there; sync again"),
+        Loss::Gone => format!("{what}, together with everything that this operation wrote there; sync again"),
         Loss::MadeAgain => {
-            format!("{what}, and what this operation put there has gone with the old one; sync again")
+            format!("{what}, and everything that this operation wrote to the old one is gone; sync again")
         }
     }
 }
 
-/// The same, before anything was put there.
-pub(crate) fn namespace_lost_already(name: &str, loss: Loss) -> String {
+/// Message for a namespace that was lost before the operation had written to it.
+pub(crate) fn namespace_lost_early_message(name: &str, loss: Loss) -> String {
     let when = if loss == Loss::Terminating { " when it is gone" } else { "" };
-    format!("{}, and objects of this operation go into it; sync again{when}", loss.of(name))
+    format!("{}, and this operation writes objects to it; sync again{when}", loss.describe(name))
 }
 
-/// The trial of an attempt has failed. Which objects it failed for is among the results; a namespace that is not there is
-/// named here, since the attempt before may have lost it.
-pub(crate) fn dry_run_failed(operation: &Operation) -> String {
+/// Message of an attempt whose dry run failed. The results list the failed objects. The message names missing
+/// namespaces, because the previous attempt may have lost them.
+pub(crate) fn dry_run_failed_message(operation: &Operation) -> String {
     let absent = |name: &str| {
-        // As every API server says it.
-        let words = format!("namespaces {name:?} not found");
+        // Every API server uses this phrase.
+        let text = format!("namespaces {name:?} not found");
         let mut refused = operation.all_tasks().filter(|(_, _, state)| state.is_unsuccessful());
-        refused.any(|(_, task, state)| task.namespace == name && state.message.contains(&words))
+        refused.any(|(_, task, state)| task.namespace == name && state.message.contains(&text))
     };
     let names: Vec<&str> =
         operation.namespaces.iter().map(String::as_str).filter(|name| absent(name)).collect();
     let reason = match names.as_slice() {
-        [] => return DRY_RUN_FAILED.to_owned(),
+        [] => {
+            let reasons = [describe_failures(operation, false), describe_failures(operation, true)].concat();
+            return with_reason(DRY_RUN_FAILED, &reasons);
+        }
         [name] => format!("namespace {name} does not exist"),
         names => format!("namespaces {} do not exist", names.join(", ")),
     };
     let request = &operation.header.request;
     let advice = match request.options.has("CreateNamespace=true") {
-        false => "create what is missing, or sync with CreateNamespace=true".to_owned(),
+        false => "create missing namespaces, or sync with CreateNamespace=true".to_owned(),
         true => format!(
-            "create what is missing, or have it among the manifests: CreateNamespace=true makes the namespace of the destination alone, which is {}",
+            "create missing namespaces, or add them to the manifests: CreateNamespace=true creates only the destination namespace, which is {}",
             request.namespace
         ),
     };
-    with_reason(DRY_RUN_FAILED, &[&format!("{reason}, and objects of this operation go there; {advice}")])
+    with_reason(DRY_RUN_FAILED, &[&format!("{reason}, and this operation writes objects there; {advice}")])
 }
 
 impl Loss {
-    /// The word for it: `terminating`, `gone` or `made-again`.
+    /// Returns the word for the loss: `terminating`, `gone` or `recreated`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Terminating => "terminating",
             Self::Gone => "gone",
-            Self::MadeAgain => "made-again",
+            Self::MadeAgain => "recreated",
         }
     }
 
-    /// What became of a namespace: `namespace shop is being deleted`.
-    pub fn of(self, namespace: &str) -> String {
+    /// Describes the loss of a namespace, such as `namespace shop is being deleted`.
+    pub fn describe(self, namespace: &str) -> String {
         match self {
             Self::Terminating => format!("namespace {namespace} is being deleted"),
             Self::Gone => format!("namespace {namespace} was deleted"),
-            Self::MadeAgain => format!("namespace {namespace} was deleted and made again by somebody else"),
+            Self::MadeAgain => format!("namespace {namespace} was deleted and recreated by another client"),
         }
     }
 }
 
-/// A namespace is to be pruned that the operation writes into.
-pub(crate) fn namespace_pruned(name: &str, inside: &Task) -> String {
+/// Message for a plan that prunes a namespace and also writes to it.
+pub(crate) fn namespace_pruned_message(name: &str, inside: &Task) -> String {
     let advice = match inside.phase {
         Phase::PostDelete => "keep it with the sync option Delete=false",
-        _ => "keep it among the manifests",
+        _ => "keep it in the manifests",
     };
     format!(
-        "namespace {name} is to be pruned, and objects of this operation go into it, such as {}; {advice}, or move them to another namespace",
+        "namespace {name} would be pruned, but this operation writes objects to it, such as {}; {advice}, or move the objects to another namespace",
         inside.key()
     )
 }
 
-/// The hooks of a deletion that have failed in a wave, as Argo CD names them.
-pub(crate) fn deletion_hooks_failed(operation: &Operation, index: u32) -> Option<String> {
+/// Lists the failed hooks of a deletion wave in Argo CD's format.
+pub(crate) fn deletion_hook_failures(operation: &Operation, index: u32) -> Option<String> {
     operation.header.request.deletion?;
     let phase = operation.wave(index)?.phase;
     let failed =
@@ -191,13 +254,13 @@ pub(crate) fn deletion_hooks_failed(operation: &Operation, index: u32) -> Option
     (!names.is_empty()).then(|| format!("{phase} hook(s) failed: {}", names.join(", ")))
 }
 
-/// The findings that make a plan invalid.
-pub(crate) fn not_valid(errors: &[&str]) -> String {
+/// Message of an invalid plan, with its errors.
+pub(crate) fn invalid_plan_message(errors: &[&str]) -> String {
     format!("{NOT_VALID}: {}", errors.join("; "))
 }
 
-/// A time of day in UTC as Argo CD writes it: `3:04PM`.
-fn time_of_day(at: Timestamp) -> String {
+/// Formats a time of day in UTC as Argo CD does: `3:04PM`.
+fn format_time_of_day(at: Timestamp) -> String {
     let minutes = at.as_seconds().rem_euclid(86_400) / 60;
     let (hour, minute) = (minutes / 60, minutes % 60);
     let half = if hour < 12 { "AM" } else { "PM" };
@@ -205,32 +268,33 @@ fn time_of_day(at: Timestamp) -> String {
     format!("{hour}:{minute:02}{half}")
 }
 
-/// The health of a hook could not be found out (spec: judging running tasks).
-pub(crate) fn unjudged(why: &str) -> String {
-    format!("failed to get resource health: {why}")
+/// Message of a hook whose health couldn't be determined (see the specification of judging running tasks).
+pub(crate) fn unknown_health_message(reason: &str) -> String {
+    format!("failed to get resource health: {reason}")
 }
 
-/// An object that should be there and is not.
-pub(crate) fn missing(task: &Task) -> String {
+/// Message of an object that should exist but doesn't.
+pub(crate) fn missing_object_message(task: &Task) -> String {
     format!("Resource {} is missing, it might have been deleted", task.key().in_messages())
 }
 
-/// Why a waiting message is shown.
+/// Reason of a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reason {
+enum WaitReason {
     Health,
     Deletion,
     Confirmation,
 }
 
-/// `waiting for healthy state of apps/Deployment/api and 2 more resources`. Named is a hook, if there is one.
-fn waiting(reason: Reason, named: &Task, hooks: usize, others: usize) -> String {
+/// Formats a wait, such as `waiting for healthy state of apps/Deployment/api and 2 more resources`. If there is a hook,
+/// the message names it.
+fn wait_message(reason: WaitReason, named: &Task, hooks: usize, others: usize) -> String {
     let what = match (reason, named.is_hook()) {
-        (Reason::Confirmation, _) => "pruning confirmation of",
-        (Reason::Health, true) => "completion of hook",
-        (Reason::Health, false) => "healthy state of",
-        (Reason::Deletion, true) => "deletion of hook",
-        (Reason::Deletion, false) => "deletion of",
+        (WaitReason::Confirmation, _) => "pruning confirmation of",
+        (WaitReason::Health, true) => "completion of hook",
+        (WaitReason::Health, false) => "healthy state of",
+        (WaitReason::Deletion, true) => "deletion of hook",
+        (WaitReason::Deletion, false) => "deletion of",
     };
     let name = named.key().in_messages();
     let noun = if others == 0 { "hooks" } else { "resources" };
@@ -240,53 +304,54 @@ fn waiting(reason: Reason, named: &Task, hooks: usize, others: usize) -> String 
     }
 }
 
-/// The same, of some tasks.
-fn waiting_for<'a>(reason: Reason, tasks: impl Iterator<Item = &'a Task>) -> Option<String> {
+/// Formats the wait for several tasks.
+fn tasks_wait_message<'a>(reason: WaitReason, tasks: impl Iterator<Item = &'a Task>) -> Option<String> {
     let (hooks, others): (Vec<&Task>, Vec<&Task>) = tasks.partition(|task| task.is_hook());
     let named = hooks.first().or(others.first())?;
-    Some(waiting(reason, named, hooks.len(), others.len()))
+    Some(wait_message(reason, named, hooks.len(), others.len()))
 }
 
 impl TaskState {
-    /// The health message, and what the pods tell; empty as long as nothing was seen.
-    pub(crate) fn known_health(&self) -> String {
+    /// Returns the health message and the reason from the pods. Empty before the first observation.
+    pub(crate) fn describe_health(&self) -> String {
         let health = self.health.as_ref().map_or("", |seen| seen.health.message.as_str());
         with_cause(health, self.reason())
     }
 
-    /// Why it is not well, in words.
-    pub(crate) fn why_not_well(&self) -> String {
-        match (self.known_health(), &self.health) {
-            (why, _) if !why.is_empty() => why,
+    /// Returns the reason why the object isn't healthy.
+    pub(crate) fn unhealthy_reason(&self) -> String {
+        match (self.describe_health(), &self.health) {
+            (reason, _) if !reason.is_empty() => reason,
             (_, Some(seen)) => format!("{:?}", seen.health.status),
-            (_, None) => "its health was not seen yet".to_owned(),
+            (_, None) => "its health is not known yet".to_owned(),
         }
     }
 
-    /// What it gets when a deadline passes while it is awaited: the wave's, or the operation's. `why` it is not well.
-    pub(crate) fn too_late(&self, task: &Task, whose: &str, why: &str) -> Option<String> {
-        if self.is_leaving(task) {
-            let leaving = leaving(self.reason());
+    /// Returns the message of an awaited task when the deadline of the wave or operation (`whose`) passes. `why` is the
+    /// reason why the object isn't healthy.
+    pub(crate) fn deadline_message(&self, task: &Task, whose: &str, reason: &str) -> Option<String> {
+        if self.is_being_deleted(task) {
+            let leaving = deletion_message(self.reason());
             return Some(format!("not gone when the {whose}'s deadline passed: {leaving}"));
         }
         let is_running = self.progress == Progress::Running;
-        is_running.then(|| format!("not healthy when the {whose}'s deadline passed: {why}"))
+        is_running.then(|| format!("not healthy when the {whose}'s deadline passed: {reason}"))
     }
 }
 
 impl Header {
-    /// What ends a planned operation that has lost its claim: somebody else's work has begun since, and what was planned
-    /// is of the past.
-    pub(crate) fn lost_claim(&self) -> Option<String> {
+    /// Returns the message that ends a planned operation after its claim was lost: another operation has worked on the
+    /// application in the meantime, so the plan is outdated.
+    pub(crate) fn lost_claim_message(&self) -> Option<String> {
         match self.claim.as_deref() {
-            Some(Claim::Lost { holder }) => Some(claim_lost(self, holder.as_ref())),
+            Some(Claim::Lost { holder }) => Some(claim_lost_message(self, holder.as_ref())),
             _ => None,
         }
     }
 }
 
 impl State {
-    /// The operation's message, as it stands now.
+    /// Returns the current message of the operation.
     pub fn message(&self) -> String {
         match self {
             Self::New => String::new(),
@@ -297,37 +362,37 @@ impl State {
 }
 
 impl Header {
-    /// The message of an operation that is not planned yet.
+    /// Returns the message of an operation that isn't planned yet.
     fn message(&self) -> String {
-        // Nothing is asked while it is held, so nobody knows for what it would wait.
+        // During a pause, the operation doesn't send requests, so its next wait is unknown.
         if let Some(pause) = &self.paused {
-            return pause.words();
+            return pause.describe();
         }
-        if self.is_troubled() {
+        if self.has_failing_call() {
             let message = self.outage.as_ref().map_or(&self.calls.message, |outage| &outage.message);
             return format!("waiting for the cluster to answer: {message}");
         }
         match self.claim.as_deref() {
             Some(Claim::Taken { holder, .. }) => format!("waiting for the end of {holder}"),
-            _ if self.may_begin() => "planning".to_owned(),
-            _ => "taking the claim".to_owned(),
+            _ if self.can_begin() => "planning".to_owned(),
+            _ => "acquiring the claim".to_owned(),
         }
     }
 }
 
 impl Operation {
-    /// The operation's message, as it stands now.
+    /// Returns the current message of the operation.
     pub fn message(&self) -> String {
         if let Some(outcome) = &self.outcome {
             return outcome.message.clone();
         }
         match &self.header.paused {
-            Some(pause) => paused::message(pause, self),
+            Some(pause) => paused::paused_message(pause, self),
             None => self.unpaused_message(),
         }
     }
 
-    /// What it does or waits for, in Argo CD's words.
+    /// Returns the current activity or wait, in Argo CD's wording.
     fn unpaused_message(&self) -> String {
         match &self.stage {
             Stage::Planned | Stage::DryRun => RUNNING.to_owned(),
@@ -335,43 +400,47 @@ impl Operation {
             Stage::AwaitingRetry { until } => {
                 let message =
                     self.failure.as_ref().map(|failure| failure.message.as_str()).unwrap_or_default();
-                format!("{message}. Retrying attempt #{} at {}.", self.attempt, time_of_day(*until))
+                format!("{message}. Retrying attempt #{} at {}.", self.attempt, format_time_of_day(*until))
             }
             Stage::Terminating => {
-                let late = self.termination.as_ref().is_some_and(|termination| termination.by == BY_DEADLINE);
+                let late = self
+                    .termination
+                    .as_ref()
+                    .is_some_and(|termination| termination.by == TERMINATED_BY_DEADLINE);
                 if late { TERMINATING_LATE } else { TERMINATING }.to_owned()
             }
             Stage::Finishing { message, .. } => message.clone(),
         }
     }
 
-    /// What it waits for when a deadline passes; of an object that was told to go, with what keeps it.
-    pub(crate) fn waited_for(&self) -> String {
+    /// Returns what the operation is waiting for when a deadline passes. For an object that is being deleted, includes
+    /// the reason why it still exists.
+    pub(crate) fn describe_wait(&self) -> String {
         let message = self.message();
         let kept = self.current_wave().and_then(|(index, step)| match step {
             WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
-                let awaiting = self.awaiting(index);
-                let (first, _) = awaiting.leaving().filter(|_| awaiting.health().is_none())?;
+                let awaiting = self.awaited_tasks(index);
+                let (first, _) = awaiting.first_deletion().filter(|_| awaiting.first_health().is_none())?;
                 self.task(first)
             }
-            _ if self.taken_place(index).is_some() => None,
-            _ => self.in_the_way(index, step).min_by_key(|(task, _)| !task.is_hook()),
+            _ if self.occupied_place_message(index).is_some() => None,
+            _ => self.blocking_deletions(index, step).min_by_key(|(task, _)| !task.is_hook()),
         });
         match kept {
-            Some((_, state)) => format!("{message} ({})", leaving(state.reason())),
+            Some((_, state)) => format!("{message} ({})", deletion_message(state.reason())),
             None => message,
         }
     }
 
-    /// The objects whose going a step of a wave waits for.
-    fn in_the_way(&self, index: u32, step: WaveStep) -> impl Iterator<Item = (&Task, &TaskState)> {
+    /// Returns the objects whose deletion a step of a wave is waiting for.
+    fn blocking_deletions(&self, index: u32, step: WaveStep) -> impl Iterator<Item = (&Task, &TaskState)> {
         let deleting = self
             .wave_tasks(index)
             .filter(|(_, _, state)| matches!(state.progress, Progress::Deleting { .. }));
         let deleting = deleting.map(|(_, task, state)| (task, state));
         deleting.filter(move |(task, _)| match step {
             WaveStep::AwaitingGone | WaveStep::Clearing => true,
-            // What is pruned holds up nothing here.
+            // Pruned objects don't block this step.
             WaveStep::Applying => !task.action.is_prune(),
             _ => false,
         })
@@ -379,21 +448,26 @@ impl Operation {
 
     fn wave_message(&self, index: u32, step: WaveStep) -> String {
         let message = match step {
-            WaveStep::Held => waiting_for(Reason::Confirmation, self.unconfirmed_prunes(index))
-                .or_else(|| self.closed_gate()),
+            WaveStep::Held => tasks_wait_message(WaitReason::Confirmation, self.unconfirmed_prunes(index))
+                .or_else(|| self.first_closed_gate()),
             WaveStep::AwaitingGone | WaveStep::Clearing | WaveStep::Applying => {
-                self.taken_place(index).or_else(|| {
-                    waiting_for(Reason::Deletion, self.in_the_way(index, step).map(|(task, _)| task))
+                self.occupied_place_message(index).or_else(|| {
+                    tasks_wait_message(
+                        WaitReason::Deletion,
+                        self.blocking_deletions(index, step).map(|(task, _)| task),
+                    )
                 })
             }
             WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
-                let awaiting = self.awaiting(index);
-                let health =
-                    awaiting.health().map(|(named, hooks, others)| (Reason::Health, named, hooks, others));
-                let deletion =
-                    || awaiting.leaving().map(|(named, others)| (Reason::Deletion, named, 0, others));
+                let awaiting = self.awaited_tasks(index);
+                let health = awaiting
+                    .first_health()
+                    .map(|(named, hooks, others)| (WaitReason::Health, named, hooks, others));
+                let deletion = || {
+                    awaiting.first_deletion().map(|(named, others)| (WaitReason::Deletion, named, 0, others))
+                };
                 health.or_else(deletion).and_then(|(reason, named, hooks, others)| {
-                    Some(waiting(reason, self.plan.task(named)?, hooks, others))
+                    Some(wait_message(reason, self.plan.task(named)?, hooks, others))
                 })
             }
             _ => None,
@@ -401,25 +475,26 @@ impl Operation {
         message.unwrap_or_else(|| RUNNING.to_owned())
     }
 
-    /// `waiting for completion of hook batch/Job/migrate of operation 0193…`.
-    fn taken_place(&self, index: u32) -> Option<String> {
+    /// Formats a wait such as `waiting for completion of hook batch/Job/migrate of operation 0193…`.
+    fn occupied_place_message(&self, index: u32) -> Option<String> {
         let (_, task, state) = self.wave_tasks(index).find(|(_, _, state)| state.occupant.is_some())?;
-        let waiting = waiting(Reason::Health, task, 1, 0);
+        let waiting = wait_message(WaitReason::Health, task, 1, 0);
         Some(format!("{waiting} of operation {}", state.occupant.as_ref()?.operation))
     }
 
-    /// Prunes of a wave that wait for a person. Of an application that is deleted nothing goes before all may.
+    /// Returns the prunes of a wave that are waiting for a person's confirmation. When an application is deleted, no
+    /// object is deleted before all prunes are confirmed.
     pub(crate) fn unconfirmed_prunes(&self, index: u32) -> impl Iterator<Item = &Task> {
         let confirmed = self.prune_confirmed || self.header.request.options.prune_confirmed;
         let deletes = self.header.request.deletion.is_some();
         let is_of_deletion = deletes && self.wave(index).is_some_and(|wave| wave.phase == Phase::Sync);
         let own = (!is_of_deletion).then(|| self.wave_tasks(index).map(|(id, task, _)| (id, task)));
-        let all = is_of_deletion.then(|| self.plan.enumerate());
+        let all = is_of_deletion.then(|| self.plan.tasks_with_ids());
         own.into_iter()
             .flatten()
             .chain(all.into_iter().flatten())
             .filter(move |(id, task)| {
-                let is_due = !self.is_passed_over(*id);
+                let is_due = !self.is_overridden_as_done(*id);
                 !confirmed
                     && is_due
                     && task.options.confirm_prune
@@ -428,10 +503,10 @@ impl Operation {
             .map(|(_, task)| task)
     }
 
-    /// Prunes of waves after this one that the same confirmation permits, with the number of their wave.
-    pub(crate) fn prunes_confirmed_with(&self, index: u32) -> impl Iterator<Item = (u32, &Task)> {
+    /// Returns the prunes of later waves that the same confirmation permits, with their wave numbers.
+    pub(crate) fn later_unconfirmed_prunes(&self, index: u32) -> impl Iterator<Item = (u32, &Task)> {
         let asks = self.unconfirmed_prunes(index).next().is_some();
-        // Those of a deletion are awaited all at once.
+        // All prunes of a deletion are confirmed together.
         let is_of_sync = self.header.request.deletion.is_none();
         let later = (0..).zip(&self.plan.waves).map(|(later, _): (u32, _)| later);
         later
@@ -440,8 +515,8 @@ impl Operation {
     }
 }
 
-/// The message a hook gets when it outlives a deadline.
-pub(crate) fn hook_too_late(task: &Task) -> String {
+/// Message of a hook that exceeded its deadline.
+pub(crate) fn hook_deadline_message(task: &Task) -> String {
     let timeout = task.hook.as_ref().and_then(|hook| hook.timeout).unwrap_or_default();
     format!("hook did not complete within {}", tidegate_model::format_duration(timeout))
 }

@@ -1,4 +1,4 @@
-//! The state machine of one sync operation.
+//! State machine of one sync operation.
 //!
 //! ```text
 //! Accepted → Planned → DryRun → Wave(k) … → Finishing → Finished
@@ -10,59 +10,72 @@
 //! Wave(k)  Held → DryRun → Pruning → AwaitingGone → Clearing → Applying → AwaitingHealth → Settling → Verifying → Passed
 //! ```
 //!
-//! Where to look: `fact` what is recorded, `state` what an operation is, [`decide`](decide()) which facts an input means,
-//! [`follow`](follow()) which arrow follows by itself, [`evolve`](evolve()) how a fact changes the state,
-//! [`pending`](pending()) what the world still owes, `event` what is told of it, `rules` the questions they share, `messages` the texts users match
-//! on, [`view`](view()) and [`explain`](explain()) what people see.
+//! * `recorded_event`: recorded events
+//! * `state`: state of an operation
+//! * [`decide`](decide()): events that an input causes
+//! * [`advance`](advance()): automatic transitions
+//! * [`apply`](apply()): application of an event to the state
+//! * [`outstanding`](outstanding()): outstanding commands
+//! * `event`: events emitted for programs and people
+//! * `rules`: predicates that the other modules share
+//! * `messages`: texts that users match on
+//! * [`view`](view()) and [`explain`](explain()): output for people
 
-mod changes;
+mod advance;
+mod affected_subjects;
+mod apply;
 mod command;
 mod cursor;
 mod decide;
 mod details;
-mod earlier;
 mod event;
-mod evolve;
 mod explain;
-mod fact;
-mod follow;
 mod gates;
 mod input;
-mod judge;
+mod input_texts;
+mod judgment;
 mod machine;
 mod messages;
-mod named;
-mod pending;
+mod next_action;
+mod outstanding;
 mod record;
+mod recorded_event;
 mod rules;
+mod selection;
 mod state;
 mod view;
-mod words;
 
 #[cfg(test)]
-mod work;
+mod visit_count;
 
-pub use command::{ASK_AGAIN_AFTER, Command, Subject, TaskCommand};
+pub use advance::advance;
+pub use apply::apply;
+pub use command::{Command, GATE_RETRY_INTERVAL, Subject, TaskCommand};
 pub use decide::{Rejection, decide};
 pub use details::Details;
-pub use event::{Deadline, Event, EventKind, Narrator, WaveName};
-pub use evolve::evolve;
-pub(crate) use explain::whole_seconds;
-pub use explain::{Awaited, Explanation, NOT_ANSWERED, NOT_SEEN, PLACE_TAKEN, TRYING_AGAIN, explain};
-pub use fact::{DeadlineScope, Fact};
-pub use follow::follow;
-pub(crate) use gates::soak_of;
-pub use gates::{APPROVAL, concurrency_group, gate_problem, is_known_gate};
-pub use input::{Answer, Applied, CallError, Clearing, Input, NamespaceSight, Pruning, Stopped, Trial};
-pub use judge::hook_phase;
-pub use machine::{Driver, Sight, SyncOperation};
-pub use named::{InvalidScope, Scope, TaskName, WaveChoice};
-pub use pending::pending;
+pub use event::{Deadline, Event, EventEmitter, EventKind, WaveName};
+pub(crate) use explain::truncate_to_seconds;
+pub use explain::{
+    AwaitedItem, Explanation, GATE_NOT_ANSWERED, NOT_OBSERVED, PLACE_OCCUPIED, RETRYING, explain,
+};
+pub(crate) use gates::soak_duration;
+pub use gates::{APPROVAL_GATE, concurrency_group, gate_error, is_built_in_gate};
+pub use input::{
+    Answer, ApplyResponse, CallError, ClearingResult, DryRunResponse, Input, NamespaceObservation,
+    PruneResult, StopResult,
+};
+pub use judgment::hook_phase;
+pub use machine::{Driver, ObservationKey, SyncOperation};
+pub use next_action::{resume_action, summary_action};
+pub use outstanding::outstanding;
+pub use recorded_event::{DeadlineScope, OperationEvent};
+pub use selection::{InvalidScope, Scope, TaskSelector, WaveSelector};
 pub use state::{
-    AppliedRef, Calls, Claim, ClaimNews, Cursor, Failure, GateAnswer, Header, HookLog, Identity, JudgedBy,
-    Loss, Notes, Occupant, OpenTasks, Operation, Outage, Outcome, Pause, Progress, SeenHealth,
-    SeenNamespaces, Stage, State, TaskState, Termination, Verdict, WaveStep, WaveTimes,
+    ActiveHealthRules, AppliedRef, CallFailures, Claim, ClaimEvent, Cursor, Failure, GateAnswer, Header,
+    HookLog, Loss, NamespaceIdentities, ObjectIdentity, ObservedHealth, Occupant, OpenTasks, Operation,
+    Outage, Outcome, Pause, Progress, Stage, State, TaskNotes, TaskState, Termination, Verdict, WaveStep,
+    WaveTimes,
 };
 pub use view::{
-    ClaimStanding, ClaimView, HealthRulesView, HookLogView, OperationView, TakenPlanView, WaveView, view,
+    ClaimStatus, ClaimView, ExecutedPlanView, HealthRulesView, HookLogView, OperationView, WaveView, view,
 };

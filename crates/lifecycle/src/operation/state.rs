@@ -1,4 +1,4 @@
-//! What an operation is, at one moment. Built only by [`evolve`](super::evolve).
+//! State of an operation. Built only by [`apply`](super::apply()).
 
 mod claim;
 mod cursor;
@@ -13,33 +13,34 @@ mod task;
 use serde::{Deserialize, Serialize};
 use tidegate_model::Digest;
 
-pub(super) use claim::no_claim;
-pub use claim::{Claim, ClaimNews};
+pub(super) use claim::no_claim_warning;
+pub use claim::{Claim, ClaimEvent};
 pub use cursor::{Cursor, OpenTasks};
 pub use gates::{GateAnswer, Verdict};
 pub use header::{Header, Outage, Pause};
-pub use health_rules::JudgedBy;
-pub use namespaces::{Identity, SeenNamespaces};
-pub use operation::{Failure, Judged, Loss, Operation, Outcome, Termination, WaveTimes};
+pub use health_rules::ActiveHealthRules;
+pub use namespaces::{NamespaceIdentities, ObjectIdentity};
+pub use operation::{Failure, HealthScope, Loss, Operation, Outcome, Termination, WaveTimes};
 pub use stage::{Stage, WaveStep};
-pub use task::{AppliedRef, Calls, HookLog, Notes, Occupant, Progress, SeenHealth, TaskState};
+pub(super) use task::HOOK_TERMINATED;
+pub use task::{AppliedRef, CallFailures, HookLog, ObservedHealth, Occupant, Progress, TaskNotes, TaskState};
 
-/// State of one operation: a fold over its facts.
+/// State of one operation: a fold over its events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum State {
-    /// Nothing was recorded yet.
+    /// No event has been recorded yet.
     #[default]
     New,
-    /// Accepted, and not planned yet.
+    /// Accepted, but not planned yet.
     Accepted(Box<Header>),
-    /// Planned, and not over.
+    /// Planned, but not finished.
     Running(#[serde(deserialize_with = "operation::read")] Box<Operation>),
-    /// It has ended, and changes no more.
+    /// Finished. The state no longer changes.
     Finished(#[serde(deserialize_with = "operation::read")] Box<Operation>),
 }
 
 impl State {
-    /// The header, once there is one.
+    /// Returns the header, if there is one.
     pub fn header(&self) -> Option<&Header> {
         match self {
             Self::New => None,
@@ -48,7 +49,7 @@ impl State {
         }
     }
 
-    /// The planned operation, once there is one.
+    /// Returns the planned operation, if there is one.
     pub fn operation(&self) -> Option<&Operation> {
         match self {
             Self::New | Self::Accepted(_) => None,
@@ -56,12 +57,12 @@ impl State {
         }
     }
 
-    /// Whether it is over.
+    /// Returns true if the operation has finished.
     pub fn is_finished(&self) -> bool {
         matches!(self, Self::Finished(_))
     }
 
-    /// The name of the state, for messages about illegal facts and refused inputs.
+    /// Returns the name of the state, for messages about illegal events and rejected inputs.
     pub fn name(&self) -> String {
         match self {
             Self::New => "New".to_owned(),
@@ -71,13 +72,14 @@ impl State {
         }
     }
 
-    /// Whether it is to be over at once, whatever hangs: a person ends it, and its hooks are being stopped.
-    pub fn is_hurried(&self) -> bool {
-        matches!(self, Self::Running(operation) if operation.is_hurried())
+    /// Returns true if the operation must end immediately, regardless of what hangs, because a person terminated it and
+    /// its hooks are being stopped.
+    pub fn should_end_immediately(&self) -> bool {
+        matches!(self, Self::Running(operation) if operation.should_end_immediately())
     }
 
-    /// Whether the operation judges objects, and not by these rules as far as is recorded.
-    pub fn lacks_health_rules(&self, digest: Digest) -> bool {
+    /// Returns true if the operation judges objects and its recorded health rules differ from these rules.
+    pub fn needs_health_rules(&self, digest: Digest) -> bool {
         let Self::Running(operation) = self else { return false };
         operation.header.health_rules.as_ref().is_none_or(|known| known.digest != digest)
     }

@@ -1,87 +1,95 @@
-//! An operation as users and programs see it. Field names are a stable interface.
+//! Output format of operations for people and programs. Field names are a stable interface.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
-    Action, Cascade, ClaimHolder, Digest, IfTaken, OperationId, OperationPhase, Override, Phase,
-    PlanApproval, ResourceResult, Severity, TakenPlan, Task, TaskId, Timestamp, Warning, Wisher,
+    Action, Cascade, ClaimConflictPolicy, ClaimHolder, Digest, OperationId, OperationOutcome, OperationPhase,
+    Override, Phase, PlanApproval, Requester, ResourceResult, Severity, StoredPlanRef, Task, TaskId,
+    Timestamp, Warning,
 };
 
 use super::messages::TERMINATED;
 use super::state::{
-    Claim, Header, HookLog, JudgedBy, Operation, Outcome, Progress, Stage, State, WaveStep, no_claim,
+    ActiveHealthRules, Claim, Header, HookLog, Operation, Outcome, Progress, Stage, State, WaveStep,
+    no_claim_warning,
 };
 
 /// An operation in output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationView {
-    /// Its id: `tidegate ops show` takes it, or its beginning.
+    /// Operation id. `tidegate ops show` accepts it or its beginning.
     pub id: OperationId,
-    /// Name of the application it works on.
+    /// Name of the operation's application.
     pub app: String,
-    /// `Running`, `Terminating`, or what it has ended in: `Succeeded`, `Failed` or `Error`.
+    /// `Running`, `Terminating`, or the final phase: `Succeeded`, `Failed` or `Error`.
     pub phase: OperationPhase,
-    /// Who has asked for it; `None` where that is not known. Of a deletion it says all that is known of who and why.
+    /// Same as `phase`, but `Superseded` if another operation took this operation's place. `phase` is then `Failed`.
+    #[serde(default)]
+    pub outcome: OperationOutcome,
+    /// Requester; `None` if unknown. For a deletion, all known information about requester and reason.
     #[serde(default)]
     pub initiated_by: Option<String>,
-    /// Why; `None` where that was not said.
+    /// Reason; `None` if none was given.
     #[serde(default)]
     pub reason: Option<String>,
-    /// The kept plan that it carries out; `None` where it makes its own.
+    /// Stored plan that the operation executes. `None` if the operation makes its own plan.
     #[serde(default)]
-    pub plan: Option<TakenPlanView>,
-    /// What it is doing or waiting for, or how it has ended.
+    pub plan: Option<ExecutedPlanView>,
+    /// Current activity or wait, or the outcome.
     pub message: String,
-    /// When it was accepted, before it was planned.
+    /// Time at which the operation was accepted, before planning.
     pub started_at: Timestamp,
-    /// When it ended; `None` while it has not.
+    /// End time; `None` while the operation is running.
     pub finished_at: Option<Timestamp>,
-    /// How many times it was tried again.
+    /// Number of retries.
     pub retry_count: u32,
-    /// Who holds it, if somebody does.
+    /// Person who paused the operation, while it is paused.
     pub paused_by: Option<String>,
-    /// Who has ended it before its end, and why, where somebody has; while it is planned that is not known yet.
+    /// Person who terminated the operation, and the reason. Absent if no person terminated it, and before the operation
+    /// is planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminated_by: Option<String>,
-    /// What becomes of the objects of the application, where it is deleted.
+    /// Treatment of the application's objects, if the operation deletes the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Cascade>,
-    /// It only tries what it would do, and writes nothing to the cluster; absent where it is no dry run, and of an operation whose
-    /// facts are not kept any more.
+    /// True for a dry run, which doesn't write to the cluster. Absent otherwise, and for operations whose events were
+    /// compacted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// The waves of its plan.
+    /// Waves of the plan.
     pub waves: Vec<WaveView>,
-    /// The results, in order of recording.
+    /// Results, in the order of their first recording.
     pub resources: Vec<ResourceResult>,
-    /// What the containers of failed hooks wrote last.
+    /// Last log lines of failed hooks.
     #[serde(default)]
     pub hook_logs: Vec<HookLogView>,
     /// Findings of the plan.
     pub warnings: Vec<Warning>,
-    /// Its claim; `None` for an operation that asks for none.
+    /// Claim; `None` for an operation without one.
     #[serde(default)]
     pub claim: Option<ClaimView>,
-    /// The health rules it is judged by; `None` until it is planned, and of one that an earlier program ended.
+    /// Health rules in use. `None` until the operation is planned.
     #[serde(default)]
     pub health_rules: Option<HealthRulesView>,
 }
 
 impl OperationView {
-    /// Its phase for people, who are told that a dry run has written nothing, however it has ended.
-    pub fn phase_words(&self) -> String {
+    /// Returns the phase for people. For a dry run, it says that no changes were written, regardless of the outcome.
+    pub fn describe_phase(&self) -> String {
+        let outcome = OperationOutcome::from_phase(self.phase, &self.message);
         match (self.dry_run, self.phase.is_completed()) {
-            (false, _) => self.phase.to_string(),
-            (true, true) => ended_dry(self.phase),
-            (true, false) => format!("{} (dry run: nothing is written)", self.phase),
+            (false, _) => outcome.to_string(),
+            (true, true) => format_dry_run_outcome(outcome),
+            (true, false) => format!("{outcome} (dry run: nothing is written)"),
         }
     }
 }
 
 impl WaveView {
-    /// Its state for people. What nobody has skipped is not told as that.
-    pub fn words(&self) -> &str {
+    /// Returns the state in human-readable form. A wave is shown as skipped only if a person skipped some of
+    /// its tasks.
+    pub fn describe_state(&self) -> &str {
         match self.state.as_str() {
             "Skipped" if self.skipped > 0 => &self.state,
             "Skipped" if self.phase == Phase::SyncFail => "Not needed",
@@ -92,93 +100,95 @@ impl WaveView {
     }
 }
 
-/// How a dry run has ended.
-pub(super) fn ended_dry(phase: OperationPhase) -> String {
-    format!("{phase} (dry run: nothing was written)")
+/// Formats the outcome of a dry run.
+pub(super) fn format_dry_run_outcome(outcome: OperationOutcome) -> String {
+    format!("{outcome} (dry run: nothing was written)")
 }
 
-/// The kept plan that an operation carries out, and who has approved it.
+/// Stored plan that an operation executes, with its approvals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TakenPlanView {
-    /// What names it: SHA-256 of all of it, in hexadecimal digits. The first 12 are enough for people.
+pub struct ExecutedPlanView {
+    /// Identifier of the plan: the SHA-256 of its content in hexadecimal. The first 12 digits are enough for people.
     pub hash: String,
-    /// When it was made, from the cluster as it was then.
-    pub made_at: Timestamp,
-    /// Who has approved it, when and why, in order; empty where nobody had to.
+    /// Time at which the plan was created from the cluster.
+    pub created_at: Timestamp,
+    /// Approvals with person, time and reason, in order. Empty if no approval was needed.
     pub approvals: Vec<PlanApproval>,
 }
 
-impl From<&TakenPlan> for TakenPlanView {
-    fn from(plan: &TakenPlan) -> Self {
-        Self { hash: plan.hash.to_string(), made_at: plan.made_at, approvals: plan.approvals.clone() }
+impl From<&StoredPlanRef> for ExecutedPlanView {
+    fn from(plan: &StoredPlanRef) -> Self {
+        Self { hash: plan.hash.to_string(), created_at: plan.made_at, approvals: plan.approvals.clone() }
     }
 }
 
-impl TakenPlanView {
-    /// Enough of its hash for people.
+impl ExecutedPlanView {
+    /// Returns the first digits of the hash, for people.
     pub fn short(&self) -> &str {
         self.hash.get(..12).unwrap_or(&self.hash)
     }
 }
 
-/// The health rules of an operation in output, by the first digits of their digests.
+/// Health rules of an operation in output, identified by the first digits of their digests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthRulesView {
-    /// Those it is judged by.
+    /// Current rules.
     pub digest: String,
-    /// When they came into use for this operation.
+    /// Time from which the current rules apply to this operation.
     pub since: Timestamp,
-    /// Those before, where they changed while the operation ran.
+    /// Previous rules, if the rules changed while the operation was running.
+    #[serde(rename = "previous")]
     pub before: Option<String>,
 }
 
-impl From<&JudgedBy> for HealthRulesView {
-    fn from(rules: &JudgedBy) -> Self {
+impl From<&ActiveHealthRules> for HealthRulesView {
+    fn from(rules: &ActiveHealthRules) -> Self {
         let before = rules.before.as_ref().map(Digest::short);
         Self { digest: rules.digest.short(), since: rules.since, before }
     }
 }
 
-/// The claim of an operation in output.
+/// Claim of an operation in output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimView {
-    /// Whether the operation has it, waits for it, or does without it.
-    pub state: ClaimStanding,
-    /// The Lease, as `namespace/name`, while the operation has it.
+    /// State of the claim.
+    pub state: ClaimStatus,
+    /// Lease, as `namespace/name`, while the operation holds the claim.
     pub lease: Option<String>,
-    /// How many holders it has had, while the operation has it.
+    /// Number of holders so far, while the operation holds the claim.
     pub epoch: Option<u64>,
-    /// Since when the operation has it, or waits for it.
+    /// Time since which the operation has held the claim, or has been waiting for it.
     pub since: Option<Timestamp>,
-    /// The other operation that has it.
+    /// Other operation that holds the claim.
     pub holder: Option<ClaimHolder>,
-    /// Why there is none, in the cluster's words.
+    /// Reason why there is no claim, as returned by the cluster.
     pub reason: Option<String>,
 }
 
-/// How the claim of an operation stands.
+/// State of an operation's claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ClaimStanding {
-    /// It is being taken.
+#[schemars(rename = "ClaimState")]
+pub enum ClaimStatus {
+    /// The claim is being requested.
     Wanted,
-    /// Another operation has it, and this one waits.
+    /// Another operation holds the claim, and this operation is waiting.
     Awaited,
-    /// Another operation has it, and this one did nothing.
+    /// Another operation holds the claim, so this operation ended without doing anything.
     Refused,
-    /// The operation has it.
+    /// The operation holds the claim.
     Held,
-    /// The operation is over, and has given it back.
+    /// The operation has finished and released the claim.
     Released,
-    /// None can be had here.
+    /// No claim is available here.
     Unavailable,
-    /// Another operation has taken it.
+    /// Another operation took the claim.
     Lost,
 }
 
-/// What a container of a failed hook wrote last.
+/// Last log lines of a failed hook's container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HookLogView {
@@ -186,7 +196,7 @@ pub struct HookLogView {
     pub group: String,
     /// `kind` of the hook.
     pub kind: String,
-    /// `metadata.namespace` of the hook; empty where its kind has none.
+    /// `metadata.namespace` of the hook; empty if its kind is cluster-scoped.
     pub namespace: String,
     /// `metadata.name` of the hook.
     pub name: String,
@@ -194,7 +204,7 @@ pub struct HookLogView {
     pub pod: String,
     /// Name of the container.
     pub container: String,
-    /// The end of what it wrote.
+    /// End of the container's log.
     pub text: String,
 }
 
@@ -202,69 +212,71 @@ pub struct HookLogView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaveView {
-    /// The phase it belongs to: `PreSync`, `Sync` …
+    /// Phase of the wave: `PreSync`, `Sync` …
     pub phase: Phase,
-    /// Its number in the phase, as the `sync-wave` annotations of its objects have it, also where they are deleted, the
-    /// highest first; may be negative.
+    /// Number within the phase, from the `sync-wave` annotations of the wave's objects. May be negative. Deletions use
+    /// the same numbers, in descending order.
     pub wave: i64,
-    /// `Pending`, `Passed`, `Failed`, `Stopped` (before it could end), `Skipped` (nothing to do, or never reached), or
-    /// the step it is at: `Held`, `Pruning` … `Settling`.
+    /// `Pending`, `Passed`, `Failed`, `Stopped` (before it could end), `Skipped` (no work to do, or never reached), or
+    /// the current step: `Held`, `Pruning` … `Settling`.
     pub state: String,
-    /// How many objects it has.
+    /// Number of objects in the wave.
     pub tasks: u32,
-    /// How many of them it applies.
+    /// Number of objects that the wave applies.
     #[serde(default)]
     pub applies: u32,
-    /// How many of them it prunes.
+    /// Number of objects that the wave prunes.
     #[serde(default)]
     pub prunes: u32,
-    /// How many of them are done; none that has failed, and none that was skipped.
+    /// Number of finished objects, not counting failed and skipped objects.
     pub done: u32,
-    /// How many of them a person has had the operation go on without.
+    /// Number of objects that a person skipped.
     #[serde(default)]
     pub skipped: u32,
-    /// When it was opened, in the newest attempt.
+    /// Time at which the wave was opened, in the newest attempt.
     pub opened_at: Option<Timestamp>,
-    /// When its last manifest was applied.
+    /// Time at which the wave's last manifest was applied.
     pub applied_at: Option<Timestamp>,
-    /// When all that it waited for was well. A wave that fails has none, unless it is one of the SyncFail phase.
+    /// Time at which everything that the wave was waiting for was healthy. `None` for a failed wave, except in the
+    /// SyncFail phase.
     pub passed_at: Option<Timestamp>,
 }
 
-/// The operation as users see it; `None` before it was accepted.
+/// Returns the operation for output. `None` before the operation was accepted.
 pub fn view(state: &State) -> Option<OperationView> {
     let header = state.header()?;
     let operation = state.operation();
-    let asker = Wisher::of_operation(&header.request.initiated_by);
-    let said = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let requester = Requester::from_operation(&header.request.initiated_by);
+    let non_empty = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     Some(OperationView {
         id: header.operation,
         app: header.request.application.clone(),
         deletion: header.request.deletion,
         dry_run: header.request.options.dry_run,
-        initiated_by: said(asker.by),
-        reason: said(asker.reason),
+        initiated_by: non_empty(requester.name),
+        reason: non_empty(requester.reason),
         plan: header.plan.as_deref().map(Into::into),
         phase: phase(state),
+        outcome: OperationOutcome::from_phase(phase(state), &state.message()),
         message: state.message(),
         started_at: header.started_at,
         finished_at: operation.and_then(|operation| operation.outcome.as_ref()).map(|outcome| outcome.at),
         retry_count: operation.map_or(0, Operation::retry_count),
         paused_by: header.paused.as_ref().map(|pause| pause.by.clone()),
         terminated_by: operation.and_then(terminated_by),
-        waves: operation.map(waves).unwrap_or_default(),
-        resources: operation.map(resources).unwrap_or_default(),
-        hook_logs: operation.map(hook_logs).unwrap_or_default(),
+        waves: operation.map(wave_views).unwrap_or_default(),
+        resources: operation.map(resource_results).unwrap_or_default(),
+        hook_logs: operation.map(hook_log_views).unwrap_or_default(),
         warnings: warnings(header, operation),
-        claim: claim(header, operation.and_then(|operation| operation.outcome.as_ref())),
+        claim: claim_view(header, operation.and_then(|operation| operation.outcome.as_ref())),
         health_rules: header.health_rules.as_deref().map(Into::into),
     })
 }
 
-/// Only people: what else ends an operation is in its message.
+/// Returns the person who terminated the operation. If it ended for another reason, its message contains the reason.
 fn terminated_by(operation: &Operation) -> Option<String> {
     let termination = operation.termination.as_ref().filter(|one| one.message == TERMINATED)?;
-    let Wisher { by, reason } = Wisher::read(&termination.by);
+    let Requester { name: by, reason } = Requester::parse(&termination.by);
     Some(if reason.is_empty() { by.to_owned() } else { format!("{by}: {reason}") })
 }
 
@@ -276,41 +288,41 @@ fn warnings(header: &Header, operation: Option<&Operation>) -> Vec<Warning> {
             code: "no-claim".to_owned(),
             object: None,
             origin: None,
-            message: no_claim(reason),
+            message: no_claim_warning(reason),
         }),
         _ => None,
     };
     unclaimed.into_iter().chain(planned).collect()
 }
 
-fn claim(header: &Header, outcome: Option<&Outcome>) -> Option<ClaimView> {
+fn claim_view(header: &Header, outcome: Option<&Outcome>) -> Option<ClaimView> {
     let request = header.request.claim.as_ref()?;
-    // One that waits may be ended by a person or a deadline, which is no refusal.
+    // A waiting operation may be ended by a person or a deadline, without having been rejected.
     let refused = outcome.is_some_and(|outcome| outcome.phase == OperationPhase::Error)
-        && request.if_taken == IfTaken::Refuse;
+        && request.if_taken == ClaimConflictPolicy::Refuse;
     let blank =
         |state| ClaimView { state, lease: None, epoch: None, since: None, holder: None, reason: None };
     Some(match header.claim.as_deref() {
-        None => blank(ClaimStanding::Wanted),
+        None => blank(ClaimStatus::Wanted),
         Some(Claim::Held { place, epoch, since }) => ClaimView {
             lease: Some(format!("{}/{}", place.namespace, place.name)),
             epoch: Some(*epoch),
             since: Some(*since),
-            ..blank(if outcome.is_some() { ClaimStanding::Released } else { ClaimStanding::Held })
+            ..blank(if outcome.is_some() { ClaimStatus::Released } else { ClaimStatus::Held })
         },
         Some(Claim::Taken { holder, since }) => ClaimView {
             since: Some(*since),
             holder: Some(holder.clone()),
-            ..blank(if refused { ClaimStanding::Refused } else { ClaimStanding::Awaited })
+            ..blank(if refused { ClaimStatus::Refused } else { ClaimStatus::Awaited })
         },
         Some(Claim::Without { reason }) => {
-            ClaimView { reason: Some(reason.clone()), ..blank(ClaimStanding::Unavailable) }
+            ClaimView { reason: Some(reason.clone()), ..blank(ClaimStatus::Unavailable) }
         }
-        Some(Claim::Lost { holder }) => ClaimView { holder: holder.clone(), ..blank(ClaimStanding::Lost) },
+        Some(Claim::Lost { holder }) => ClaimView { holder: holder.clone(), ..blank(ClaimStatus::Lost) },
     })
 }
 
-/// Where the operation stands.
+/// Returns the phase of the operation.
 fn phase(state: &State) -> OperationPhase {
     match state.operation() {
         Some(Operation { outcome: Some(outcome), .. }) => outcome.phase,
@@ -319,13 +331,13 @@ fn phase(state: &State) -> OperationPhase {
     }
 }
 
-fn waves(operation: &Operation) -> Vec<WaveView> {
+fn wave_views(operation: &Operation) -> Vec<WaveView> {
     let numbers = operation.wave_numbers();
     (0..)
         .zip(&operation.plan.waves)
         .map(|(index, wave)| {
-            let times = operation.times(index);
-            // What is left alone, or what nobody waits for, is done when the wave has passed.
+            let times = operation.wave_times(index);
+            // Objects that are left alone, or that the wave doesn't wait for, count as done once the wave has passed.
             let done = operation
                 .wave_tasks(index)
                 .filter(|(_, _, state)| times.passed_at.is_some() || state.progress == Progress::Done)
@@ -333,16 +345,16 @@ fn waves(operation: &Operation) -> Vec<WaveView> {
             let is_skipped = |id| operation.overrides.get(&id).is_some_and(|one| one.what == Override::Skip);
             let (skipped, done): (Vec<TaskId>, Vec<TaskId>) =
                 done.map(|(id, _, _)| id).partition(|id| is_skipped(*id));
-            let number = |of: fn(Action) -> bool| {
-                let tasks = operation.wave_tasks(index).filter(|(_, task, _)| of(task.action));
+            let number = |is_counted: fn(Action) -> bool| {
+                let tasks = operation.wave_tasks(index).filter(|(_, task, _)| is_counted(task.action));
                 u32::try_from(tasks.count()).unwrap_or(u32::MAX)
             };
             WaveView {
                 phase: wave.phase,
-                wave: numbers.shown(wave.phase, wave.wave),
+                wave: numbers.displayed(wave.phase, wave.wave),
                 state: wave_state(operation, index),
                 tasks: wave.count,
-                applies: number(Action::writes),
+                applies: number(Action::writes_manifest),
                 prunes: number(|action| action == Action::Prune),
                 done: u32::try_from(done.len()).unwrap_or(u32::MAX),
                 skipped: u32::try_from(skipped.len()).unwrap_or(u32::MAX),
@@ -359,15 +371,15 @@ fn wave_state(operation: &Operation, index: u32) -> String {
         operation.current_wave().filter(|(current, _)| *current == index && operation.outcome.is_none());
     match at_work {
         Some((_, step)) if step != WaveStep::Passed => step.name().to_owned(),
-        _ if operation.wave_failed(index) => "Failed".to_owned(),
-        _ if operation.times(index).passed_at.is_some() => "Passed".to_owned(),
-        _ if operation.times(index).opened_at.is_some() => "Stopped".to_owned(),
-        _ if operation.outcome.is_some() || !operation.is_active(index) => "Skipped".to_owned(),
+        _ if operation.has_wave_failed(index) => "Failed".to_owned(),
+        _ if operation.wave_times(index).passed_at.is_some() => "Passed".to_owned(),
+        _ if operation.wave_times(index).opened_at.is_some() => "Stopped".to_owned(),
+        _ if operation.outcome.is_some() || !operation.has_work(index) => "Skipped".to_owned(),
         _ => "Pending".to_owned(),
     }
 }
 
-fn resources(operation: &Operation) -> Vec<ResourceResult> {
+fn resource_results(operation: &Operation) -> Vec<ResourceResult> {
     let numbers = operation.wave_numbers();
     let mut results: Vec<ResourceResult> = operation
         .all_tasks()
@@ -379,7 +391,7 @@ fn resources(operation: &Operation) -> Vec<ResourceResult> {
             namespace: task.namespace.clone(),
             name: task.name.clone(),
             sync_phase: task.phase,
-            wave: numbers.shown(task.phase, task.wave),
+            wave: numbers.displayed(task.phase, task.wave),
             hook_type: task.is_hook().then_some(task.phase),
             status: state.status,
             hook_phase: state.phase,
@@ -395,7 +407,7 @@ fn resources(operation: &Operation) -> Vec<ResourceResult> {
     results
 }
 
-fn hook_logs(operation: &Operation) -> Vec<HookLogView> {
+fn hook_log_views(operation: &Operation) -> Vec<HookLogView> {
     let of_task = |(task, log): (&Task, &HookLog)| HookLogView {
         group: task.gvk.group.clone(),
         kind: task.gvk.kind.clone(),

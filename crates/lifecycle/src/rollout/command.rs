@@ -1,76 +1,76 @@
 use tidegate_model::OperationId;
 
-use super::state::Work;
+use super::state::WorkKind;
 
-/// What the world still owes a rollout.
+/// An outstanding command of a rollout.
 ///
-/// Every command may be carried out twice and must then change nothing the second time.
+/// Every command may be executed twice. The second execution must not have an effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
-    /// Choose an id for the operation of a member, after those of all operations there are. Answer:
-    /// [`Input::Chosen`](super::Input). An id that is not taken up is forgotten.
-    Choose {
-        /// Which member.
+    /// Choose an id for a member's operation that sorts after all existing operations. Answer:
+    /// [`Input::IdChosen`](super::Input). An unused id is discarded.
+    ChooseId {
+        /// Name of the member.
         member: String,
     },
-    /// See to it that the operation exists and is worked on, and keep telling of it as [`Input::Child`](super::Input),
-    /// beginning with how it stands now, until it is over or the call has failed. Kept up for as long as it is owed; when
-    /// that ends, the operation itself goes on, unless it has not begun: then it is taken back.
+    /// Ensure that the operation exists and is running. Report its state as [`Input::OperationReported`](super::Input),
+    /// beginning with the current state, until the operation has finished or the call has failed. This is a
+    /// subscription: when it ends, the operation itself continues. If the operation hasn't begun, it is withdrawn.
     Run {
-        /// Whose it is.
+        /// Name of the member.
         member: String,
-        /// Which: the id that was recorded.
+        /// Recorded id of the operation.
         operation: OperationId,
-        /// Whether it deploys the member's target, or what it had before.
-        work: Work,
+        /// Deployment of the member's target or of its previous state.
+        work: WorkKind,
     },
-    /// See to it that the operation is over, or never begins. Answer: [`Input::Stopped`](super::Input), when that is sure.
-    /// The [`Run`](Self::Run) of the same operation is ended first.
+    /// Ensure that the operation has finished or never begins. Answer: [`Input::Stopped`](super::Input), once that is
+    /// certain. The [`Run`](Self::Run) of the same operation is ended first.
     Stop {
-        /// Whose it is.
+        /// Name of the member.
         member: String,
-        /// Which.
+        /// Id of the operation.
         operation: OperationId,
     },
-    /// Keep telling what an Application is like as [`Input::Sighted`](super::Input), beginning with now.
-    Watch {
-        /// Which member.
+    /// Report observations of an Application as [`Input::Observed`](super::Input), beginning with the current state.
+    WatchMember {
+        /// Name of the member.
         member: String,
     },
-    /// Ask a gate about a step, and keep listening: what it answers comes as [`Input::Gate`](super::Input).
+    /// Ask a gate about a step and subscribe to it. Its verdicts arrive as [`Input::Gate`](super::Input).
     AskGate {
-        /// The step, from 0.
+        /// Index of the step, counted from 0.
         step: u32,
         /// Name of the gate.
         gate: String,
     },
 }
 
-/// What a command is about.
+/// Subject of a command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     /// The operation of a member.
     Operation(String),
-    /// A member itself.
+    /// The member itself.
     Member(String),
     /// A gate.
     Gate(String),
 }
 
 impl Command {
-    /// What it is about.
+    /// Returns the subject.
     pub fn subject(&self) -> Subject {
         match self {
-            Self::Choose { member } | Self::Run { member, .. } | Self::Stop { member, .. } => {
+            Self::ChooseId { member } | Self::Run { member, .. } | Self::Stop { member, .. } => {
                 Subject::Operation(member.clone())
             }
-            Self::Watch { member } => Subject::Member(member.clone()),
+            Self::WatchMember { member } => Subject::Member(member.clone()),
             Self::AskGate { gate, .. } => Subject::Gate(gate.clone()),
         }
     }
 
-    /// Whether it is kept up for as long as it is owed.
-    pub fn is_standing(&self) -> bool {
-        matches!(self, Self::Run { .. } | Self::Watch { .. } | Self::AskGate { .. })
+    /// Returns true for a subscription, which runs as long as it is outstanding.
+    pub fn is_subscription(&self) -> bool {
+        matches!(self, Self::Run { .. } | Self::WatchMember { .. } | Self::AskGate { .. })
     }
 }

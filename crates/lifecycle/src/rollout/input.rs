@@ -1,4 +1,4 @@
-//! What can reach a rollout: news of its operations and members, wishes of people, and other targets.
+//! Inputs of a rollout: reports about its operations and members, people's requests, and new targets.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, HealthStatus, OperationId, OperationPhase};
@@ -7,154 +7,160 @@ use super::request::{MemberSpec, Request, Target};
 use crate::fleet::Scope;
 use crate::operation::{CallError, Verdict};
 
-/// One thing that happened outside the machine.
+/// One input from outside of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// Somebody wants a rollout.
+    /// Request for a rollout.
     Begin(Box<Request>),
-    /// The answer to [`Command::Choose`](super::Command): an id that no operation has, or why there is none.
-    Chosen {
-        /// Which member it is for.
+    /// Answer to [`Command::ChooseId`](super::Command): an unused id, or an error.
+    IdChosen {
+        /// Name of the member.
         member: String,
-        /// The id.
+        /// Id for the operation.
         operation: Result<OperationId, CallError>,
     },
-    /// News of an operation that is [run](super::Command::Run). It may come late or twice.
-    Child {
-        /// Whose it is.
+    /// Report of a [running](super::Command::Run) operation. It may be late or repeated.
+    OperationReported {
+        /// Name of the member.
         member: String,
-        /// Which.
+        /// Id of the operation.
         operation: OperationId,
-        /// What.
-        news: ChildNews,
+        /// Content.
+        report: OperationReport,
     },
-    /// What a member is like, now and whenever that changes, while it is [watched](super::Command::Watch). Sights may be
-    /// old or repeated.
-    Sighted {
-        /// Which member.
+    /// Observed state of a member, now and after every change, while the member is being
+    /// [watched](super::Command::WatchMember). Observations may be old or repeated.
+    Observed {
+        /// Name of the member.
         member: String,
-        /// What was seen.
-        sight: Sight,
+        /// Observed state.
+        observation: MemberObservation,
     },
-    /// The answer to [`Command::Stop`](super::Command): the operation is over, or is sure never to begin.
+    /// Answer to [`Command::Stop`](super::Command): the operation has finished, or is certain never to begin.
     Stopped {
-        /// Whose it is.
+        /// Name of the member.
         member: String,
-        /// Which.
+        /// Id of the operation.
         operation: OperationId,
-        /// Or why that could not be brought about yet.
+        /// Error if that hasn't been achieved yet.
         result: Result<(), CallError>,
     },
-    /// A gate has answered, again or for the first time. What it has said before is no news.
+    /// Verdict of a gate. A repeated verdict is ignored.
     Gate {
-        /// The step it was asked about, from 0.
+        /// Index of the step for which the gate was queried, counted from 0.
         step: u32,
-        /// Its name.
+        /// Name of the gate.
         gate: String,
-        /// Open, or closed because.
+        /// Verdict: open, or closed with the reason.
         verdict: Verdict,
     },
-    /// An engine goes on with the rollout: gates that were open when the last one ended may be closed by now.
+    /// An engine resumes the rollout. Gates that were open when the previous engine stopped may be closed by now.
     Recovered,
-    /// A member is no Application of the set any more.
+    /// A member is no longer an Application of the ApplicationSet.
     Gone {
-        /// Its name.
+        /// Name of the member.
         member: String,
     },
-    /// The set has one Application more.
+    /// An Application was added to the ApplicationSet.
     Joined {
-        /// It.
+        /// The new Application.
         member: Box<MemberSpec>,
     },
-    /// The set has these targets now; its own are no news.
+    /// The ApplicationSet now has these targets. Ignored if they are the rollout's own targets.
     NewTargets {
-        /// What tells them from others.
+        /// Digest of the targets.
         targets: Digest,
     },
-    /// What a person asks for.
-    Wish {
-        /// What.
-        wish: Wish,
-        /// Who.
+    /// A person's request.
+    UserRequest {
+        /// Content of the request.
+        request: UserRequest,
+        /// Requester.
         by: String,
-        /// Why; may be empty.
-        why: String,
+        /// Reason; may be empty.
+        reason: String,
     },
-    /// The engine itself gives up.
+    /// The engine itself gives up on the rollout.
     Abort {
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }
 
-/// What people may ask for.
+/// A person's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// A step may begin.
+pub enum UserRequest {
+    /// Approve a step.
     Approve {
-        /// Its number from 1; `None`: the one that waits for it now.
+        /// Number of the step, counted from 1. `None` for the step that is waiting for approval now.
         step: Option<u32>,
     },
-    /// Go on without a member, or all of a step that are not Healthy.
+    /// Continue without a member, or without all members of a step that aren't Healthy.
     Skip(Scope),
-    /// Bring a member to its target once more, or all of a step that have failed.
+    /// Try again to deploy the target of a member, or the targets of all failed members of a step.
     Retry(Scope),
-    /// Begin nothing more. What is at work goes on; deadlines stand still.
+    /// Don't start any more work. Running work continues, and deadlines stand still.
     Pause,
-    /// Go on.
+    /// Resume.
     Resume,
-    /// Stop what is at work, and end.
+    /// Stop running work, then end the rollout.
     Terminate,
 }
 
-/// News of an operation of a member.
+/// Report of a member's operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChildNews {
-    /// A sync window keeps it from beginning.
-    Held {
-        /// Which, and until when, in words.
+pub enum OperationReport {
+    /// A sync window delays the start of the operation.
+    Delayed {
+        /// Sync window and its end, as text.
         window: String,
     },
-    /// Nobody has approved its plan.
+    /// The operation's plan isn't approved.
     Unapproved {
-        /// Which, and whose approval it needs, in words.
+        /// Plan and required approver, as text.
         plan: String,
     },
-    /// It has begun.
-    Begun,
-    /// It is over.
+    /// The operation began.
+    Started,
+    /// The operation doesn't begin, because the Application is already Synced with the target that it would deploy.
+    Deployed {
+        /// Operation that deployed this target.
+        operation: OperationId,
+    },
+    /// The operation has finished.
     Ended {
-        /// How.
+        /// Final phase.
         phase: OperationPhase,
-        /// In its words.
+        /// Final message of the operation.
         message: String,
     },
-    /// It could not be begun, or nothing can be heard of it.
+    /// The operation couldn't be started, or its state isn't available.
     Failed(CallError),
 }
 
-/// How an Application stood at one moment.
+/// State of an Application at one point in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sight {
-    /// The newest of its operations that has succeeded and was over *before* the Application was compared.
+pub struct MemberObservation {
+    /// Newest of the Application's operations that succeeded and had finished *before* the Application was compared.
     pub operation: Option<OperationId>,
-    /// What that operation has deployed.
+    /// Target that this operation deployed.
     pub deployed: Option<Target>,
-    /// Whether it is Synced.
+    /// True if the Application is Synced.
     pub synced: bool,
-    /// Its health.
+    /// Health.
     pub health: HealthStatus,
-    /// Why it is not well; may be empty.
+    /// Reason why the Application isn't healthy. May be empty.
     pub message: String,
 }
 
-impl Sight {
-    /// The operation that is evidence of this target: it has deployed it, and nothing has changed since.
-    pub(crate) fn evidence(&self, target: &Target) -> Option<OperationId> {
+impl MemberObservation {
+    /// Returns the operation that proves that this target was deployed: the operation deployed the target, and the
+    /// Application hasn't changed since.
+    pub(crate) fn evidence_of(&self, target: &Target) -> Option<OperationId> {
         self.operation.filter(|_| self.synced && self.deployed.as_ref() == Some(target))
     }
 
-    /// Whether it is Healthy.
+    /// Returns true if the Application is Healthy.
     pub(crate) fn is_healthy(&self) -> bool {
         self.health == HealthStatus::Healthy
     }

@@ -1,64 +1,64 @@
-//! The rollout as a machine among others.
+//! The rollout as a [`Machine`].
 
 use tidegate_model::{StreamKind, Timestamp};
 
 use super::command::{Command, Subject};
 use super::decide::Rejection;
-use super::fact::Fact;
+use super::event::Event;
 use super::input::Input;
 use super::state::{Stage, State};
-use crate::driver::{LAZY_WAIT, TOLD_WAIT};
-use crate::machine::{Illegal, Machine, Owed, Urgency};
+use crate::driver::{LAZY_EVENT_WAIT_MAX, STATUS_EVENT_WAIT_MAX};
+use crate::machine::{IllegalEvent, Machine, Outstanding, Urgency};
 use crate::operation::Verdict;
 
-/// One progressive sync: from its begin to its end.
+/// One progressive sync, from start to end.
 #[derive(Clone, Copy, Debug)]
-pub enum Progressive {}
+pub enum ProgressiveSync {}
 
-/// Of what only the newest news counts.
+/// Object of an observation. Only the newest observation of each object counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Seen {
-    /// What a member is like.
+pub enum ObservationKey {
+    /// State of a member.
     Member(String),
-    /// What a gate says.
+    /// Verdict of a gate.
     Gate(String),
 }
 
-impl Machine for Progressive {
+impl Machine for ProgressiveSync {
     const KIND: StreamKind = StreamKind::ROLLOUT;
 
     type State = State;
-    type Fact = Fact;
+    type Event = Event;
     type Input = Input;
     type Command = Command;
     type Subject = Subject;
-    type Sight = Seen;
+    type ObservationKey = ObservationKey;
     type Rejection = Rejection;
 
-    fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+    fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Event>, Rejection> {
         super::decide(state, input, now)
     }
 
-    fn follow(state: &State, now: Timestamp) -> Vec<Fact> {
-        super::follow(state, now)
+    fn advance(state: &State, now: Timestamp) -> Vec<Event> {
+        super::advance(state, now)
     }
 
-    fn evolve(state: State, fact: &Fact) -> Result<State, Illegal> {
-        super::evolve(state, fact)
+    fn apply(state: State, event: &Event) -> Result<State, IllegalEvent> {
+        super::apply(state, event)
     }
 
-    fn pending(state: &State, now: Timestamp) -> Owed<Command> {
-        super::pending(state, now)
+    fn outstanding(state: &State, now: Timestamp) -> Outstanding<Command> {
+        super::outstanding(state, now)
     }
 
-    fn renews(state: &State, fact: &Fact) -> Vec<Subject> {
+    fn restarted_subjects(state: &State, event: &Event) -> Vec<Subject> {
         let Some(rollout) = state.rollout() else { return Vec::new() };
-        match (fact, &rollout.stage) {
-            // Nothing more is told of a call that has failed.
-            (Fact::CallFailed { member, .. }, _) => vec![Subject::Operation(member.clone())],
-            // The same step may be held again before anybody has acted: its gates are asked anew.
-            (Fact::Moved { .. }, Stage::Held { step }) => {
-                rollout.asked_gates(*step).map(|gate| Subject::Gate(gate.clone())).collect()
+        match (event, &rollout.stage) {
+            // After a failed call, the subscription sends no more reports.
+            (Event::CallFailed { member, .. }, _) => vec![Subject::Operation(member.clone())],
+            // The same step may be held again before any command has run, so its gates must be queried again.
+            (Event::Moved { .. }, Stage::Held { step }) => {
+                rollout.external_gates(*step).map(|gate| Subject::Gate(gate.clone())).collect()
             }
             _ => Vec::new(),
         }
@@ -68,27 +68,29 @@ impl Machine for Progressive {
         command.subject()
     }
 
-    fn is_standing(command: &Command) -> bool {
-        command.is_standing()
+    fn is_subscription(command: &Command) -> bool {
+        command.is_subscription()
     }
 
-    fn sight(input: &Input) -> Option<Seen> {
+    fn observation_key(input: &Input) -> Option<ObservationKey> {
         match input {
-            Input::Sighted { member, .. } => Some(Seen::Member(member.clone())),
-            Input::Gate { gate, .. } => Some(Seen::Gate(gate.clone())),
+            Input::Observed { member, .. } => Some(ObservationKey::Member(member.clone())),
+            Input::Gate { gate, .. } => Some(ObservationKey::Gate(gate.clone())),
             _ => None,
         }
     }
 
-    fn urgency(_: &State, fact: &Fact) -> Urgency {
-        match fact {
-            // Each follows once more from what is recorded, or is told once more by whoever keeps watching.
-            Fact::Promoted { .. } => Urgency::Within(LAZY_WAIT),
-            Fact::WindowSeen { .. }
-            | Fact::Started { .. }
-            | Fact::CallFailed { .. }
-            | Fact::Seen { .. }
-            | Fact::GateAnswered { verdict: Verdict::Closed { .. }, .. } => Urgency::Within(TOLD_WAIT),
+    fn urgency(_: &State, event: &Event) -> Urgency {
+        match event {
+            // Each of these events follows again from the recorded state, or is reported again by its subscription.
+            Event::Promoted { .. } => Urgency::Within(LAZY_EVENT_WAIT_MAX),
+            Event::SyncWindowChanged { .. }
+            | Event::OperationStarted { .. }
+            | Event::CallFailed { .. }
+            | Event::StatusObserved { .. }
+            | Event::GateAnswered { verdict: Verdict::Closed { .. }, .. } => {
+                Urgency::Within(STATUS_EVENT_WAIT_MAX)
+            }
             _ => Urgency::Now,
         }
     }
@@ -97,12 +99,12 @@ impl Machine for Progressive {
         state.is_finished()
     }
 
-    fn weight(state: &State) -> u64 {
+    fn snapshot_weight(state: &State) -> u64 {
         let members = state.rollout().map_or(0, |rollout| rollout.members.len());
         u64::try_from(members).unwrap_or(u64::MAX)
     }
 
-    fn abort(reason: String) -> Input {
+    fn abort_input(reason: String) -> Input {
         Input::Abort { reason }
     }
 

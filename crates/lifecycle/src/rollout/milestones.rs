@@ -1,15 +1,15 @@
-//! What a rollout has come to, for whoever is told of it.
+//! Milestones of a rollout, for notifications.
 
 use std::collections::BTreeMap;
 
 use super::messages;
 use super::state::{Cause, End, Outcome, Rollout, Stage, State, StepState};
-use crate::fleet::{Milestone, MilestoneReason, Said, applications, step_name};
+use crate::fleet::{Attribution, Milestone, MilestoneReason, format_application_count, step_name};
 
-/// What has happened so far, as far as it still matters.
+/// Returns all milestones so far that are still relevant.
 pub fn milestones(state: &State) -> Vec<Milestone> {
     let Some(rollout) = state.rollout() else { return Vec::new() };
-    // It is asked for whenever something has moved: there may be thousands of members, and many steps.
+    // Called after every change, possibly with thousands of members and many steps.
     let mut members = BTreeMap::<u32, u32>::new();
     for step in
         rollout.members.values().filter_map(|member| member.place.step.filter(|_| member.is_selected()))
@@ -17,17 +17,17 @@ pub fn milestones(state: &State) -> Vec<Milestone> {
         let count = members.entry(step).or_default();
         *count = count.saturating_add(1);
     }
-    let mut all = vec![begun(rollout, members.values().sum())];
+    let mut all = vec![started_milestone(rollout, members.values().sum())];
     for (step, state) in (0..).zip(&rollout.steps) {
-        all.extend(of_step(rollout, step, state, members.get(&step).copied().unwrap_or_default()));
+        all.extend(step_milestones(rollout, step, state, members.get(&step).copied().unwrap_or_default()));
     }
-    all.extend(rollout.paused.as_ref().map(paused));
-    all.extend(rollout.outcome.as_ref().map(over));
+    all.extend(rollout.paused.as_ref().map(paused_milestone));
+    all.extend(rollout.outcome.as_ref().map(finished_milestone));
     all
 }
 
-fn begun(rollout: &Rollout, selected: u32) -> Milestone {
-    let selected = applications(selected);
+fn started_milestone(rollout: &Rollout, selected: u32) -> Milestone {
+    let selected = format_application_count(selected);
     let steps = match rollout.steps.len() {
         1 => "1 step".to_owned(),
         steps => format!("{steps} steps"),
@@ -40,7 +40,7 @@ fn begun(rollout: &Rollout, selected: u32) -> Milestone {
     }
 }
 
-fn of_step(rollout: &Rollout, step: u32, state: &StepState, members: u32) -> Vec<Milestone> {
+fn step_milestones(rollout: &Rollout, step: u32, state: &StepState, members: u32) -> Vec<Milestone> {
     let number = step.saturating_add(1);
     let milestone = |what: &str, reason, message, at| Milestone {
         key: format!("step-{number}-{what}"),
@@ -55,8 +55,8 @@ fn of_step(rollout: &Rollout, step: u32, state: &StepState, members: u32) -> Vec
         all.push(milestone("held", MilestoneReason::StepHeld, message, Some(rollout.since)));
     }
     if let Some(at) = state.opened_at {
-        let members = applications(members);
-        let message = format!("{name} ({}): {members}", state.step.words());
+        let members = format_application_count(members);
+        let message = format!("{name} ({}): {members}", state.step.describe_selector());
         all.push(milestone("opened", MilestoneReason::StepOpened, message, Some(at)));
     }
     if let Some(failure) = &state.failed {
@@ -65,30 +65,30 @@ fn of_step(rollout: &Rollout, step: u32, state: &StepState, members: u32) -> Vec
             Cause::Failures(_) => MilestoneReason::StepFailed,
         };
         let what = format!("failed-{}", state.forgiven);
-        // How long it has ended tells whether that is news.
+        // The age of the end shows whether it is news.
         let at = rollout.outcome.as_ref().map(|outcome| outcome.at);
         all.push(milestone(&what, reason, failure.message.clone(), at));
     }
     if let Some(at) = state.passed_at {
-        let message = format!("{name} ({}) is done", state.step.words());
+        let message = format!("{name} ({}) is done", state.step.describe_selector());
         all.push(milestone("passed", MilestoneReason::StepPassed, message, Some(at)));
     }
     all
 }
 
-fn paused(said: &Said) -> Milestone {
+fn paused_milestone(attribution: &Attribution) -> Milestone {
     Milestone {
-        key: format!("paused-{}", said.at.as_millis()),
+        key: format!("paused-{}", attribution.at.as_millis()),
         reason: MilestoneReason::RolloutPaused,
-        message: format!("paused by {}", said.words()),
-        at: Some(said.at),
+        message: format!("paused by {}", attribution.display()),
+        at: Some(attribution.at),
     }
 }
 
-fn over(outcome: &Outcome) -> Milestone {
+fn finished_milestone(outcome: &Outcome) -> Milestone {
     let (reason, message) = match outcome.end {
         End::Completed => (MilestoneReason::RolloutCompleted, outcome.message.clone()),
-        End::Superseded => (MilestoneReason::RolloutCompleted, messages::SUPERSEDED.to_owned()),
+        End::Superseded => (MilestoneReason::RolloutCompleted, messages::SUPERSEDED_MESSAGE.to_owned()),
         end => (MilestoneReason::RolloutEnded, format!("{end:?}: {}", outcome.message)),
     };
     Milestone { key: "ended".to_owned(), reason, message, at: Some(outcome.at) }

@@ -1,5 +1,5 @@
-//! The state machine of one progressive sync: the Applications of an ApplicationSet, step after step, to one set of target
-//! revisions. Another set of targets is another rollout, a stream of its own.
+//! State machine of one progressive sync. It updates the Applications of an ApplicationSet, step by step, to one set of
+//! target revisions. Other targets are another rollout with its own stream.
 //!
 //! ```text
 //! Begun → Held(k) → Rolling(k) → Held(k+1) … → Ending → Finished
@@ -9,56 +9,66 @@
 //! member  Waiting → Promoted → Named → Running → Settling → Healthy
 //! ```
 //!
-//! It begins no sync itself: it chooses when, owes that an operation with a recorded id exists, and learns how that one has
-//! ended. A member counts as Healthy only when it was seen Synced and Healthy *after an operation that deployed its very
-//! target*, known by its id; what an Application said before, or says of other targets, moves nothing, and neither does a
-//! clock.
+//! The rollout never starts a sync itself. It decides when a sync must start, has an outstanding command that an
+//! operation with a recorded id must exist, and is notified of the operation's outcome. A member counts as Healthy only
+//! after it was observed Synced and Healthy *after an operation that deployed its exact target*, identified by its id.
+//! Earlier states of an Application, states of other targets, and the clock never count.
 //!
-//! Where to look: `request` what is asked for, `fact` what is recorded, `state` what a rollout is, [`decide`](decide())
-//! which facts an input means, [`follow`](follow()) which arrow follows by itself, `evolve` how a fact changes the state,
-//! [`pending`](pending()) what the world still owes, `rules` the questions they share, `messages` the texts users match on,
-//! [`view`](view()) and [`explain`](explain()) what people see.
+//! * `request`: content of a request
+//! * `event`: recorded events
+//! * `state`: state of a rollout
+//! * [`decide`](decide()): events that an input causes
+//! * [`advance`](advance()): automatic transitions
+//! * [`apply`](apply()): application of an event to the state
+//! * [`outstanding`](outstanding()): outstanding commands
+//! * `rules`: predicates that the other modules share
+//! * `messages`: texts that users match on
+//! * [`view`](view()) and [`explain`](explain()): output for people
 
+mod advance;
+mod apply;
 mod command;
 mod decide;
-mod evolve;
+mod departed;
+mod event;
 mod explain;
-mod fact;
-mod follow;
 mod input;
-mod left;
 mod machine;
 mod messages;
 mod milestones;
-mod pending;
+mod next_action;
+mod outstanding;
 mod record;
 mod request;
 mod rules;
 mod state;
 mod status;
+mod step_wait;
 mod view;
-mod waiting;
 
+pub use advance::advance;
+pub use apply::apply;
 pub use command::{Command, Subject};
 pub use decide::{Rejection, decide};
-pub use evolve::evolve;
+pub use departed::{DepartedMemberView, departed_members};
+pub use event::{Event, MemberRecord};
 pub use explain::explain;
-pub use fact::{Fact, Listed};
-pub use follow::follow;
-pub use input::{ChildNews, Input, Sight, Wish};
-pub use left::{LeftView, left};
-pub use machine::{Progressive, Seen};
-pub use messages::REASON;
+pub use input::{Input, MemberObservation, OperationReport, UserRequest};
+pub use machine::{ObservationKey, ProgressiveSync};
+pub use messages::OPERATION_REASON;
 pub use milestones::milestones;
-pub use pending::pending;
-pub use record::{Details, DetailsOfKind1, DetailsOfKind2};
-pub use request::{Deployed, MemberSpec, OnFailure, OnNewTargets, OnPending, Options, Request, Step, Target};
-pub use rules::{may_be_retried, may_be_skipped};
+pub use outstanding::outstanding;
+pub use record::Details;
+pub use request::{
+    DeployedState, MemberSpec, OnFailure, OnNewTargets, OnPending, Options, Request, Step, Target,
+};
+pub use rules::{list_retryable, list_skippable};
 pub use state::{
-    Cause, End, Failure, Member, NewTargets, Outcome, Progress, Rollout, Stage, State, StepState, Then, Work,
+    Cause, End, Failure, Member, NewTargets, Outcome, Progress, Rollout, Stage, State, StepState,
+    StopOutcome, WorkKind,
 };
-pub use status::MemberStatus;
+pub use status::{MemberOutcome, MemberStatus};
+pub use step_wait::{StepWait, WaitReason, current_wait};
 pub use view::{
-    MemberOutcome, MemberView, RolloutView, StepStatus, StepView, condition, overdue, skipped, view,
+    MemberView, RolloutView, StepStatus, StepView, list_overdue, progressing_condition, skipped_members, view,
 };
-pub use waiting::{WaitReason, Waiting, waiting};

@@ -1,4 +1,4 @@
-//! What is asked for, in plain types: whoever reads the ApplicationSet makes them.
+//! Content of a rollout request, in plain types. The code that reads the ApplicationSet creates these values.
 
 use std::time::Duration;
 
@@ -8,71 +8,71 @@ use tidegate_model::{Digest, OperationId};
 
 use crate::fleet::{Expression, Labels, MaxUpdate};
 
-/// A progressive sync.
+/// Request for a progressive sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The ApplicationSet: `namespace/name`.
+    /// ApplicationSet: `namespace/name`.
     pub set: String,
-    /// Its `metadata.uid`.
+    /// `metadata.uid` of the ApplicationSet.
     pub uid: String,
-    /// What tells this set of targets from every other: the identity of the rollout among those of its set.
+    /// Digest of the targets, which identifies the rollout among the rollouts of its ApplicationSet.
     pub targets: Digest,
-    /// Who asks, and why, as one text ([`Wisher`](tidegate_model::Wisher)).
+    /// Requester and reason, as one text ([`Requester`](tidegate_model::Requester)).
     pub by: String,
-    /// The steps, in order.
+    /// Steps, in order.
     pub steps: Vec<Step>,
-    /// All Applications of the set, also those that no step selects.
+    /// All Applications of the ApplicationSet, including those that no step selects.
     pub members: Vec<MemberSpec>,
-    /// What is to be done in cases.
+    /// Options.
     pub options: Options,
 }
 
 /// A step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// Whom it selects: all of these must be met.
+    /// Selector of its members: all expressions must match.
     pub expressions: Vec<Expression>,
-    /// So many of its members at once.
+    /// Maximum number of members of the step updated at once.
     pub max_update: MaxUpdate,
-    /// Opened before it begins: `approval`, `soak:10m`, or the name of a gate that is asked.
+    /// Gates that must open before the step begins: `approval`, `soak:10m`, or the name of a gate that is queried.
     pub gates: Vec<String>,
-    /// So long it may take from its opening on. `None`: as long as it takes.
+    /// Maximum duration, counted from the opening of the step. `None` for no limit.
     pub deadline: Option<Duration>,
-    /// So many of its members may fail, and the rollout goes on without them. `None`: a member that fails keeps its place,
-    /// and the step open, until somebody sees to it.
+    /// Maximum number of failed members that the rollout tolerates. `None`: a failed member keeps its place and the
+    /// step open until a person handles it.
     pub max_failures: Option<u32>,
-    /// What follows when more fail, or the deadline passes.
+    /// Action when more members fail or the deadline passes.
     pub on_failure: OnFailure,
 }
 
-/// What follows when a step fails.
+/// Action when a step fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnFailure {
-    /// The rollout is paused until a person lets it go on.
+    /// The rollout is paused until a person resumes it.
     #[default]
     Pause,
-    /// The rollout ends; what is at work ends by itself, but for a step that is too late: there it is stopped.
+    /// The rollout ends. It waits for running operations, but stops them after a missed deadline.
     Abort,
-    /// The members of this step are brought back to what they had before, and the rollout ends.
+    /// The members of this step return to their previous deployments, and the rollout ends.
     RollBack,
 }
 
-/// What is to be done in cases.
+/// Options of a rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// So long a member may be Pending: chosen, and its operation not begun. Time in which a sync window keeps it is not
-    /// counted.
+    /// Maximum time that a member may be Pending, that is, promoted without its operation having begun. Delays by a
+    /// sync window don't count.
     pub pending_timeout: Option<Duration>,
-    /// What follows then.
+    /// Action when a member is Pending for longer.
     pub on_pending: OnPending,
-    /// What new targets do to this rollout.
+    /// Effect of new targets on this rollout.
     pub on_new_targets: OnNewTargets,
 }
 
-/// What becomes of a member that is Pending for too long.
+/// Action for a member that has been Pending for too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnPending {
-    /// It is awaited, with a warning.
+    /// The rollout keeps waiting for it, with a warning.
     #[default]
     Hold,
     /// Its operation is withdrawn, and it counts as failed.
@@ -81,54 +81,56 @@ pub enum OnPending {
     Healthy,
 }
 
-/// What new targets of the same set do to a rollout that is not over.
+/// Effect of new targets of the same ApplicationSet on a running rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnNewTargets {
-    /// Operations at work are stopped, no further one is begun, and the rollout ends. One that a person holds ends when it is
-    /// let go on.
+    /// Running operations are stopped, no more operations start, and the rollout ends. A paused rollout ends when it is
+    /// resumed.
     #[default]
     Supersede,
-    /// It is finished first.
+    /// The running rollout is finished first.
     Finish,
 }
 
-/// An Application of the set.
+/// An Application of the ApplicationSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberSpec {
-    /// Its name, in its namespace where that is not the set's: unique in the set.
+    /// Name that is unique in the ApplicationSet. Includes the namespace if it differs from the ApplicationSet's.
     pub name: String,
-    /// Its labels, as the set generates them.
+    /// Labels, as generated by the ApplicationSet.
     pub labels: Labels,
-    /// What it is brought to.
+    /// Target.
     pub target: Target,
-    /// What it has now; `None` where nothing was ever deployed.
-    pub before: Option<Deployed>,
-    /// The operation that has brought it to this very target, if it was seen Synced and Healthy since: nothing is to be done.
+    /// Current deployment. `None` if the Application was never deployed.
+    pub before: Option<DeployedState>,
+    /// Operation that already deployed this exact target, if the Application has since been observed Synced and
+    /// Healthy. No work is left in that case.
     pub done_by: Option<OperationId>,
 }
 
-/// What an Application had when the rollout began.
+/// Deployment of an Application at the start of the rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deployed {
-    /// The newest operation that has succeeded, if one is known: neither it nor one before it is evidence of this rollout.
+pub struct DeployedState {
+    /// Newest successful operation, if it is known. This operation and earlier operations aren't evidence for this
+    /// rollout.
     pub operation: Option<OperationId>,
-    /// What it has deployed.
+    /// Target that this operation deployed.
     pub target: Target,
 }
 
-/// What an Application is brought to, exactly: branches and version ranges are resolved.
+/// Exact target of an Application, with branches and version ranges resolved.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Target {
-    /// A revision for each source, in order.
+    /// Revisions, one per source, in order.
     pub revisions: Vec<String>,
-    /// The Application's generated spec. A change of that alone is a change.
+    /// Digest of the Application's generated spec. If only the spec changes, that is also a new target.
     pub spec: Digest,
 }
 
 impl Step {
-    /// Whom it selects, in words: `env in (dev) and tier not in (db)`.
-    pub fn words(&self) -> String {
-        let words: Vec<String> = self.expressions.iter().map(Expression::to_string).collect();
-        if words.is_empty() { "every Application".to_owned() } else { words.join(" and ") }
+    /// Formats the selector, such as `env in (dev) and tier not in (db)`.
+    pub fn describe_selector(&self) -> String {
+        let text: Vec<String> = self.expressions.iter().map(Expression::to_string).collect();
+        if text.is_empty() { "every Application".to_owned() } else { text.join(" and ") }
     }
 }

@@ -1,4 +1,4 @@
-//! What a rollout is, at one moment. Built only by [`evolve`](super::evolve()).
+//! State of a rollout. Built only by [`apply`](super::apply()).
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, OperationId, Timestamp};
 
-use super::input::Sight;
-use super::request::{Deployed, Options, Step, Target};
-use crate::fleet::{Assignment, Calls, Said};
+use super::input::MemberObservation;
+use super::request::{DeployedState, Options, Step, Target};
+use crate::fleet::{Assignment, Attribution, CallFailures};
 use crate::operation::GateAnswer;
 
-/// State of one rollout: a fold over its facts.
+/// State of one rollout: a fold over its events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum State {
-    /// Nothing was recorded yet.
+    /// No event has been recorded yet.
     #[default]
     New,
-    /// Begun, and not over.
+    /// Begun, but not finished.
     Running(Box<Rollout>),
-    /// Over.
+    /// Finished.
     Finished(Box<Rollout>),
 }
 
 impl State {
-    /// The rollout, once there is one.
+    /// Returns the rollout, if there is one.
     pub fn rollout(&self) -> Option<&Rollout> {
         match self {
             Self::New => None,
@@ -32,12 +32,12 @@ impl State {
         }
     }
 
-    /// Whether it is over.
+    /// Returns true if the rollout has finished.
     pub fn is_finished(&self) -> bool {
         matches!(self, Self::Finished(_))
     }
 
-    /// The name of the state, for messages about illegal facts and refused inputs.
+    /// Returns the name of the state, for messages about illegal events and rejected inputs.
     pub fn name(&self) -> String {
         match self {
             Self::New => "New".to_owned(),
@@ -50,80 +50,80 @@ impl State {
 /// A rollout that has begun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rollout {
-    /// The ApplicationSet: `namespace/name`.
+    /// ApplicationSet: `namespace/name`.
     pub set: String,
-    /// Its `metadata.uid`.
+    /// `metadata.uid` of the ApplicationSet.
     pub uid: String,
-    /// What tells its targets from others of the set.
+    /// Digest that distinguishes its targets from other targets of the ApplicationSet.
     pub targets: Digest,
-    /// Who asked for it.
+    /// Requester.
     pub by: String,
-    /// What is to be done in cases.
+    /// Options.
     pub options: Options,
-    /// When it began.
+    /// Start time.
     pub started_at: Timestamp,
-    /// The steps.
+    /// Steps.
     pub steps: Vec<StepState>,
-    /// The Applications, by name.
+    /// Applications, by name.
     pub members: BTreeMap<String, Member>,
-    /// Where it stands.
+    /// Current stage.
     pub stage: Stage,
-    /// Since when.
+    /// Start of the current stage.
     pub since: Timestamp,
-    /// What the gates of the step that is held have answered.
+    /// Gate answers for the held step.
     pub gates: Vec<GateAnswer>,
-    /// Who holds it, and why.
-    pub paused: Option<Said>,
-    /// Who wants its end.
-    pub terminated: Option<Said>,
-    /// The set has other targets by now.
+    /// Pause: requester and reason.
+    pub paused: Option<Attribution>,
+    /// Termination: requester and reason.
+    pub terminated: Option<Attribution>,
+    /// Newer targets of the ApplicationSet.
     pub new_targets: Option<NewTargets>,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Option<Outcome>,
 }
 
-/// Other targets that the set has by now.
+/// Newer targets of the ApplicationSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewTargets {
-    /// What tells them from others.
+    /// Digest of the targets.
     pub targets: Digest,
-    /// Since when.
+    /// Time at which the targets appeared.
     pub at: Timestamp,
 }
 
-/// Where a rollout stands. Steps are counted from 0.
+/// Stage of a rollout. Steps are counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// Nothing was looked at yet.
+    /// No step has been evaluated yet.
     Begun,
-    /// Gates, or what people have not approved, keep a step closed.
+    /// Gates or missing approvals keep a step closed.
     Held {
-        /// The step.
+        /// Index of the step.
         step: u32,
     },
-    /// The members of a step are brought to their targets.
+    /// The members of a step are being updated to their targets.
     Rolling {
-        /// The step.
+        /// Index of the step.
         step: u32,
     },
-    /// The members of a step are brought back to what they had before.
+    /// The members of a step are returning to their previous deployments.
     RollingBack {
-        /// The step.
+        /// Index of the step.
         step: u32,
     },
-    /// Nothing is begun any more; what is at work is awaited, or stopped.
+    /// No more work starts. The rollout is waiting for running operations, or stopping them.
     Ending {
-        /// How it ends.
+        /// Outcome.
         end: End,
-        /// Why, in words.
+        /// Reason as text.
         message: String,
-        /// Operations at work are stopped.
+        /// True if running operations are being stopped.
         stops: bool,
     },
 }
 
 impl Stage {
-    /// Its name, for messages.
+    /// Returns the name of the stage, for messages.
     pub fn name(&self) -> String {
         let number = |step: &u32| step.saturating_add(1);
         match self {
@@ -136,185 +136,186 @@ impl Stage {
     }
 }
 
-/// How a rollout ends.
+/// Outcome of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RolloutEnd")]
 pub enum End {
     /// Every step is done.
     Completed,
-    /// A step has failed.
+    /// A step failed.
     Failed,
-    /// A step has failed, and its members have what they had before.
+    /// A step failed, and its members were rolled back.
     RolledBack,
-    /// The set has other targets.
+    /// The ApplicationSet has other targets.
     Superseded,
-    /// A person wanted its end.
+    /// A person terminated the rollout.
     Terminated,
     /// The engine gave up.
     Error,
 }
 
-/// How it ended.
+/// Outcome of a finished rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// How.
+    /// Kind of the outcome.
     pub end: End,
-    /// In words.
+    /// Final message.
     pub message: String,
-    /// When.
+    /// End time.
     pub at: Timestamp,
 }
 
-/// How a step stands.
+/// State of a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepState {
-    /// What it says.
+    /// Specification of the step.
     pub step: Step,
-    /// When its members began for the first time.
+    /// Time at which the step's members first began.
     pub opened_at: Option<Timestamp>,
-    /// Its deadline counts from here: the opening, moved by pauses.
+    /// Start of the step's deadline: its opening, moved by pauses.
     pub deadline_from: Timestamp,
-    /// When all of its members were done, the last time.
+    /// Time at which all members of the step were last done.
     pub passed_at: Option<Timestamp>,
-    /// Why it has failed, while nobody has let it go on.
+    /// Failure. Cleared when a person resumes the rollout.
     pub failed: Option<Failure>,
-    /// So many of its members had failed when a person let it go on.
+    /// Number of members that had failed when a person resumed the rollout.
     pub forgiven: u32,
-    /// Who has approved it.
-    pub approved: Option<Said>,
+    /// Approval.
+    pub approved: Option<Attribution>,
 }
 
-/// Why a step has failed.
+/// Failure of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What was too much.
+    /// Cause.
     pub cause: Cause,
-    /// In words, with the names of then.
+    /// Message, with the names at the time of the failure.
     pub message: String,
 }
 
-/// What was too much for a step.
+/// Cause of a step's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// So many members have failed.
+    /// This many members failed.
     Failures(u32),
-    /// Its deadline has passed.
+    /// The step's deadline passed.
     Deadline,
 }
 
-/// How an Application of the set stands.
+/// State of an Application of the ApplicationSet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// Which step it is in.
+    /// Step.
     pub place: Assignment,
-    /// What it is brought to.
+    /// Target.
     pub target: Target,
-    /// What it had before; `None` when nothing was deployed.
-    pub before: Option<Deployed>,
-    /// What is done with it.
-    pub work: Work,
-    /// How far that is.
+    /// Previous deployment. `None` if the Application was never deployed.
+    pub before: Option<DeployedState>,
+    /// Kind of work.
+    pub work: WorkKind,
+    /// Progress of the work.
     pub progress: Progress,
-    /// Since when it has the status that users see.
+    /// Time since which the member has had its current status.
     pub since: Timestamp,
-    /// What it was seen like after its operation had ended.
-    pub seen: Option<Sight>,
-    /// Calls about it that have failed.
-    pub calls: Calls,
-    /// How long it is Pending counts from here: its promotion, moved by pauses and sync windows.
+    /// Observation after the end of the member's operation.
+    pub seen: Option<MemberObservation>,
+    /// Failed calls about the member.
+    pub calls: CallFailures,
+    /// Start of the member's Pending time: its promotion, moved by pauses and sync windows.
     pub pending_from: Timestamp,
-    /// It is Pending for longer than it may be.
+    /// True if the member has been Pending for longer than allowed.
     pub overdue: bool,
-    /// An operation of this rollout may have changed it.
+    /// True if an operation of this rollout may have changed the member.
     pub touched: bool,
 }
 
-/// What is done with a member.
+/// Work on a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Work {
-    /// It is brought to its target.
+pub enum WorkKind {
+    /// The member is updated to its target.
     #[default]
     Sync,
-    /// It is brought back to what it had before.
+    /// The member returns to its previous deployment.
     RollBack,
 }
 
-/// How far a member is.
+/// Progress of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Progress {
-    /// Its turn has not come.
+    /// The member hasn't been promoted yet.
     Waiting,
-    /// Its turn has come. Its operation has no id yet.
+    /// The member was promoted. Its operation doesn't have an id yet.
     Promoted,
-    /// Its operation has an id, and is not known to have begun.
+    /// The member's operation has an id, but isn't known to have begun.
     Named {
-        /// Which.
+        /// Id of the operation.
         operation: OperationId,
-        /// Which sync window keeps it, in words.
+        /// Sync window or missing approval that delays the operation, as text.
         window: Option<String>,
     },
-    /// Its operation has begun.
+    /// The member's operation has begun.
     Running {
-        /// Which.
+        /// Id of the operation.
         operation: OperationId,
     },
-    /// Its operation has succeeded. It is awaited to be seen Synced and Healthy after that.
+    /// The member's operation succeeded. The rollout is waiting for an observation of the member as Synced and Healthy
+    /// after that.
     Settling {
-        /// Which.
+        /// Id of the operation.
         operation: OperationId,
-        /// Somebody else has begun it.
+        /// True if the operation wasn't started by the rollout.
         adopted: bool,
     },
-    /// It was seen Synced and Healthy at its target, after an operation that brought it there.
+    /// The member was observed Synced and Healthy at its target, after an operation that deployed the target.
     Healthy {
-        /// Which.
+        /// Id of the operation.
         operation: OperationId,
     },
-    /// It has what it had before.
+    /// The member has its previous deployment again.
     RolledBack {
-        /// By which operation.
+        /// Operation that rolled it back.
         operation: OperationId,
     },
-    /// It could not be brought there.
+    /// The member couldn't be updated to its target.
     Failed {
-        /// By which operation, where there was one.
+        /// Operation that failed, if there was one.
         operation: Option<OperationId>,
-        /// Why not.
+        /// Error message.
         message: String,
     },
-    /// Its operation is to be over, or never to begin.
+    /// The member's operation must end or never begin.
     Stopping {
-        /// Which.
+        /// Id of the operation.
         operation: OperationId,
-        /// What becomes of it then.
-        then: Then,
+        /// State of the member afterwards.
+        then: StopOutcome,
     },
-    /// It was Pending for too long, and is taken for Healthy because that was declared.
+    /// The member was Pending for too long, and counts as Healthy because the ApplicationSet says so.
     Assumed,
-    /// A person goes on without it.
-    Skipped(Said),
-    /// It is no Application of the set any more.
+    /// A person skipped the member.
+    Skipped(Attribution),
+    /// The member is no longer an Application of the ApplicationSet.
     Gone,
-    /// It came when its step had passed; the next rollout is about it.
+    /// The member was added after its step had passed. The next rollout includes it.
     Late,
 }
 
-/// What becomes of a member once its operation is over, or is sure never to begin.
+/// State of a member once its operation has finished, or is certain never to begin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Then {
-    /// It waits.
+pub enum StopOutcome {
+    /// The member waits.
     Wait,
-    /// It has failed.
+    /// The member has failed.
     Fail {
-        /// Why.
+        /// Error message.
         message: String,
     },
-    /// It is taken for Healthy.
+    /// The member counts as Healthy.
     Assume,
-    /// It is skipped.
-    Skip(Said),
-    /// It is gone.
+    /// The member is skipped.
+    Skip(Attribution),
+    /// The member is gone.
     Go,
-    /// It is brought back to what it had before.
+    /// The member returns to its previous deployment.
     RollBack,
 }

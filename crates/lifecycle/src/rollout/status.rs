@@ -1,24 +1,47 @@
+//! Status, outcome, step and target of an Application, as shown in output.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::request::Target;
 use super::state::{Member, Progress};
 
-/// The status of an Application in a progressive sync, in Argo CD's words.
+/// Status of an Application in a progressive sync, in Argo CD's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RolloutStatus")]
 pub enum MemberStatus {
-    /// Its turn has not come.
+    /// The Application's step hasn't reached it yet.
     Waiting,
-    /// Its turn has come; its sync has not begun.
+    /// The Application may be updated, but its sync hasn't begun.
     Pending,
-    /// Its sync has begun. It stays so when that fails, until somebody sees to it.
+    /// The Application's sync has begun. If the sync fails, the status stays until a person handles the failure.
     Progressing,
-    /// It is at its target, Synced and Healthy. Also one that is not awaited any more; its message says why.
+    /// The Application is at its target, Synced and Healthy. Also the status of an Application that the rollout no
+    /// longer waits for; its message explains why.
     Healthy,
+    /// The Application was rolled back to its previous deployment, because it didn't reach its target. Argo CD has no
+    /// such status.
+    RolledBack,
+}
+
+/// Outcome of an Application, for cases that Argo CD's status doesn't distinguish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RolloutOutcome")]
+pub enum MemberOutcome {
+    /// The Application couldn't be updated to its target. Its status stays Progressing.
+    Failed,
+    /// The Application's operation succeeded, but the Application isn't Healthy yet. Its status is Progressing.
+    Settling,
+    /// A person skipped the Application. Its status is Healthy.
+    Skipped,
+    /// The Application was Pending for too long, and counts as Healthy.
+    AssumedHealthy,
+    /// The Application was rolled back, as its status says.
+    RolledBack,
 }
 
 impl Member {
-    /// The status that users see.
+    /// Returns the status that is shown to users.
     pub fn status(&self) -> MemberStatus {
         match self.progress {
             Progress::Waiting | Progress::Gone | Progress::Late => MemberStatus::Waiting,
@@ -27,10 +50,32 @@ impl Member {
             | Progress::Settling { .. }
             | Progress::Stopping { .. }
             | Progress::Failed { .. } => MemberStatus::Progressing,
-            Progress::Healthy { .. }
-            | Progress::RolledBack { .. }
-            | Progress::Assumed
-            | Progress::Skipped(_) => MemberStatus::Healthy,
+            Progress::RolledBack { .. } => MemberStatus::RolledBack,
+            Progress::Healthy { .. } | Progress::Assumed | Progress::Skipped(_) => MemberStatus::Healthy,
         }
+    }
+}
+
+pub(super) fn member_outcome(member: &Member) -> Option<MemberOutcome> {
+    match member.progress {
+        Progress::Failed { .. } => Some(MemberOutcome::Failed),
+        Progress::Settling { .. } => Some(MemberOutcome::Settling),
+        Progress::Skipped(_) => Some(MemberOutcome::Skipped),
+        Progress::Assumed => Some(MemberOutcome::AssumedHealthy),
+        Progress::RolledBack { .. } => Some(MemberOutcome::RolledBack),
+        _ => None,
+    }
+}
+
+/// Returns the number of a member's step, counted from 1. `-1` if no step selects the member.
+pub(super) fn format_step_number(member: &Member) -> String {
+    member.place.step.map_or_else(|| "-1".to_owned(), |step| step.saturating_add(1).to_string())
+}
+
+/// Returns a member's target. After a rollback, returns its previous deployment.
+pub(super) fn effective_target(member: &Member) -> &Target {
+    match (&member.progress, &member.before) {
+        (Progress::RolledBack { .. }, Some(before)) => &before.target,
+        _ => &member.target,
     }
 }

@@ -1,33 +1,34 @@
-/// What the world still owes a teardown.
+/// An outstanding command of a teardown.
 ///
-/// Every command may be carried out twice and must then change nothing the second time.
+/// Every command may be executed twice. The second execution must not have an effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
-    /// Delete the Application, with this UID as a precondition; its finalizers say what becomes of what it has deployed.
-    /// "Not found" and "another UID" both mean that it is gone. Answer: [`Input::Answered`](super::Input).
+    /// Delete the Application, with this UID as a precondition. Its finalizers decide what happens to its deployed
+    /// objects. Both "not found" and "another UID" mean that the Application is gone. Answer:
+    /// [`Input::Answered`](super::Input).
     Delete {
-        /// Which member.
+        /// Name of the member.
         member: String,
-        /// Its `metadata.uid`.
+        /// `metadata.uid` of the Application.
         uid: String,
     },
-    /// Look for the Application, past every cache. Answer: [`Input::Answered`](super::Input).
-    Look {
-        /// Which member.
+    /// Read the Application, bypassing every cache. Answer: [`Input::Answered`](super::Input).
+    Read {
+        /// Name of the member.
         member: String,
-        /// Its `metadata.uid`.
+        /// `metadata.uid` of the Application.
         uid: String,
     },
-    /// Keep telling how an Application is as [`Input::Sighted`](super::Input), beginning with now.
-    Watch {
-        /// Which member.
+    /// Report observations of an Application as [`Input::Observed`](super::Input), beginning with the current state.
+    WatchMember {
+        /// Name of the member.
         member: String,
-        /// Its `metadata.uid`.
+        /// `metadata.uid` of the Application.
         uid: String,
     },
 }
 
-/// What a command is about.
+/// Subject of a command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     /// A call about a member.
@@ -37,16 +38,16 @@ pub enum Subject {
 }
 
 impl Command {
-    /// What it is about.
+    /// Returns the subject.
     pub fn subject(&self) -> Subject {
         match self {
-            Self::Delete { member, .. } | Self::Look { member, .. } => Subject::Call(member.clone()),
-            Self::Watch { member, .. } => Subject::Watch(member.clone()),
+            Self::Delete { member, .. } | Self::Read { member, .. } => Subject::Call(member.clone()),
+            Self::WatchMember { member, .. } => Subject::Watch(member.clone()),
         }
     }
 
-    /// Whether it is kept up for as long as it is owed.
-    pub fn is_standing(&self) -> bool {
-        matches!(self, Self::Watch { .. })
+    /// Returns true for a subscription, which runs as long as it is outstanding.
+    pub fn is_subscription(&self) -> bool {
+        matches!(self, Self::WatchMember { .. })
     }
 }

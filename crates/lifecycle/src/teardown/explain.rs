@@ -1,83 +1,86 @@
-//! Why a teardown is where it is.
+//! Explains the current position of a teardown.
 
 use tidegate_model::Timestamp;
 
+use super::next_action::next_action;
 use super::order::Order;
 use super::state::{Member, Progress, State, Teardown};
-use super::view::message;
-use crate::fleet::{Explanation, applications, count, longest_first};
-use crate::operation::Awaited;
+use super::view::status_message;
+use crate::fleet::{Explanation, count, format_application_count, sort_by_wait};
+use crate::operation::AwaitedItem;
 
-/// Explains a teardown as it stands at `now`.
+/// Explains a teardown at `now`.
 pub fn explain(state: &State, now: Timestamp) -> Explanation {
+    Explanation { action: next_action(state), ..explain_state(state, now) }
+}
+
+fn explain_state(state: &State, now: Timestamp) -> Explanation {
     match state {
-        State::New => Explanation::blank("not started", now),
-        State::Running(teardown) => running(teardown, now),
+        State::New => Explanation::new("not started", now),
+        State::Running(teardown) => explain_running(teardown, now),
         State::Finished(teardown) => {
-            let Some(outcome) = &teardown.outcome else { return Explanation::blank("over", now) };
-            Explanation::over(outcome.end, &outcome.message, (teardown.started_at, outcome.at), now)
+            let Some(outcome) = &teardown.outcome else { return Explanation::new("over", now) };
+            Explanation::finished(outcome.end, &outcome.message, (teardown.started_at, outcome.at), now)
         }
     }
 }
 
-fn running(teardown: &Teardown, now: Timestamp) -> Explanation {
-    let Some(step) = teardown.current_step() else { return Explanation::blank(message(teardown), now) };
-    let mut explanation = Explanation::blank(position(teardown, step), now);
-    let done = count(teardown.members_of(step).filter(|(_, member)| member.progress.is_settled()));
-    let all = count(teardown.members_of(step));
-    let what = if teardown.order == Order::Orphaned { "let go" } else { "gone" };
+fn explain_running(teardown: &Teardown, now: Timestamp) -> Explanation {
+    let Some(step) = teardown.current_step() else { return Explanation::new(status_message(teardown), now) };
+    let mut explanation = Explanation::new(describe_position(teardown, step), now);
+    let done = count(teardown.members_in_step(step).filter(|(_, member)| member.progress.is_settled()));
+    let all = count(teardown.members_in_step(step));
+    let what = if teardown.order == Order::Orphaned { "released" } else { "gone" };
     explanation.progress = format!("{done} of {all} {what}");
-    explanation.awaited = awaited(teardown, step);
-    explanation.deadline_in_seconds = teardown.too_late_at().map(|at| at.since(now).as_secs());
+    explanation.awaited = awaited_members(teardown, step);
+    explanation.deadline_in_seconds = teardown.deadline_at().map(|at| at.since(now).as_secs());
     explanation.warnings.extend(teardown.step(step).and_then(|step| step.late.clone()));
-    explanation.hold(teardown.paused.as_ref());
+    explanation.set_paused(teardown.paused.as_ref());
     let later = teardown.members.values().filter_map(|member| member.place.step).filter(|next| *next > step);
     explanation.next = Some(match later.min() {
         Some(next) => {
-            let members = applications(count(teardown.members_of(next)));
-            format!("{}, {members}", teardown.order.name(next))
+            let members = format_application_count(count(teardown.members_in_step(next)));
+            format!("{}, {members}", teardown.order.step_name(next))
         }
         None => "the end".to_owned(),
     });
     explanation
 }
 
-/// `deleting step 2 of 3 (env in (qa))`, or `deleting those that no step selects`.
-fn position(teardown: &Teardown, step: u32) -> String {
-    let (order, name) = (&teardown.order, teardown.order.name(step));
-    match order.number(step) {
-        _ if order.is_witnessed() => message(teardown),
-        Some(_) => format!("deleting {name} ({})", order.words(step)),
+/// Formats a position, such as `deleting step 2 of 3 (env in (qa))` or `deleting those that no step selects`.
+fn describe_position(teardown: &Teardown, step: u32) -> String {
+    let (order, name) = (&teardown.order, teardown.order.step_name(step));
+    match order.step_number(step) {
+        _ if order.is_witnessed() => status_message(teardown),
+        Some(_) => format!("deleting {name} ({})", order.describe_selector(step)),
         None => format!("deleting {name}"),
     }
 }
 
-/// The members that are awaited, the longest wait first.
-fn awaited(teardown: &Teardown, step: u32) -> Vec<Awaited> {
-    let awaited = teardown.members_of(step).filter_map(|(name, member)| {
-        let why = why(teardown, member)?;
-        Some(Awaited { what: format!("Application {name}"), why, since: member.since })
+/// Returns the awaited members, longest wait first.
+fn awaited_members(teardown: &Teardown, step: u32) -> Vec<AwaitedItem> {
+    let awaited = teardown.members_in_step(step).filter_map(|(name, member)| {
+        let why = describe_wait(teardown, member)?;
+        Some(AwaitedItem { what: format!("Application {name}"), why, since: member.since })
     });
-    longest_first(awaited.collect())
+    sort_by_wait(awaited.collect())
 }
 
-fn why(teardown: &Teardown, member: &Member) -> Option<String> {
-    let trouble = member.calls.trouble();
-    let or_trouble = |words: &str| if trouble.is_empty() { words.to_owned() } else { trouble.clone() };
+fn describe_wait(teardown: &Teardown, member: &Member) -> Option<String> {
+    let trouble = member.calls.describe_problem();
+    let or_trouble = |text: &str| if trouble.is_empty() { text.to_owned() } else { trouble.clone() };
     match &member.progress {
-        Progress::Waiting if teardown.order == Order::Orphaned => Some("it is being let go".to_owned()),
+        Progress::Waiting if teardown.order == Order::Orphaned => Some("it is being released".to_owned()),
         Progress::Waiting if teardown.order.is_witnessed() => {
-            Some("it goes with its set, and is not being deleted yet".to_owned())
+            Some("it is deleted with its ApplicationSet, and its deletion has not started yet".to_owned())
         }
         Progress::Waiting if teardown.is_watched(member) => {
-            Some("maxUpdate is 0: delete it by hand, or skip it".to_owned())
+            Some("maxUpdate is 0: delete it manually, or skip it".to_owned())
         }
         Progress::Condemned => Some(or_trouble("it is about to be deleted")),
         Progress::Going if member.kept_by.is_empty() => Some("it is being deleted".to_owned()),
         Progress::Going => Some(format!("it is being deleted and waits for {}", member.kept_by)),
-        Progress::Confirming { .. } => {
-            Some(or_trouble("it was seen to be gone, and is looked for once more"))
-        }
+        Progress::Confirming { .. } => Some(or_trouble("it appears to be gone, and is checked again")),
         Progress::Waiting | Progress::Gone | Progress::Left(_) | Progress::Released => None,
     }
 }

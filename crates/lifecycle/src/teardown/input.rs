@@ -1,91 +1,91 @@
-//! What can reach a teardown: answers, sights, and wishes of people.
+//! Inputs of a teardown: answers, observations, and people's requests.
 
-use super::request::{MemberSpec, Request};
-use super::state::Approval;
+use super::request::{Approval, MemberSpec, Request};
 use crate::fleet::Scope;
 use crate::operation::CallError;
 
-/// One thing that happened outside the machine.
+/// One input from outside of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// Somebody wants a teardown.
+    /// Request for a teardown.
     Begin(Box<Request>),
-    /// The answer to [`Command::Delete`](super::Command) and [`Command::Look`](super::Command): what the API server itself
-    /// has found, past every cache.
+    /// Answer to [`Command::Delete`](super::Command) and [`Command::Read`](super::Command): the API server's own
+    /// result, bypassing every cache.
     Answered {
-        /// Which member.
+        /// Name of the member.
         member: String,
-        /// Its `metadata.uid`, as it was asked for.
+        /// `metadata.uid` of the command.
         uid: String,
-        /// What was found, or why that could not be done yet.
-        found: Result<Found, CallError>,
+        /// Result, or the error of the call.
+        presence: Result<ObjectPresence, CallError>,
     },
-    /// How a member is, now and whenever that changes, while it is [watched](super::Command::Watch). Sights may be old or
-    /// repeated.
-    Sighted {
-        /// Which member.
+    /// Observed state of a member, now and after every change, while the member is being
+    /// [watched](super::Command::WatchMember). Observations may be old or repeated.
+    Observed {
+        /// Name of the member.
         member: String,
-        /// Its `metadata.uid`: another object of that name is none of ours.
+        /// `metadata.uid` of the Application. Another object with the same name isn't a member.
         uid: String,
-        /// What was seen.
-        sight: Sight,
+        /// Observed state.
+        observation: MemberObservation,
     },
-    /// One more Application is to be deleted.
+    /// An Application was added that must also be deleted.
     Joined {
-        /// It.
+        /// The new Application.
         member: Box<MemberSpec>,
     },
-    /// A person has let deletions be done that were held because they are too many: members are about to join for it. Told more
-    /// than once it counts once.
+    /// A person approved deletions that were held because there were too many of them. Their members join next. A
+    /// repeated approval counts once.
     Approved(Approval),
-    /// What a person asks for.
-    Wish {
-        /// What.
-        wish: Wish,
-        /// Who.
+    /// A person's request.
+    UserRequest {
+        /// Content of the request.
+        request: UserRequest,
+        /// Requester.
         by: String,
-        /// Why; may be empty.
-        why: String,
+        /// Reason; may be empty.
+        reason: String,
     },
-    /// The engine itself gives up.
+    /// The engine itself gives up on the teardown.
     Abort {
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }
 
-/// What the API server has found.
+/// Result from the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// The object is there. After [`Command::Delete`](super::Command): it is on its way out.
-    There,
-    /// No object of this name and UID is there.
+pub enum ObjectPresence {
+    /// The object exists. After [`Command::Delete`](super::Command), its deletion is in progress.
+    Exists,
+    /// No object with this name and UID exists.
     Gone,
 }
 
-/// How an Application was seen.
+/// Observed state of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sight {
-    /// It is there.
-    There {
-        /// What keeps it, in words that follow "waits for"; empty where nobody knows.
+pub enum MemberObservation {
+    /// The Application exists.
+    Exists {
+        /// Reason why the Application still exists, in words that follow "waits for". Empty if unknown.
         kept_by: String,
     },
-    /// It is not there.
+    /// The Application doesn't exist.
     Gone,
-    /// It is there, is not being deleted, and is not the set's any more.
+    /// The Application exists, isn't being deleted, and no longer belongs to the ApplicationSet.
     Released,
 }
 
-/// What people may ask for.
+/// A person's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Do not await an Application, or those of a step. What has not been deleted yet is not deleted.
+pub enum UserRequest {
+    /// Don't wait for an Application, or for the Applications of a step. If their deletion hasn't started, they aren't
+    /// deleted.
     Skip(Scope),
-    /// Delete nothing more. What is being deleted goes on; deadlines stand still.
+    /// Don't start any more deletions. Running deletions continue, and deadlines stand still.
     Pause,
-    /// Go on.
+    /// Resume.
     Resume,
-    /// End, and delete nothing more.
+    /// End the teardown without any more deletions.
     Terminate,
 }

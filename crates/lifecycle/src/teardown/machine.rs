@@ -1,75 +1,79 @@
-//! The teardown as a machine among others.
+//! The teardown as a [`Machine`].
 
 use tidegate_model::{StreamKind, Timestamp};
 
 use super::command::{Command, Subject};
 use super::decide::Rejection;
-use super::fact::Fact;
+use super::event::Event;
 use super::input::Input;
 use super::state::State;
-use crate::driver::{LAZY_WAIT, TOLD_WAIT};
-use crate::machine::{Illegal, Machine, Owed, Urgency};
+use crate::driver::{LAZY_EVENT_WAIT_MAX, STATUS_EVENT_WAIT_MAX};
+use crate::machine::{IllegalEvent, Machine, Outstanding, Urgency};
 
-/// One ordered deletion: from its begin to its end.
+/// One ordered deletion, from start to end.
 #[derive(Clone, Copy, Debug)]
 pub enum OrderedDeletion {}
 
-/// Of what only the newest news counts: the member with this name and UID.
+/// Object of an observation: the member with this name and UID. Only its newest observation counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seen(pub String, pub String);
+pub struct ObservationKey(pub String, pub String);
 
 impl Machine for OrderedDeletion {
     const KIND: StreamKind = StreamKind::TEARDOWN;
 
     type State = State;
-    type Fact = Fact;
+    type Event = Event;
     type Input = Input;
     type Command = Command;
     type Subject = Subject;
-    type Sight = Seen;
+    type ObservationKey = ObservationKey;
     type Rejection = Rejection;
 
-    fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+    fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Event>, Rejection> {
         super::decide(state, input, now)
     }
 
-    fn follow(state: &State, now: Timestamp) -> Vec<Fact> {
-        super::follow(state, now)
+    fn advance(state: &State, now: Timestamp) -> Vec<Event> {
+        super::advance(state, now)
     }
 
-    fn evolve(state: State, fact: &Fact) -> Result<State, Illegal> {
-        super::evolve(state, fact)
+    fn apply(state: State, event: &Event) -> Result<State, IllegalEvent> {
+        super::apply(state, event)
     }
 
-    fn pending(state: &State, now: Timestamp) -> Owed<Command> {
-        super::pending(state, now)
+    fn outstanding(state: &State, now: Timestamp) -> Outstanding<Command> {
+        super::outstanding(state, now)
     }
 
     fn subject(command: &Command) -> Subject {
         command.subject()
     }
 
-    fn is_standing(command: &Command) -> bool {
-        command.is_standing()
+    fn is_subscription(command: &Command) -> bool {
+        command.is_subscription()
     }
 
-    fn sight(input: &Input) -> Option<Seen> {
+    fn observation_key(input: &Input) -> Option<ObservationKey> {
         match input {
-            Input::Sighted { member, uid, .. } => Some(Seen(member.clone(), uid.clone())),
+            Input::Observed { member, uid, .. } => Some(ObservationKey(member.clone(), uid.clone())),
             _ => None,
         }
     }
 
-    fn urgency(state: &State, fact: &Fact) -> Urgency {
+    fn urgency(state: &State, event: &Event) -> Urgency {
         let is_witnessed = state.teardown().is_some_and(|teardown| teardown.order.is_witnessed());
-        match fact {
-            // Nothing rests on it, and it is seen again.
-            Fact::Gone { .. } | Fact::Released { .. } if is_witnessed => Urgency::Within(TOLD_WAIT),
-            // Found again by the same call, or told again by whoever watches.
-            Fact::Going { .. } | Fact::SeenGone { .. } | Fact::StillThere { .. } => {
-                Urgency::Within(LAZY_WAIT)
+        match event {
+            // No later step depends on this event, and it is observed again.
+            Event::Deleted { .. } | Event::Released { .. } if is_witnessed => {
+                Urgency::Within(STATUS_EVENT_WAIT_MAX)
             }
-            Fact::KeptBy { .. } | Fact::CallFailed { .. } => Urgency::Within(TOLD_WAIT),
+            // The same call finds this state again, or the watch reports it again.
+            Event::DeletionStarted { .. }
+            | Event::AbsenceObserved { .. }
+            | Event::PresenceConfirmed { .. } => Urgency::Within(LAZY_EVENT_WAIT_MAX),
+            Event::DeletionBlocked { .. } | Event::CallFailed { .. } => {
+                Urgency::Within(STATUS_EVENT_WAIT_MAX)
+            }
             _ => Urgency::Now,
         }
     }
@@ -78,12 +82,12 @@ impl Machine for OrderedDeletion {
         state.is_finished()
     }
 
-    fn weight(state: &State) -> u64 {
+    fn snapshot_weight(state: &State) -> u64 {
         let members = state.teardown().map_or(0, |teardown| teardown.members.len());
         u64::try_from(members).unwrap_or(u64::MAX)
     }
 
-    fn abort(reason: String) -> Input {
+    fn abort_input(reason: String) -> Input {
         Input::Abort { reason }
     }
 

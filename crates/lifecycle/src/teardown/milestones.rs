@@ -1,10 +1,10 @@
-//! What a teardown has come to, for whoever is told of it.
+//! Milestones of a teardown, for notifications.
 
 use super::order::Order;
 use super::state::{End, Stage, State, Teardown};
-use crate::fleet::{Milestone, MilestoneReason, applications, count};
+use crate::fleet::{Milestone, MilestoneReason, count, format_application_count};
 
-/// What has happened so far, as far as it still matters.
+/// Returns all milestones so far that are still relevant.
 pub fn milestones(state: &State) -> Vec<Milestone> {
     let Some(teardown) = state.teardown() else { return Vec::new() };
     let mut all = vec![Milestone {
@@ -12,19 +12,19 @@ pub fn milestones(state: &State) -> Vec<Milestone> {
         reason: MilestoneReason::DeletionStarted,
         message: format!(
             "{} are {}",
-            applications(count(teardown.members.iter())),
-            if teardown.order == Order::Orphaned { "let go" } else { "deleted" }
+            format_application_count(count(teardown.members.iter())),
+            if teardown.order == Order::Orphaned { "released" } else { "deleted" }
         ),
         at: Some(teardown.started_at),
     }];
     if let (Stage::Deleting { step }, false) = (teardown.stage, teardown.order.is_witnessed()) {
-        all.extend(of_step(teardown, step));
+        all.extend(step_milestones(teardown, step));
     }
-    all.extend(teardown.paused.as_ref().map(|said| Milestone {
-        key: format!("paused-{}", said.at.as_millis()),
+    all.extend(teardown.paused.as_ref().map(|attribution| Milestone {
+        key: format!("paused-{}", attribution.at.as_millis()),
         reason: MilestoneReason::DeletionPaused,
-        message: format!("paused by {}", said.words()),
-        at: Some(said.at),
+        message: format!("paused by {}", attribution.display()),
+        at: Some(attribution.at),
     }));
     all.extend(teardown.outcome.as_ref().map(|outcome| {
         let (reason, message) = match outcome.end {
@@ -36,13 +36,13 @@ pub fn milestones(state: &State) -> Vec<Milestone> {
     all
 }
 
-fn of_step(teardown: &Teardown, step: u32) -> Vec<Milestone> {
+fn step_milestones(teardown: &Teardown, step: u32) -> Vec<Milestone> {
     let key = |what: &str| format!("step-{}-{what}", step.saturating_add(1));
-    let members = applications(count(teardown.members_of(step)));
-    let begun = Milestone {
+    let members = format_application_count(count(teardown.members_in_step(step)));
+    let started = Milestone {
         key: key("deleted"),
         reason: MilestoneReason::DeletionStepStarted,
-        message: format!("{}: {members}", teardown.order.name(step)),
+        message: format!("{}: {members}", teardown.order.step_name(step)),
         at: teardown.step(step).and_then(|state| state.opened_at),
     };
     let late = teardown.step(step).and_then(|state| state.late.clone()).map(|message| Milestone {
@@ -51,5 +51,5 @@ fn of_step(teardown: &Teardown, step: u32) -> Vec<Milestone> {
         message,
         at: teardown.outcome.as_ref().map(|outcome| outcome.at),
     });
-    [begun].into_iter().chain(late).collect()
+    [started].into_iter().chain(late).collect()
 }

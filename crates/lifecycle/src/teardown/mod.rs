@@ -1,51 +1,56 @@
-//! The state machine of one ordered deletion: Applications of an ApplicationSet, all of them or those that dropped out of
-//! it, step after step; the next step begins when every Application of the one before is really gone.
+//! State machine of one ordered deletion. It deletes all Applications of an ApplicationSet, or the Applications that
+//! dropped out of it, step by step. The next step begins once every Application of the previous step is really gone.
 //!
 //! ```text
 //! Begun → Deleting(k) → Deleting(k+1) … → Finished
 //! member  Waiting → Condemned → Going → Confirming → Gone
 //! ```
 //!
-//! Where others delete the Applications, all at once or not at all ([`Order::is_witnessed`]), it asks for nothing and records what
-//! is seen: `Waiting → Going → Gone`, or `Released`.
+//! If other clients delete the Applications, all at once or not at all ([`Order::is_witnessed`]), the machine doesn't
+//! send requests and only records observations: `Waiting → Going → Gone`, or `Released`.
 //!
-//! A deletion is bound to the UID that was recorded. What was seen to be gone is looked at once more, past every cache,
-//! before the next step rests on it.
+//! A deletion is bound to the recorded UID. An Application that was observed to be gone is read once more, bypassing
+//! every cache, before the next step begins.
 //!
-//! Where to look: `order` who is deleted when, `fact` what is recorded, `state` what a teardown is, [`decide`](decide())
-//! which facts an input means, [`follow`](follow()) which arrow follows by itself, `evolve` how a fact changes the state,
-//! [`pending`](pending()) what the world still owes, [`view`](view()) and [`explain`](explain()) what people see.
+//! * `order`: order of deletion
+//! * `event`: recorded events
+//! * `state`: state of a teardown
+//! * [`decide`](decide()): events that an input causes
+//! * [`advance`](advance()): automatic transitions
+//! * [`apply`](apply()): application of an event to the state
+//! * [`outstanding`](outstanding()): outstanding commands
+//! * [`view`](view()) and [`explain`](explain()): output for people
 
+mod advance;
+mod apply;
 mod command;
 mod decide;
-mod earlier;
-mod evolve;
+mod event;
 mod explain;
-mod fact;
-mod follow;
 mod input;
 mod machine;
 mod milestones;
+mod next_action;
 mod order;
-mod pending;
+mod outstanding;
 mod record;
 mod request;
 mod rules;
 mod state;
 mod view;
 
+pub use advance::advance;
+pub use apply::apply;
 pub use command::{Command, Subject};
 pub use decide::{Rejection, decide};
-pub use evolve::evolve;
+pub use event::{Event, MemberRecord};
 pub use explain::explain;
-pub use fact::{Fact, Listed};
-pub use follow::follow;
-pub use input::{Found, Input, Sight, Wish};
-pub use machine::{OrderedDeletion, Seen};
+pub use input::{Input, MemberObservation, ObjectPresence, UserRequest};
+pub use machine::{ObservationKey, OrderedDeletion};
 pub use milestones::milestones;
-pub use order::{Order, OrderWord, Selection};
-pub use pending::pending;
-pub use record::{Details, DetailsOfKind1};
-pub use request::{MemberSpec, OnLate, Options, Request};
-pub use state::{Approval, End, Member, Outcome, Progress, Stage, State, StepState, Teardown};
+pub use order::{Order, OrderKind, Selection};
+pub use outstanding::outstanding;
+pub use record::Details;
+pub use request::{Approval, MemberSpec, OnDeadline, Options, Request};
+pub use state::{End, Member, Outcome, Progress, Stage, State, StepState, Teardown};
 pub use view::{ApprovalView, MemberStatus, MemberView, StepView, TeardownView, view};

@@ -1,75 +1,76 @@
-//! Who is deleted when.
+//! Order of deletion.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{Assignment, Expression, Labels, MaxUpdate, assign, step_name};
+use crate::fleet::{Assignment, Expression, Labels, MaxUpdate, assign_step, step_name};
 
 /// Applications that are deleted together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
-    /// Whom the step selects: all of these must be met.
+    /// Selector of the step: all expressions must match.
     pub expressions: Vec<Expression>,
-    /// So many of its Applications at once.
+    /// Maximum number of Applications of the step deleted at once.
     pub max_update: MaxUpdate,
 }
 
-/// In which order the Applications of a set are deleted: `deletionOrder`.
+/// Order in which the Applications of an ApplicationSet are deleted: `deletionOrder`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// All in one step.
     #[default]
     AllAtOnce,
-    /// The steps of the rollout backwards. What no step selects comes last.
+    /// The steps of the rollout in reverse order. Applications that no step selects come last.
     Reverse {
-        /// The steps as the rollout has them: the first that selects an Application has it.
+        /// Steps in the order of the rollout. An Application belongs to the first step that selects it.
         steps: Vec<Selection>,
-        /// So many of a step at once. Argo CD deletes one by one.
+        /// Maximum number of a step's Applications deleted at once. Argo CD deletes them one by one.
         at_once: MaxUpdate,
     },
-    /// The steps as they are written. What no step selects comes last.
+    /// The declared steps. Applications that no step selects come last.
     Custom {
-        /// The steps.
+        /// Steps.
         steps: Vec<Selection>,
     },
-    /// All at once, by whoever deletes the set or what it has owned: the teardown deletes none, and records what becomes of them.
+    /// All at once, by the deletion of the ApplicationSet or by garbage collection. The teardown only records their
+    /// deletion.
     Collected,
-    /// None of them is deleted: all are let go, and outlive the set. That is recorded in the same way.
+    /// No Application is deleted. All are released and outlive the ApplicationSet. The teardown records the release.
     Orphaned,
 }
 
-/// An order in one word.
+/// Order of deletion, in one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DeletionOrder")]
-pub enum OrderWord {
+pub enum OrderKind {
     /// All in one step.
     #[default]
     AllAtOnce,
-    /// The steps of the rollout backwards.
+    /// The steps of the rollout in reverse order.
     Reverse,
-    /// Steps of its own.
+    /// Separate steps for the deletion.
     Custom,
-    /// None is deleted: all outlive the set.
+    /// No Application is deleted. All outlive the ApplicationSet.
     Orphan,
 }
 
 impl Order {
-    /// The steps of the rollout backwards, one Application after the other.
+    /// Creates the reverse order of the rollout's steps, with one Application after the other.
     pub fn reverse(steps: Vec<Selection>) -> Self {
         Self::Reverse { steps, at_once: MaxUpdate::Count(1) }
     }
 
-    /// As `deletionOrder` has it, or that there is none.
-    pub fn word(&self) -> OrderWord {
+    /// Returns the order as a value of `deletionOrder`, or `Orphan` if no Application is deleted.
+    pub fn kind(&self) -> OrderKind {
         match self {
-            Self::AllAtOnce | Self::Collected => OrderWord::AllAtOnce,
-            Self::Reverse { .. } => OrderWord::Reverse,
-            Self::Custom { .. } => OrderWord::Custom,
-            Self::Orphaned => OrderWord::Orphan,
+            Self::AllAtOnce | Self::Collected => OrderKind::AllAtOnce,
+            Self::Reverse { .. } => OrderKind::Reverse,
+            Self::Custom { .. } => OrderKind::Custom,
+            Self::Orphaned => OrderKind::Orphan,
         }
     }
 
-    /// Whether what becomes of the Applications is others' work, which is only seen and recorded.
+    /// Returns true if other clients delete or release the Applications, and the teardown only records it.
     pub fn is_witnessed(&self) -> bool {
         matches!(self, Self::Collected | Self::Orphaned)
     }
@@ -81,13 +82,13 @@ impl Order {
         }
     }
 
-    /// How many steps of deletion there are: the last is for those that no step selects.
+    /// Returns the number of deletion steps. The last step is for Applications that no step selects.
     pub fn step_count(&self) -> u32 {
         u32::try_from(self.selections().len()).unwrap_or(u32::MAX).saturating_add(1)
     }
 
-    /// The index of a step of deletion among the steps as they are written; `None` for the last one.
-    fn written(&self, step: u32) -> Option<usize> {
+    /// Returns the index of a deletion step among the declared steps. `None` for the last step.
+    fn declared_index(&self, step: u32) -> Option<usize> {
         let last = self.step_count().saturating_sub(1);
         let index = match self {
             Self::AllAtOnce | Self::Collected | Self::Orphaned => None,
@@ -97,32 +98,32 @@ impl Order {
         usize::try_from(index?).ok()
     }
 
-    /// The number of a step of deletion as the strategy counts its steps, from 1; `None` for those that no step selects. What is
-    /// only witnessed is one step with all.
-    pub fn number(&self, step: u32) -> Option<u32> {
+    /// Returns the number of a deletion step in the strategy, counted from 1. `None` for Applications that no step
+    /// selects. A witnessed deletion has a single step with all Applications.
+    pub fn step_number(&self, step: u32) -> Option<u32> {
         if self.is_witnessed() {
             return (step == 0).then_some(1);
         }
-        u32::try_from(self.written(step)?).ok()?.checked_add(1)
+        u32::try_from(self.declared_index(step)?).ok()?.checked_add(1)
     }
 
-    /// The step of deletion that has this number.
-    pub fn numbered(&self, number: u32) -> Option<u32> {
-        (0..self.step_count()).find(|step| self.number(*step) == Some(number))
+    /// Returns the deletion step with this number.
+    pub fn step_with_number(&self, number: u32) -> Option<u32> {
+        (0..self.step_count()).find(|step| self.step_number(*step) == Some(number))
     }
 
-    /// `step 2 of 3`, or who is meant where no step is.
-    pub(crate) fn name(&self, step: u32) -> String {
-        match self.written(step) {
+    /// Formats a step, such as `step 2 of 3`. If there is no step, formats the selected Applications.
+    pub(crate) fn step_name(&self, step: u32) -> String {
+        match self.declared_index(step) {
             Some(index) => step_name(u32::try_from(index).unwrap_or(u32::MAX), self.selections().len()),
-            None => self.words(step),
+            None => self.describe_selector(step),
         }
     }
 
-    /// In which step an Application with these labels is deleted.
-    pub fn place(&self, labels: &Labels) -> Assignment {
+    /// Returns the step in which an Application with these labels is deleted.
+    pub fn assign_step(&self, labels: &Labels) -> Assignment {
         let written = self.selections().iter().map(|selection| selection.expressions.as_slice());
-        let Assignment { step, also } = assign(written, labels);
+        let Assignment { step, also } = assign_step(written, labels);
         let last = self.step_count().saturating_sub(1);
         let deleted = |index: u32| match self {
             Self::Reverse { .. } => last.saturating_sub(index).saturating_sub(1),
@@ -131,25 +132,25 @@ impl Order {
         Assignment { step: Some(step.map_or(last, deleted)), also: also.into_iter().map(deleted).collect() }
     }
 
-    /// How many of a step at once.
+    /// Returns the maximum number of a step's Applications deleted at once.
     pub fn max_update(&self, step: u32) -> MaxUpdate {
         if let Self::Reverse { at_once, .. } = self {
             return *at_once;
         }
-        let selection = self.written(step).and_then(|index| self.selections().get(index));
+        let selection = self.declared_index(step).and_then(|index| self.selections().get(index));
         selection.map(|selection| selection.max_update).unwrap_or_default()
     }
 
-    /// Whom a step selects, in words.
-    pub fn words(&self, step: u32) -> String {
-        let selection = self.written(step).and_then(|index| self.selections().get(index));
+    /// Describes the selector of a step.
+    pub fn describe_selector(&self, step: u32) -> String {
+        let selection = self.declared_index(step).and_then(|index| self.selections().get(index));
         match (selection, self) {
             (None, Self::AllAtOnce | Self::Collected | Self::Orphaned) => "all Applications".to_owned(),
-            (None, _) => "those that no step selects".to_owned(),
+            (None, _) => "Applications that no step selects".to_owned(),
             (Some(selection), _) if selection.expressions.is_empty() => "every Application".to_owned(),
             (Some(selection), _) => {
-                let words: Vec<String> = selection.expressions.iter().map(Expression::to_string).collect();
-                words.join(" and ")
+                let text: Vec<String> = selection.expressions.iter().map(Expression::to_string).collect();
+                text.join(" and ")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What is asked for, in plain types.
+//! Content of a teardown request, in plain types.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,57 +6,65 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::order::Order;
-use super::state::Approval;
-use crate::fleet::{Labels, Said};
+use crate::fleet::{Attribution, Labels};
 
-/// An ordered deletion.
+/// Request for an ordered deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The ApplicationSet: `namespace/name`.
+    /// ApplicationSet: `namespace/name`.
     pub set: String,
-    /// Its `metadata.uid`.
+    /// `metadata.uid` of the ApplicationSet.
     pub uid: String,
-    /// Who asks, and why, as one text ([`Wisher`](tidegate_model::Wisher)).
+    /// Requester and reason, as one text ([`Requester`](tidegate_model::Requester)).
     pub by: String,
-    /// In which order.
+    /// Order of deletion.
     pub order: Order,
-    /// The Applications that are to be deleted.
+    /// Applications that must be deleted.
     pub members: Vec<MemberSpec>,
-    /// Those of them that a person has kept from an earlier deletion, by their names: they stay, and it is recorded who has kept
-    /// them and why.
-    pub kept: BTreeMap<String, Said>,
-    /// What is to be done in cases.
+    /// Members that a person kept from an earlier deletion, by name. They stay, and the requester and reason are
+    /// recorded.
+    pub kept_members: BTreeMap<String, Attribution>,
+    /// Options.
     pub options: Options,
-    /// Who has let these deletions be done, where they were held because they are too many.
+    /// Approval of these deletions, if they were held because there were too many of them.
     pub approved: Option<Approval>,
 }
 
-/// An Application that is to be deleted.
+/// Approval of deletions that were held because there were too many of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// Token for the Applications that were held. Each token is approved once.
+    pub token: String,
+    /// Requester, reason and time.
+    pub said: Attribution,
+}
+
+/// An Application to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberSpec {
-    /// Its name, in its namespace where that is not the set's: unique in the set.
+    /// Name that is unique in the ApplicationSet. Includes the namespace if it differs from the ApplicationSet's.
     pub name: String,
-    /// Its `metadata.uid`: no other of this name is deleted.
+    /// `metadata.uid` of the Application. Another object with the same name is never deleted.
     pub uid: String,
-    /// Its labels, as they are in the cluster.
+    /// Labels, as in the cluster.
     pub labels: Labels,
 }
 
-/// What is to be done in cases.
+/// Options of a teardown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// So long a step may take. `None`: as long as it takes.
+    /// Maximum duration of a step. `None` for no limit.
     pub deadline: Option<Duration>,
-    /// What follows when it takes longer.
-    pub on_late: OnLate,
+    /// Action when a step takes longer.
+    pub on_late: OnDeadline,
 }
 
-/// What follows when a step takes too long.
+/// Action when a step exceeds its deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum OnLate {
-    /// It is awaited, with a warning.
+pub enum OnDeadline {
+    /// The teardown keeps waiting for the step, with a warning.
     #[default]
     Hold,
-    /// The teardown ends, and deletes no more.
+    /// The teardown ends without any more deletions.
     Abort,
 }

@@ -1,4 +1,4 @@
-//! The questions that the functions of the machine share.
+//! Predicates that the functions of the machine share.
 
 use tidegate_model::Timestamp;
 
@@ -6,29 +6,29 @@ use super::state::{Member, Progress, Stage, StepState, Teardown};
 use crate::fleet::count;
 
 impl Progress {
-    /// Whether it takes one of the places of its step.
+    /// Returns true if the member takes one of the places of its step.
     pub(super) fn is_in_flight(&self) -> bool {
         matches!(self, Self::Condemned | Self::Going | Self::Confirming { .. })
     }
 
-    /// Whether nothing is awaited of it any more.
+    /// Returns true if the teardown no longer waits for the member.
     pub fn is_settled(&self) -> bool {
         matches!(self, Self::Gone | Self::Left(_) | Self::Released)
     }
 }
 
 impl Teardown {
-    /// A step.
+    /// Returns a step.
     pub(super) fn step(&self, step: u32) -> Option<&StepState> {
         self.steps.get(usize::try_from(step).ok()?)
     }
 
-    /// The same, to be changed.
+    /// Returns a mutable step.
     pub(super) fn step_mut(&mut self, step: u32) -> Option<&mut StepState> {
         self.steps.get_mut(usize::try_from(step).ok()?)
     }
 
-    /// The step that is at work.
+    /// Returns the running step.
     pub fn current_step(&self) -> Option<u32> {
         match self.stage {
             Stage::Begun => None,
@@ -36,46 +36,47 @@ impl Teardown {
         }
     }
 
-    /// Whether it is recorded that deletions are let be done by this.
+    /// Returns true if the approval with this token is recorded.
     pub(super) fn is_approved(&self, token: &str) -> bool {
         self.approvals.iter().any(|known| known.token == token)
     }
 
-    /// The members of a step, by name.
-    pub fn members_of(&self, step: u32) -> impl Iterator<Item = (&String, &Member)> {
+    /// Returns the members of a step, by name.
+    pub fn members_in_step(&self, step: u32) -> impl Iterator<Item = (&String, &Member)> {
         self.members.iter().filter(move |(_, member)| member.place.step == Some(step))
     }
 
-    /// The first step of which something is still there.
-    pub(super) fn first_open(&self) -> Option<u32> {
+    /// Returns the first step with awaited Applications.
+    pub(super) fn first_open_step(&self) -> Option<u32> {
         let open = self.members.values().filter(|member| !member.progress.is_settled());
         open.filter_map(|member| member.place.step).min()
     }
 
-    /// How many members of a step may be on their way at once.
-    pub(super) fn budget(&self, step: u32) -> u32 {
-        self.order.max_update(step).of(count(self.members_of(step)))
+    /// Returns the maximum number of members of a step that may be in deletion at once.
+    pub(super) fn deletion_limit(&self, step: u32) -> u32 {
+        self.order.max_update(step).limit_for(count(self.members_in_step(step)))
     }
 
-    /// How many more members of a step may be deleted now.
-    pub(super) fn places_left(&self, step: u32) -> usize {
-        let budget = self.budget(step);
-        let taken = count(self.members_of(step).filter(|(_, member)| member.progress.is_in_flight()));
+    /// Returns how many more members of a step may be deleted now.
+    pub(super) fn remaining_capacity(&self, step: u32) -> usize {
+        let budget = self.deletion_limit(step);
+        let taken = count(self.members_in_step(step).filter(|(_, member)| member.progress.is_in_flight()));
         usize::try_from(budget.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    /// When the current step takes too long, if it can.
-    pub(super) fn too_late_at(&self) -> Option<Timestamp> {
+    /// Returns the deadline of the current step, if it has a deadline that hasn't been recorded as passed.
+    pub(super) fn deadline_at(&self) -> Option<Timestamp> {
         let step = self.step(self.current_step()?).filter(|step| step.late.is_none())?;
         Some(step.deadline_from + self.options.deadline?)
     }
 
-    /// Whether how a member is matters now: it is being deleted, or people delete it, one by one.
+    /// Returns true if observations of a member are relevant now, because it is being deleted or people delete the
+    /// members one by one.
     pub fn is_watched(&self, member: &Member) -> bool {
         let is_current = self.current_step().is_some_and(|step| member.place.step == Some(step));
         match member.progress {
             Progress::Going => true,
-            // Others delete the members of such a step, or let them go.
+            // Other clients delete or release the members of such a step.
             Progress::Waiting if self.order.is_witnessed() => is_current,
             // People delete the members of such a step.
             Progress::Waiting => {
@@ -85,9 +86,9 @@ impl Teardown {
         }
     }
 
-    /// Members of a step of which something is awaited.
-    pub(super) fn open(&self, step: u32) -> Vec<&str> {
-        let open = self.members_of(step).filter(|(_, member)| !member.progress.is_settled());
+    /// Returns the awaited members of a step.
+    pub(super) fn open_members(&self, step: u32) -> Vec<&str> {
+        let open = self.members_in_step(step).filter(|(_, member)| !member.progress.is_settled());
         open.map(|(name, _)| name.as_str()).collect()
     }
 }

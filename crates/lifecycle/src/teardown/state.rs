@@ -1,4 +1,4 @@
-//! What a teardown is, at one moment. Built only by [`evolve`](super::evolve()).
+//! State of a teardown. Built only by [`apply`](super::apply()).
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
 use super::order::Order;
-use super::request::Options;
-use crate::fleet::{Assignment, Calls, Said};
+use super::request::{Approval, Options};
+use crate::fleet::{Assignment, Attribution, CallFailures};
 
-/// State of one teardown: a fold over its facts.
+/// State of one teardown: a fold over its events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum State {
-    /// Nothing was recorded yet.
+    /// No event has been recorded yet.
     #[default]
     New,
-    /// Begun, and not over.
+    /// Begun, but not finished.
     Running(Box<Teardown>),
-    /// Over.
+    /// Finished.
     Finished(Box<Teardown>),
 }
 
 impl State {
-    /// The teardown, once there is one.
+    /// Returns the teardown, if there is one.
     pub fn teardown(&self) -> Option<&Teardown> {
         match self {
             Self::New => None,
@@ -31,12 +31,12 @@ impl State {
         }
     }
 
-    /// Whether it is over.
+    /// Returns true if the teardown has finished.
     pub fn is_finished(&self) -> bool {
         matches!(self, Self::Finished(_))
     }
 
-    /// The name of the state, for messages about illegal facts and refused inputs.
+    /// Returns the name of the state, for messages about illegal events and rejected inputs.
     pub fn name(&self) -> String {
         match self {
             Self::New => "New".to_owned(),
@@ -49,138 +49,129 @@ impl State {
 /// A teardown that has begun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Teardown {
-    /// The ApplicationSet: `namespace/name`.
+    /// ApplicationSet: `namespace/name`.
     pub set: String,
-    /// Its `metadata.uid`.
+    /// `metadata.uid` of the ApplicationSet.
     pub uid: String,
-    /// Who asked for it.
+    /// Requester.
     pub by: String,
-    /// In which order.
+    /// Order of deletion.
     pub order: Order,
-    /// What is to be done in cases.
+    /// Options.
     pub options: Options,
-    /// When it began.
+    /// Start time.
     pub started_at: Timestamp,
-    /// The steps.
+    /// Steps.
     pub steps: Vec<StepState>,
-    /// The Applications, by name.
+    /// Applications, by name.
     pub members: BTreeMap<String, Member>,
-    /// Where it stands.
+    /// Current stage.
     pub stage: Stage,
-    /// Who holds it, and why.
-    pub paused: Option<Said>,
-    /// Who wants its end.
-    pub terminated: Option<Said>,
-    /// How it ended.
+    /// Pause: requester and reason.
+    pub paused: Option<Attribution>,
+    /// Termination: requester and reason.
+    pub terminated: Option<Attribution>,
+    /// Outcome.
     pub outcome: Option<Outcome>,
-    /// Who has let deletions be done that were held because they are too many, in order.
+    /// Approvals of deletions that were held because there were too many of them, in order.
     pub approvals: Vec<Approval>,
 }
 
-/// That a person has let deletions be done which were held because they are too many.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Approval {
-    /// Stands for the Applications that were to stay. One is given once.
-    pub token: String,
-    /// Who, why, and when.
-    pub said: Said,
-}
-
-/// Where a teardown stands. Steps are counted from 0, in the order of deletion.
+/// Stage of a teardown. Steps are counted from 0, in the order of deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// Nothing was looked at yet.
+    /// No step has been evaluated yet.
     Begun,
-    /// The Applications of a step are deleted, and awaited to be gone.
+    /// The Applications of a step are being deleted, and the teardown is waiting until they are gone.
     Deleting {
-        /// The step.
+        /// Index of the step.
         step: u32,
     },
 }
 
 impl Teardown {
-    /// Where it stands, for messages.
+    /// Returns the name of the stage, for messages.
     pub(super) fn stage_name(&self) -> String {
         match self.stage {
             Stage::Begun => "Begun".to_owned(),
-            Stage::Deleting { step } => format!("Deleting {}", self.order.name(step)),
+            Stage::Deleting { step } => format!("Deleting {}", self.order.step_name(step)),
         }
     }
 }
 
-/// How a teardown ends.
+/// Outcome of a teardown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DeletionEnd")]
 pub enum End {
-    /// All are gone, but for those that people left.
+    /// All Applications are gone, except those that people skipped.
     Completed,
-    /// A step took too long.
+    /// A step exceeded its deadline.
     Failed,
-    /// A person wanted its end.
+    /// A person terminated the teardown.
     Terminated,
     /// The engine gave up.
     Error,
 }
 
-/// How it ended.
+/// Outcome of a finished teardown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// How.
+    /// Kind of the outcome.
     pub end: End,
-    /// In words.
+    /// Final message.
     pub message: String,
-    /// When.
+    /// End time.
     pub at: Timestamp,
 }
 
-/// How a step stands.
+/// State of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepState {
-    /// When its first Application was deleted.
+    /// Time at which the step began.
     pub opened_at: Option<Timestamp>,
-    /// Its deadline counts from here: the opening, moved by pauses.
+    /// Start of the step's deadline: its opening, moved by pauses.
     pub deadline_from: Timestamp,
-    /// When the last was gone.
+    /// Time at which the step's last Application was gone.
     pub passed_at: Option<Timestamp>,
-    /// Its deadline has passed; in words.
+    /// Message of a deadline that has passed.
     pub late: Option<String>,
 }
 
-/// How an Application stands that is to be deleted.
+/// State of an Application to delete.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// Its `metadata.uid`.
+    /// `metadata.uid` of the Application.
     pub uid: String,
-    /// In which step it is deleted.
+    /// Step in which it is deleted.
     pub place: Assignment,
-    /// How far that is.
+    /// Progress of the deletion.
     pub progress: Progress,
-    /// Since when.
+    /// Start of the current progress.
     pub since: Timestamp,
-    /// What keeps it while it goes, in words that follow "waits for"; empty where nobody knows.
+    /// Reason why the Application still exists, in words that follow "waits for". Empty if unknown.
     pub kept_by: String,
-    /// Calls about it that have failed.
-    pub calls: Calls,
+    /// Failed calls about the Application.
+    pub calls: CallFailures,
 }
 
-/// How far the deletion of an Application is.
+/// Progress of an Application's deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Progress {
-    /// Its turn has not come.
+    /// The Application's step hasn't reached it yet.
     Waiting,
-    /// It is to be deleted now; whether that was sent is not known.
+    /// The Application must be deleted now. The call may or may not have been sent.
     Condemned,
-    /// It is being deleted: its finalizers have their time.
+    /// The Application is being deleted, and its finalizers are running.
     Going,
-    /// It was seen to be gone, and is looked for once more.
+    /// The Application was observed to be gone, and is being read once more.
     Confirming {
-        /// We have deleted it.
+        /// True if the teardown deleted the Application.
         deleted: bool,
     },
-    /// It is gone.
+    /// The Application is gone.
     Gone,
-    /// A person does not await it.
-    Left(Said),
-    /// It is not the set's any more, and stays.
+    /// A person skipped the Application.
+    Left(Attribution),
+    /// The Application no longer belongs to the ApplicationSet, so it stays.
     Released,
 }

@@ -1,36 +1,36 @@
-//! What people see of a teardown, also before it begins: the view of a state in which nothing but `Begun` is recorded is
-//! its plan.
+//! Output format of teardowns. If only `Created` is recorded in a state, its view is the plan of the teardown.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tidegate_model::{Timestamp, Wisher};
+use tidegate_model::{Requester, Timestamp};
 
-use super::order::{Order, OrderWord};
-use super::state::{Approval, End, Progress, State, Teardown};
-use crate::fleet::{Said, count};
+use super::order::{Order, OrderKind};
+use super::request::Approval;
+use super::state::{End, Progress, State, Teardown};
+use crate::fleet::{Attribution, count};
 
-/// How the deletion of an Application stands.
+/// Status of an Application's deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DeletionStatus")]
 pub enum MemberStatus {
-    /// Its turn has not come.
+    /// The Application's step hasn't reached it yet.
     Waiting,
-    /// It is being deleted.
+    /// The Application is being deleted.
     Deleting,
-    /// It is gone.
-    Gone,
-    /// A person does not await it.
-    Left,
-    /// It is not the set's any more, and stays.
+    /// The Application is gone.
+    Deleted,
+    /// A person skipped the Application.
+    Skipped,
+    /// The Application no longer belongs to the ApplicationSet, so it stays.
     Released,
 }
 
-impl OrderWord {
-    /// Whether that is what is to become of each Application.
-    pub fn is_end(self, status: MemberStatus) -> bool {
+impl OrderKind {
+    /// Returns true if the status is the intended end of each Application.
+    pub fn is_intended_end(self, status: MemberStatus) -> bool {
         match self {
             Self::Orphan => status == MemberStatus::Released,
-            _ => status == MemberStatus::Gone,
+            _ => status == MemberStatus::Deleted,
         }
     }
 }
@@ -40,59 +40,67 @@ impl OrderWord {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Deletion")]
 pub struct TeardownView {
-    /// The ApplicationSet: `namespace/name`.
+    /// ApplicationSet: `namespace/name`.
+    #[serde(rename = "applicationSet")]
     pub set: String,
-    /// Who asked for it.
+    /// Requester.
+    #[serde(rename = "initiatedBy")]
     pub by: String,
-    /// Why; absent where nobody has said so.
+    /// Reason; absent if none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// In which order.
+    /// Order of deletion.
     #[serde(default)]
-    pub order: OrderWord,
-    /// Where it stands, in words.
+    pub order: OrderKind,
+    /// Current stage, as text.
     pub stage: String,
-    /// The number of the step that is at work, from 1 as the strategy counts them; absent also where it is about those
-    /// that no step selects.
+    /// Number of the running step in the strategy, counted from 1. Also absent for Applications that no step selects.
     pub step: Option<u32>,
-    /// Its steps, in the order of deletion.
+    /// Steps, in the order of deletion.
     pub steps: Vec<StepView>,
-    /// How it ended.
+    /// Outcome.
+    #[serde(rename = "outcome")]
     pub end: Option<End>,
-    /// Where it stands, or why it ended, in words.
+    /// Current state, or the reason for the end, as text.
     pub message: String,
-    /// Who holds it, and why.
+    /// Person who paused the deletion, and the reason.
+    #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
-    /// When it began.
+    /// Start time.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// End time.
     pub finished_at: Option<Timestamp>,
-    /// The Applications, in the order of deletion.
+    /// Applications, in the order of deletion.
     pub members: Vec<MemberView>,
-    /// Who has let deletions be done that were held because they are too many, in order.
+    /// Approvals of deletions that were held because there were too many of them, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<ApprovalView>,
 }
 
-/// That somebody has let deletions be done which were held because they are too many.
+/// Approval of deletions that were held because there were too many of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DeletionsApproval")]
 pub struct ApprovalView {
-    /// Who.
+    /// Requester.
     pub by: String,
-    /// Why; absent where nobody has said so.
+    /// Reason; absent if none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When.
+    /// Time of the approval.
     pub at: Timestamp,
-    /// Stood for the Applications that were to stay.
+    /// Token for the Applications that were held.
     pub token: String,
 }
 
 impl From<&Approval> for ApprovalView {
     fn from(Approval { token, said }: &Approval) -> Self {
-        Self { by: said.by.clone(), reason: said.wisher().why(), at: said.at, token: token.clone() }
+        Self {
+            by: said.by.clone(),
+            reason: said.requester().reason_text(),
+            at: said.at,
+            token: token.clone(),
+        }
     }
 }
 
@@ -101,81 +109,82 @@ impl From<&Approval> for ApprovalView {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DeletionStep")]
 pub struct StepView {
-    /// Its number, from 1 as the strategy counts its steps; absent: those that no step selects.
+    /// Number in the strategy, counted from 1. Absent for Applications that no step selects.
     #[serde(default)]
     pub step: Option<u32>,
-    /// Whom it selects.
+    /// Selector, as text.
+    #[serde(rename = "selector")]
     pub selects: String,
-    /// How many it has.
+    /// Number of members.
     pub members: u32,
-    /// How many of them may be on their way at once; absent: all.
+    /// Maximum number of members in deletion at once. Absent if all members may be in deletion.
     pub max_update: Option<u32>,
 }
 
-/// An Application that is to be deleted.
+/// An Application to delete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DeletionMember")]
 pub struct MemberView {
-    /// Its name.
+    /// Name of the Application.
     pub application: String,
-    /// The number of its step, from 1 as the strategy counts them; `-1`: none selects it.
+    /// Number of the Application's step in the strategy, counted from 1. `-1` if no step selects it.
     pub step: String,
-    /// How it stands.
+    /// Status.
     pub status: MemberStatus,
-    /// Why; may be empty.
+    /// Reason for the status; may be empty.
     pub message: String,
-    /// Since when.
+    /// Time since which the Application has had its status.
     pub since: Timestamp,
 }
 
-/// How a teardown stands; `None` before it has begun.
+/// Returns the teardown for output. `None` before the teardown has begun.
 pub fn view(state: &State) -> Option<TeardownView> {
     let teardown = state.teardown()?;
-    let (outcome, asker) = (teardown.outcome.as_ref(), Wisher::read(&teardown.by));
+    let (outcome, requester) = (teardown.outcome.as_ref(), Requester::parse(&teardown.by));
     Some(TeardownView {
         set: teardown.set.clone(),
-        by: asker.by.to_owned(),
-        reason: asker.why(),
-        order: teardown.order.word(),
+        by: requester.name.to_owned(),
+        reason: requester.reason_text(),
+        order: teardown.order.kind(),
         stage: state.name(),
         step: teardown
             .current_step()
             .filter(|_| outcome.is_none())
-            .and_then(|step| teardown.order.number(step)),
+            .and_then(|step| teardown.order.step_number(step)),
         steps: (0..teardown.order.step_count()).map(|step| step_view(teardown, step)).collect(),
         end: outcome.map(|outcome| outcome.end),
-        message: message(teardown),
-        paused: teardown.paused.as_ref().map(Said::words),
+        message: status_message(teardown),
+        paused: teardown.paused.as_ref().map(Attribution::display),
         started_at: teardown.started_at,
         finished_at: outcome.map(|outcome| outcome.at),
-        members: members(teardown),
+        members: member_views(teardown),
         approvals: teardown.approvals.iter().map(Into::into).collect(),
     })
 }
 
 fn step_view(teardown: &Teardown, step: u32) -> StepView {
-    let budget = teardown.budget(step);
+    let budget = teardown.deletion_limit(step);
     StepView {
-        step: teardown.order.number(step),
-        selects: teardown.order.words(step),
-        members: count(teardown.members_of(step)),
+        step: teardown.order.step_number(step),
+        selects: teardown.order.describe_selector(step),
+        members: count(teardown.members_in_step(step)),
         max_update: (budget < u32::MAX).then_some(budget),
     }
 }
 
-/// Where it stands, or why it ended, in words.
-pub(super) fn message(teardown: &Teardown) -> String {
+/// Returns the current state, or the reason for the end, as text.
+pub(super) fn status_message(teardown: &Teardown) -> String {
     match (&teardown.outcome, teardown.current_step()) {
         (Some(outcome), _) => outcome.message.clone(),
-        (None, Some(_)) if teardown.order == Order::Orphaned => "letting all Applications go".to_owned(),
-        (None, Some(step)) => format!("deleting {}", teardown.order.name(step)),
-        (None, None) if teardown.order == Order::Orphaned => "beginning to let them go".to_owned(),
-        (None, None) => "beginning to delete".to_owned(),
+        (None, Some(_)) if teardown.order == Order::Orphaned => "releasing all Applications".to_owned(),
+        (None, Some(step)) => format!("deleting {}", teardown.order.step_name(step)),
+        (None, None) if teardown.order == Order::Orphaned => "starting to release them".to_owned(),
+        (None, None) => "starting to delete".to_owned(),
     }
 }
 
-fn members(teardown: &Teardown) -> Vec<MemberView> {
+fn member_views(teardown: &Teardown) -> Vec<MemberView> {
     let mut members: Vec<_> = teardown.members.iter().collect();
     members.sort_by_key(|(name, member)| (member.place.step, *name));
     members
@@ -186,13 +195,16 @@ fn members(teardown: &Teardown) -> Vec<MemberView> {
                 Progress::Condemned | Progress::Going | Progress::Confirming { .. } => {
                     (MemberStatus::Deleting, member.kept_by.clone())
                 }
-                Progress::Gone => (MemberStatus::Gone, String::new()),
-                Progress::Released => {
-                    (MemberStatus::Released, "let go: it is not the set's any more, and stays".to_owned())
+                Progress::Gone => (MemberStatus::Deleted, String::new()),
+                Progress::Released => (
+                    MemberStatus::Released,
+                    "released: it no longer belongs to the ApplicationSet, and stays".to_owned(),
+                ),
+                Progress::Left(attribution) => {
+                    (MemberStatus::Skipped, format!("skipped by {}", attribution.display()))
                 }
-                Progress::Left(said) => (MemberStatus::Left, format!("skipped by {}", said.words())),
             };
-            let number = member.place.step.and_then(|step| teardown.order.number(step));
+            let number = member.place.step.and_then(|step| teardown.order.step_number(step));
             let step = number.map_or_else(|| "-1".to_owned(), |number| number.to_string());
             MemberView { application: name.clone(), step, status, message, since: member.since }
         })

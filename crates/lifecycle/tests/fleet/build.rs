@@ -1,10 +1,10 @@
-//! Short words for what the machines take.
+//! Builders for inputs of the machines.
 
 use std::time::Duration;
 
-use tidegate_lifecycle::fleet::{Expression, Labels, Operator, Said};
+use tidegate_lifecycle::fleet::{Attribution, Expression, Labels, Operator};
 use tidegate_lifecycle::operation::CallError;
-use tidegate_lifecycle::rollout::{Deployed, MemberSpec, Request, Sight, Step, Target};
+use tidegate_lifecycle::rollout::{DeployedState, MemberObservation, MemberSpec, Request, Step, Target};
 use tidegate_model::{Digest, HealthStatus, OperationId, Timestamp};
 
 pub fn at(millis: i64) -> Timestamp {
@@ -15,13 +15,13 @@ pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Ids in the order of the log.
+/// Returns an id in the order of the log.
 pub fn id(number: u128) -> OperationId {
     format!("00000000-0000-7000-8000-{number:012x}").parse().unwrap()
 }
 
-pub fn said(by: &str) -> Said {
-    Said { by: by.into(), why: "because".into(), at: at(7) }
+pub fn attribution(by: &str) -> Attribution {
+    Attribution { by: by.into(), why: "because".into(), at: at(7) }
 }
 
 pub fn labels(text: &str) -> Labels {
@@ -29,7 +29,7 @@ pub fn labels(text: &str) -> Labels {
     pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// `env in dev,qa` or `env not in dev`; several with `;`.
+/// Parses `env in dev,qa` or `env not in dev`; several with `;`.
 pub fn expressions(text: &str) -> Vec<Expression> {
     let one = |text: &str| {
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -52,14 +52,14 @@ pub fn target(revision: &str) -> Target {
     Target { revisions: vec![revision.to_owned()], spec: Digest([1; 32]) }
 }
 
-/// What an Application had before.
-pub fn old() -> Option<Deployed> {
-    Some(Deployed { operation: Some(id(1)), target: target("old") })
+/// Returns the previous deployment of an Application.
+pub fn previous_deployment() -> Option<DeployedState> {
+    Some(DeployedState { operation: Some(id(1)), target: target("old") })
 }
 
 pub fn member(name: &str, of: &str) -> MemberSpec {
     let (name, labels) = (name.to_owned(), labels(of));
-    MemberSpec { name, labels, target: target("new"), before: old(), done_by: None }
+    MemberSpec { name, labels, target: target("new"), before: previous_deployment(), done_by: None }
 }
 
 pub fn request(steps: Vec<Step>, members: Vec<MemberSpec>) -> Request {
@@ -74,9 +74,9 @@ pub fn request(steps: Vec<Step>, members: Vec<MemberSpec>) -> Request {
     }
 }
 
-/// An Application as its newest operation left it.
-pub fn sight(operation: u128, revision: &str, health: HealthStatus) -> Sight {
-    Sight {
+/// Returns the observation of an Application after its newest operation.
+pub fn observation_after(operation: u128, revision: &str, health: HealthStatus) -> MemberObservation {
+    MemberObservation {
         operation: Some(id(operation)),
         deployed: Some(target(revision)),
         synced: true,
@@ -85,6 +85,6 @@ pub fn sight(operation: u128, revision: &str, health: HealthStatus) -> Sight {
     }
 }
 
-pub fn busy() -> CallError {
+pub fn busy_error() -> CallError {
     CallError::transient("busy")
 }

@@ -1,31 +1,30 @@
-//! What an earlier program has recorded of rollouts and teardowns must be read for ever.
+//! Records of rollouts and teardowns must stay readable forever.
 //!
-//! `golden/rollout-v1.json` and `golden/teardown-v1.json` hold one fact of every kind and one snapshot of every state, each as
-//! the bytes that the operation log keeps, with its number and with what it means; `v2` those of a layout that has who approved
-//! deletions, `v3` of one that has when something was seen that keeps an Application, `v4` of one that has deletions without an
-//! order. A new layout gets files of its own, written once with `TIDEGATE_WRITE_GOLDEN=v5` and added to `LAYOUTS`; those that are there are never written again.
+//! `golden/rollout-layout-1.json` and `golden/teardown-layout-1.json` hold one event of every kind and one snapshot of every state,
+//! each as the bytes in the operation log, with its number and its meaning. A new layout gets its own files, written once with
+//! `TIDEGATE_WRITE_GOLDEN=layout-2` and added to `LAYOUTS`; existing files are never written again.
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use tidegate_lifecycle::{rollout, teardown};
-use tidegate_model::{Content, LogRecord, Records};
+use tidegate_model::{LogRecord, RecordContent, StreamRecords};
 
 use crate::rollout as rollouts;
 use crate::teardown as teardowns;
 
-const LAYOUTS: [&str; 4] = ["v1", "v2", "v3", "v4"];
+const LAYOUTS: [&str; 1] = ["layout-1"];
 
-fn file(kind: &str, layout: &str) -> PathBuf {
+fn golden_path(kind: &str, layout: &str) -> PathBuf {
     let name = format!("{kind}-{layout}.json");
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fleet/golden").join(name)
 }
 
-/// The content of a record as the log keeps it.
-struct Bytes(Vec<u8>);
+/// Content of a record in the log.
+struct RecordBytes(Vec<u8>);
 
-impl Content for Bytes {
+impl RecordContent for RecordBytes {
     type Error = String;
 
     fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
@@ -39,29 +38,18 @@ fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn from_hex(text: &str) -> Bytes {
+fn from_hex(text: &str) -> RecordBytes {
     let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-    Bytes((0..text.len()).step_by(2).map(byte).collect())
+    RecordBytes((0..text.len()).step_by(2).map(byte).collect())
 }
 
-fn record<R: LogRecord>(record: &R) -> Value {
+fn encode_record<R: LogRecord>(record: &R) -> Value {
     let bytes = bincode::serde::encode_to_vec(record, bincode::config::standard()).unwrap();
     json!({"kind": record.kind(), "bytes": to_hex(&bytes), "means": record})
 }
 
-/// What was known when it was written, in the words of today: of a rollout that is being rolled back an earlier program said
-/// that its step was performed.
-fn in_words_of_today(known: &Value) -> Value {
-    let mut known = known.clone();
-    let is_rolling_back = known["stage"].as_str().is_some_and(|stage| stage.starts_with("RollingBack"));
-    if is_rolling_back && known["message"] == "ApplicationSet is performing rollout of step 1" {
-        known["message"] = json!("ApplicationSet is rolling back step 1");
-    }
-    known
-}
-
-/// As a program of today reads it.
-fn read<R: LogRecord>(known: &Value) -> R {
+/// Reads a record as today's program does.
+fn decode_record<R: LogRecord>(known: &Value) -> R {
     let kind = u16::try_from(known["kind"].as_u64().unwrap()).unwrap();
     let content = from_hex(known["bytes"].as_str().unwrap());
     assert!(kind <= R::HIGHEST_KIND);
@@ -73,7 +61,7 @@ fn read<R: LogRecord>(known: &Value) -> R {
     found
 }
 
-/// What was known when it was written: fields are added, and none is ever changed.
+/// Returns what is read today without new fields: fields are added, and none is ever changed.
 fn without_new_fields(found: &Value, known: &Value) -> Value {
     match (found, known) {
         (Value::Object(found), Value::Object(known)) => {
@@ -87,135 +75,92 @@ fn without_new_fields(found: &Value, known: &Value) -> Value {
     }
 }
 
-fn check<F: Records>(facts: &[F], states: &[F::Snapshot], view: fn(&F::Snapshot) -> Value) {
+fn check_records<F: StreamRecords>(events: &[F], states: &[F::Snapshot], view: fn(&F::Snapshot) -> Value) {
     let kind = F::KIND.name().to_owned();
     if let Ok(layout) = std::env::var("TIDEGATE_WRITE_GOLDEN") {
-        let path = file(&kind, &layout);
+        let path = golden_path(&kind, &layout);
         assert!(!path.exists(), "{} is written once", path.display());
-        let states: Vec<Value> =
-            states.iter().map(|state| json!({"snapshot": record(state), "view": view(state)})).collect();
-        let golden = json!({"facts": facts.iter().map(record).collect::<Vec<_>>(), "states": states});
+        let states: Vec<Value> = states
+            .iter()
+            .map(|state| json!({"snapshot": encode_record(state), "view": view(state)}))
+            .collect();
+        let golden = json!({"facts": events.iter().map(encode_record).collect::<Vec<_>>(), "states": states});
         std::fs::write(path, serde_json::to_string_pretty(&golden).unwrap() + "\n").unwrap();
     }
     for layout in LAYOUTS {
-        let golden: Value = serde_json::from_slice(&std::fs::read(file(&kind, layout)).unwrap()).unwrap();
+        let golden: Value =
+            serde_json::from_slice(&std::fs::read(golden_path(&kind, layout)).unwrap()).unwrap();
         let known = golden["facts"].as_array().unwrap();
         assert!(known.len() >= 16, "{kind} {layout}");
         for known in known {
-            let found = value(read::<F>(known));
+            let found = view_value(decode_record::<F>(known));
             assert_eq!(without_new_fields(&found, &known["means"]), known["means"], "{kind} {layout}");
         }
         for known in golden["states"].as_array().unwrap() {
             let snapshot = &known["snapshot"];
-            let state = read::<F::Snapshot>(snapshot);
-            let found = value(&state);
+            let state = decode_record::<F::Snapshot>(snapshot);
+            let found = view_value(&state);
             assert_eq!(without_new_fields(&found, &snapshot["means"]), snapshot["means"], "{kind} {layout}");
-            let found = view(&state);
-            let known = in_words_of_today(&known["view"]);
-            assert_eq!(without_new_fields(&found, &known), known, "{kind} {layout}");
+            let (found, known) = (view(&state), &known["view"]);
+            assert_eq!(without_new_fields(&found, known), *known, "{kind} {layout}");
         }
     }
 }
 
-fn value(view: impl Serialize) -> Value {
+fn view_value(view: impl Serialize) -> Value {
     serde_json::to_value(view).unwrap()
 }
 
 #[test]
-fn what_was_recorded_of_rollouts_is_read() {
+fn rollout_records_stay_readable() {
     let states: Vec<rollout::State> =
         rollouts::states::representatives().into_iter().map(|(_, state)| state).collect();
-    check::<rollout::Fact>(&rollouts::facts::facts(), &states, |state| value(rollout::view(state)));
+    check_records::<rollout::Event>(&rollouts::events::all_events(), &states, |state| {
+        view_value(rollout::view(state))
+    });
 }
 
 #[test]
-fn what_was_recorded_of_teardowns_is_read() {
+fn teardown_records_stay_readable() {
     let all = teardowns::table::representatives().into_iter().chain(teardowns::table::witnessed_states());
     let states: Vec<teardown::State> = all.map(|(_, state)| state).collect();
-    check::<teardown::Fact>(&teardowns::table::facts(), &states, |state| value(teardown::view(state)));
+    check_records::<teardown::Event>(&teardowns::table::all_events(), &states, |state| {
+        view_value(teardown::view(state))
+    });
 }
 
-/// What keeps an Application, in the layout of programs that kept no time of it.
+/// Skipped members are counted separately, and do not count as Healthy.
 #[test]
-fn the_first_layout_of_what_keeps_an_application_is_read() {
-    // The fifth of all variants; a text has its length before it.
-    let bytes = Bytes(vec![4, 3, b'w', b'e', b'b', 2, b'i', b't']);
-    assert!(teardown::Fact::is_earlier(5));
-    let read = teardown::Fact::read_earlier(5, &bytes).unwrap();
-    let (member, kept_by) = ("web".to_owned(), "it".to_owned());
-    assert_eq!(read, teardown::Fact::KeptBy { member, kept_by, at: None });
-    // None of these was ever another one.
-    assert!(teardown::Fact::read_earlier(5, &Bytes(vec![3])).is_err());
-}
-
-/// The line of a rollout in the layout of programs that kept neither who asked nor for what: it is read, without these.
-#[test]
-fn the_first_layout_of_a_line_is_read() {
-    // All of it is written here by hand: numbers below 251 are one byte, and a text has its length before it.
-    let targets = [7_u8; 32];
-    let mut rollout = targets.to_vec();
-    // Superseded, not held, `over`, steps 1 of 3, members 4 of 12.
-    rollout.extend([1, 3, 0, 4, b'o', b'v', b'e', b'r', 1, 3, 4, 12]);
-    let line = rollout::Details::read_earlier(1, &Bytes(rollout)).unwrap();
-    assert_eq!(
-        (line.end, line.paused, line.message.as_str()),
-        (Some(rollout::End::Superseded), false, "over")
-    );
-    assert_eq!((line.steps, line.members, line.targets.0), ((1, 3), (4, 12), targets));
-    assert!(line.by.is_empty() && line.revisions.is_empty());
-    // Not over, held, `held`, members 2 of 5.
-    let teardown = Bytes(vec![0, 1, 4, b'h', b'e', b'l', b'd', 2, 5]);
-    let line = teardown::Details::read_earlier(1, &teardown).unwrap();
-    assert_eq!((line.end, line.paused, line.message.as_str(), line.members), (None, true, "held", (2, 5)));
-    assert!(line.by.is_empty());
-    assert!(rollout::Details::is_earlier(1) && teardown::Details::is_earlier(1));
-}
-
-/// The line of a rollout in the layout of programs that took those for Healthy that were skipped: nobody knows how many.
-#[test]
-fn the_second_layout_of_the_line_of_a_rollout_is_read() {
-    let mut rollout = vec![7_u8; 32];
-    // Completed, not held, `over`, steps 3 of 3, members 12 of 12, asked by `ann`, one revision `4f2a`.
-    rollout.extend([1, 0, 0, 4, b'o', b'v', b'e', b'r', 3, 3, 12, 12]);
-    rollout.extend([3, b'a', b'n', b'n', 1, 4, b'4', b'f', b'2', b'a']);
-    let line = rollout::Details::read_earlier(2, &Bytes(rollout)).unwrap();
-    assert_eq!((line.end, line.members, line.skipped), (Some(rollout::End::Completed), (12, 12), None));
-    assert_eq!((line.by.as_str(), line.revisions), ("ann", vec!["4f2a".to_owned()]));
-    assert!(rollout::Details::is_earlier(2) && !rollout::Details::is_earlier(3));
-}
-
-/// Who was skipped is counted apart, and is none of those that are Healthy.
-#[test]
-fn the_line_of_a_rollout_takes_nobody_for_healthy_who_was_skipped() {
+fn rollout_summary_does_not_count_skipped_members_as_healthy() {
     let mut found = 0;
     for (name, state) in rollouts::states::representatives() {
-        let Some(line) = rollout::Details::of(&state) else { continue };
+        let Some(line) = rollout::Details::from_state(&state) else { continue };
         let view = rollout::view(&state).unwrap();
         let of_step = || view.members.iter().filter(|one| one.step != "-1");
         let skipped = of_step().filter(|one| one.outcome == Some(rollout::MemberOutcome::Skipped)).count();
         let healthy = of_step().filter(|one| one.status == rollout::MemberStatus::Healthy).count();
-        assert_eq!(line.skipped, Some(u32::try_from(skipped).unwrap()), "{name}");
+        assert_eq!(line.skipped, u32::try_from(skipped).unwrap(), "{name}");
         assert_eq!(usize::try_from(line.members.0).unwrap() + skipped, healthy, "{name}");
         found += skipped;
     }
     assert!(found > 0);
 }
 
-/// A line says who asked, and what for: each revision once, and of many the first few.
+/// A list line names the requester and the distinct target revisions, up to a maximum.
 #[test]
-fn the_line_of_a_rollout_says_who_asked_and_what_for() {
+fn rollout_summary_names_requester_and_revisions() {
     let (mut named, mut many) = (0, 0);
     for (name, state) in rollouts::states::representatives() {
         let Some(rollout) = state.rollout() else { continue };
-        let line = rollout::Details::of(&state).unwrap();
+        let line = rollout::Details::from_state(&state).unwrap();
         assert_eq!(line.by, rollout.by, "{name}");
         let selected = rollout.members.values().filter(|member| member.place.step.is_some());
         let all: std::collections::BTreeSet<&String> =
             selected.flat_map(|one| &one.target.revisions).collect();
-        let told: std::collections::BTreeSet<&String> = line.revisions.iter().collect();
-        assert_eq!(told.len(), line.revisions.len(), "{name}: each once");
-        assert!(told.is_subset(&all) && told.len() == all.len().min(5), "{name}");
-        named += usize::from(!told.is_empty());
+        let listed: std::collections::BTreeSet<&String> = line.revisions.iter().collect();
+        assert_eq!(listed.len(), line.revisions.len(), "{name}: each once");
+        assert!(listed.is_subset(&all) && listed.len() == all.len().min(5), "{name}");
+        named += usize::from(!listed.is_empty());
         many += 1;
     }
     assert!(named == many && many > 5);

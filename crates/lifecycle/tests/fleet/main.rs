@@ -1,18 +1,18 @@
-//! The machines over the Applications of an ApplicationSet, from outside: tables, stories, and random fleets in random
-//! weather.
+//! Tests of the machines over the Applications of an ApplicationSet through their public API: tables, stories, and random fleets
+//! with random disturbances.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     missing_docs,
-    reason = "tests stop at the first surprise"
+    reason = "tests may panic"
 )]
 
 mod build;
-mod dice;
+mod disturbances;
 mod golden;
+mod rng;
 mod rollout;
 mod select;
 mod teardown;
-mod weather;

@@ -1,12 +1,12 @@
-//! Who is in which step, and how many at once: the tables of Argo CD, and where we differ on purpose.
+//! Selection of steps, and numbers updated at once: the tables of Argo CD, and our deliberate differences.
 
 use proptest::prelude::*;
-use tidegate_lifecycle::fleet::{Assignment, MaxUpdate, Operator, assign};
+use tidegate_lifecycle::fleet::{Assignment, MaxUpdate, Operator, assign_step};
 
 use crate::build::*;
 
 #[test]
-fn a_label_meets_an_expression_or_does_not() {
+fn expressions_match_labels() {
     for (labels_of, expression, is_met) in [
         ("env=dev", "env in dev,qa", true),
         ("env=prod", "env in dev,qa", false),
@@ -16,27 +16,27 @@ fn a_label_meets_an_expression_or_does_not() {
         ("tier=db", "env not in dev", true),
         ("env=dev tier=db", "env in dev;tier in db", true),
         ("env=dev tier=web", "env in dev;tier in db", false),
-        // What one excludes, no other brings back.
+        // An Application that one expression excludes is not brought back by another.
         ("env=dev", "env in dev;env not in dev", false),
         ("env=dev", "", true),
     ] {
         let steps = [expressions(expression)];
-        let place = assign(steps.iter().map(Vec::as_slice), &labels(labels_of));
+        let place = assign_step(steps.iter().map(Vec::as_slice), &labels(labels_of));
         assert_eq!(place.step.is_some(), is_met, "{labels_of} with {expression}");
     }
 }
 
 #[test]
-fn the_first_step_that_selects_an_application_gets_it() {
+fn the_first_matching_step_gets_an_application() {
     let steps = ["env in dev", "tier in db", "env in dev,prod"].map(expressions);
-    let place = |of: &str| assign(steps.iter().map(Vec::as_slice), &labels(of));
+    let place = |of: &str| assign_step(steps.iter().map(Vec::as_slice), &labels(of));
     assert_eq!(place("env=dev tier=db"), Assignment { step: Some(0), also: vec![1, 2] });
     assert_eq!(place("env=prod"), Assignment { step: Some(2), also: vec![] });
     assert_eq!(place("env=qa"), Assignment { step: None, also: vec![] });
 }
 
 #[test]
-fn an_operator_that_is_none_is_an_error_and_selects_nobody() {
+fn an_invalid_operator_is_an_error_and_selects_nothing() {
     assert_eq!("In".parse(), Ok(Operator::In));
     assert_eq!("NotIn".parse(), Ok(Operator::NotIn));
     for word in ["in", "Exists", "DoesNotExist", "notIn", ""] {
@@ -46,7 +46,7 @@ fn an_operator_that_is_none_is_an_error_and_selects_nobody() {
 }
 
 #[test]
-fn so_many_at_once() {
+fn max_update_limits_the_number_in_flight() {
     for (text, members, at_once) in [
         ("3", 10, 3),
         ("0", 10, 0),
@@ -60,9 +60,9 @@ fn so_many_at_once() {
         ("50%", 0, 1),
         ("10%", 1_000, 100),
     ] {
-        assert_eq!(text.parse::<MaxUpdate>().unwrap().of(members), at_once, "{text} of {members}");
+        assert_eq!(text.parse::<MaxUpdate>().unwrap().limit_for(members), at_once, "{text} of {members}");
     }
-    assert_eq!(MaxUpdate::All.of(7), u32::MAX);
+    assert_eq!(MaxUpdate::All.limit_for(7), u32::MAX);
     assert_eq!(MaxUpdate::from(-3), MaxUpdate::Count(0));
     for text in ["", "%", "ten", "-1", "+1", "1.5", "1 %", "-5%", "99999999999"] {
         let error = text.parse::<MaxUpdate>().unwrap_err().to_string();
@@ -73,10 +73,10 @@ fn so_many_at_once() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Rounded down, and never to nothing: held against whole numbers that are multiplied out.
+    /// Rounded down, and never to zero: checked against multiplied whole numbers.
     #[test]
-    fn a_share_is_the_largest_number_that_is_not_too_many(percent in 1_u32..=100, members in 0_u32..5_000) {
-        let share = u64::from(MaxUpdate::Percent(percent).of(members));
+    fn a_percentage_is_rounded_down_but_never_to_zero(percent in 1_u32..=100, members in 0_u32..5_000) {
+        let share = u64::from(MaxUpdate::Percent(percent).limit_for(members));
         let (percent, members) = (u64::from(percent), u64::from(members));
         prop_assert!(share == 1 || share * 100 <= percent * members);
         prop_assert!((share + 1) * 100 > percent * members);

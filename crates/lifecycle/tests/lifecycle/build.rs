@@ -1,10 +1,11 @@
-//! Short words for requests, tasks and plans.
+//! Builders for requests, tasks and plans.
 
 use std::time::Duration;
 
 use tidegate_model::{
     Action, Backoff, DeletePolicy, Destination, Digest, Gvk, Hook, LiveRef, OperationId, Phase, Plan,
-    PlanApproval, RetryPolicy, SyncOptions, SyncRequest, TakenPlan, Task, TaskOptions, Timestamp, WaitFor,
+    PlanApproval, RetryPolicy, StoredPlanRef, SyncOptions, SyncRequest, Task, TaskOptions, Timestamp,
+    WaitFor,
 };
 
 pub fn id() -> OperationId {
@@ -13,16 +14,16 @@ pub fn id() -> OperationId {
 
 pub const DIGEST: Digest = Digest([7; 32]);
 
-pub fn taken_plan() -> TakenPlan {
+pub fn stored_plan() -> StoredPlanRef {
     let approval = PlanApproval { by: "ann".into(), reason: "looked at it".into(), at: at(0) };
-    TakenPlan { hash: DIGEST, made_at: at(0), approvals: vec![approval] }
+    StoredPlanRef { hash: DIGEST, made_at: at(0), approvals: vec![approval] }
 }
 
 pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A moment, in milliseconds after the beginning of the test.
+/// Returns a time, in milliseconds after the start of the test.
 pub fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
@@ -48,8 +49,8 @@ pub fn request() -> SyncRequest {
     }
 }
 
-/// A request that tries again.
-pub fn retrying(limit: i64) -> SyncRequest {
+/// Returns a request with retries.
+pub fn request_with_retries(limit: i64) -> SyncRequest {
     let backoff = Backoff { duration: seconds(5), factor: 2, max: seconds(180) };
     SyncRequest { retry: RetryPolicy { limit, backoff, restart: false }, ..request() }
 }
@@ -77,8 +78,8 @@ fn task(phase: Phase, wave: i64, object: &str, action: Action, hook: Option<Hook
         action,
         hook,
         reason: "test".into(),
-        manifest: action.writes().then_some(tidegate_model::ManifestId(0)),
-        live: action.is_prune().then(|| live(name)),
+        manifest: action.writes_manifest().then_some(tidegate_model::ManifestId(0)),
+        live: action.is_prune().then(|| live_ref(name)),
         options: TaskOptions::default(),
         health_judge: None,
         images: Vec::new(),
@@ -86,88 +87,88 @@ fn task(phase: Phase, wave: i64, object: &str, action: Action, hook: Option<Hook
     }
 }
 
-fn live(name: &str) -> LiveRef {
+fn live_ref(name: &str) -> LiveRef {
     LiveRef { uid: format!("old-{name}"), resource_version: "1".into(), generation: 1 }
 }
 
-/// A resource of the Sync phase that is not in the cluster yet.
+/// Returns a resource of the Sync phase that is not in the cluster yet.
 pub fn resource(wave: i64, object: &str) -> Task {
     task(Phase::Sync, wave, object, Action::Create, None)
 }
 
-pub fn prune(wave: i64, object: &str) -> Task {
+pub fn prune_task(wave: i64, object: &str) -> Task {
     task(Phase::Sync, wave, object, Action::Prune, None)
 }
 
-/// A hook with the default policy.
-pub fn hook(phase: Phase, wave: i64, object: &str) -> Task {
+/// Returns a hook with the default policy.
+pub fn hook_task(phase: Phase, wave: i64, object: &str) -> Task {
     let hook = Hook { delete_policies: vec![DeletePolicy::BeforeHookCreation], timeout: None, runner: None };
     task(phase, wave, object, Action::Create, Some(hook))
 }
 
-/// Changes to tasks, to be chained.
-pub trait With: Sized {
+/// Chained changes to tasks.
+pub trait TaskChanges: Sized {
     fn with(self, change: impl FnOnce(&mut Task)) -> Self;
 
-    fn acting(self, action: Action) -> Self {
+    fn with_action(self, action: Action) -> Self {
         self.with(|task| task.action = action)
     }
 
-    /// An object of this name is in the cluster already.
-    fn living(self) -> Self {
-        self.with(|task| task.live = Some(live(&task.name)))
+    /// Adds an object of this name to the cluster.
+    fn with_live_object(self) -> Self {
+        self.with(|task| task.live = Some(live_ref(&task.name)))
     }
 
-    fn policies(self, policies: &[DeletePolicy]) -> Self {
+    fn with_delete_policies(self, policies: &[DeletePolicy]) -> Self {
         self.with(|task| task.hook.as_mut().unwrap().delete_policies = policies.to_vec())
     }
 
-    fn timeout(self, timeout: u64) -> Self {
+    fn with_timeout(self, timeout: u64) -> Self {
         self.with(|task| task.hook.as_mut().unwrap().timeout = Some(seconds(timeout)))
     }
 
-    fn runner(self, name: &str) -> Self {
+    fn with_runner(self, name: &str) -> Self {
         self.with(|task| task.hook.as_mut().unwrap().runner = Some(name.into()))
     }
 
-    fn checked_late(self) -> Self {
+    fn with_late_check(self) -> Self {
         self.with(|task| task.options.dry_run_at_wave = true)
     }
 
-    fn confirm(self) -> Self {
+    fn with_confirmation(self) -> Self {
         self.with(|task| task.options.confirm_prune = true)
     }
 }
 
-impl With for Task {
+impl TaskChanges for Task {
     fn with(mut self, change: impl FnOnce(&mut Task)) -> Self {
         change(&mut self);
         self
     }
 }
 
-/// A plan of these tasks; those of one phase and wave must stand together.
+/// Returns a plan with these tasks. Tasks with the same phase and wave must be adjacent.
 pub fn plan(tasks: impl IntoIterator<Item = Task>) -> Plan {
     let mut plan = Plan::default();
     for task in tasks {
-        plan.push(task, None, Vec::new());
+        plan.push_task(task, None, Vec::new());
     }
     plan
 }
 
-/// Changes to plans, to be chained.
-pub trait Waves: Sized {
-    fn gated(self, wave: usize, gate: &str) -> Self;
-    fn wave_timeout(self, wave: usize, timeout: u64) -> Self;
+/// Chained changes to plans.
+pub trait PlanChanges: Sized {
+    fn with_gate(self, wave: usize, gate: &str) -> Self;
+    fn with_wave_timeout(self, wave: usize, timeout: u64) -> Self;
 }
 
-impl Waves for Plan {
-    fn gated(mut self, wave: usize, gate: &str) -> Self {
+impl PlanChanges for Plan {
+    fn with_gate(mut self, wave: usize, gate: &str) -> Self {
         self.waves[wave].gates.push(gate.into());
         self
     }
 
-    fn wave_timeout(mut self, wave: usize, timeout: u64) -> Self {
+    fn with_wave_timeout(mut self, wave: usize, timeout: u64) -> Self {
         self.waves[wave].timeout = Some(seconds(timeout));
         self
     }

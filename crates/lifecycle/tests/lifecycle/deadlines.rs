@@ -6,11 +6,11 @@ use tidegate_lifecycle::operation::Input;
 use tidegate_model::{Phase, SyncRequest};
 
 use crate::build::*;
-use crate::traces::trace;
+use crate::traces::assert_trace;
 use crate::world::{Reply, World};
 
-/// When stages began, as `1000 Wave 1 Applying`.
-fn moments<'a>(world: &'a World, stage: &str) -> Vec<&'a str> {
+/// Returns the start times of stages, as `1000 Wave 1 Applying`.
+fn stage_starts<'a>(world: &'a World, stage: &str) -> Vec<&'a str> {
     let lines = world.transcript.iter().filter_map(|line| line.strip_prefix("@ "));
     lines.filter(|line| line.ends_with(stage)).collect()
 }
@@ -19,17 +19,17 @@ fn moments<'a>(world: &'a World, stage: &str) -> Vec<&'a str> {
 fn a_wave_has_a_deadline() {
     let mut world = World::new(
         plan([
-            hook(Phase::Sync, 0, "Job/slow"),
+            hook_task(Phase::Sync, 0, "Job/slow"),
             resource(0, "Deployment/api"),
             resource(1, "ConfigMap/c"),
-            hook(Phase::SyncFail, 0, "Job/alert"),
+            hook_task(Phase::SyncFail, 0, "Job/alert"),
         ])
-        .wave_timeout(0, 5),
-        retrying(1),
+        .with_wave_timeout(0, 5),
+        request_with_retries(1),
     );
-    world.fate("Job/slow", |fate| fate.health[1].0 = 60_000);
-    world.fate("Deployment/api", |fate| fate.health.truncate(1));
-    trace(world, "
+    world.configure("Job/slow", |fate| fate.health[1].0 = 60_000);
+    world.configure("Deployment/api", |fate| fate.health.truncate(1));
+    assert_trace(world, "
             plan
             check Job/slow
             check Deployment/api
@@ -41,7 +41,7 @@ fn a_wave_has_a_deadline() {
             # waiting for completion of hook batch/Job/slow and 1 more resources
             logs Job/slow
             stop Job/slow
-            # wave 0 of Sync did not pass within 5 s: waiting for completion of hook batch/Job/slow and 1 more resources. Retrying attempt #1 at 12:00AM.
+            # wave 0 of Sync did not complete within 5 s: waiting for completion of hook batch/Job/slow and 1 more resources. Retrying attempt #1 at 12:00AM.
             clear Job/slow
             apply Job/slow
             apply Deployment/api
@@ -52,18 +52,18 @@ fn a_wave_has_a_deadline() {
             apply Job/alert
             # waiting for completion of hook batch/Job/alert
             release Job/alert
-            # wave 0 of Sync did not pass within 5 s: waiting for completion of hook batch/Job/slow and 1 more resources (retried 1 times).
+            # wave 0 of Sync did not complete within 5 s: waiting for completion of hook batch/Job/slow and 1 more resources (retried 1 times).
             = 1 Job/slow Synced Failed: stopped: the wave's deadline has passed
             = 2 Deployment/api Synced Failed: not healthy when the wave's deadline passed: starting
             = 3 Job/alert Synced Succeeded: starting
             ");
 }
 
-/// The fixed delay after a wave is not the wave's fault.
+/// The fixed delay after a wave must not make the wave late.
 #[test]
-fn a_delay_makes_no_wave_late() {
+fn a_wave_delay_does_not_count_toward_the_deadline() {
     let request = SyncRequest { wave_delay: Some(seconds(30)), ..request() };
-    let waves = plan([resource(0, "ConfigMap/a"), resource(1, "ConfigMap/b")]).wave_timeout(0, 5);
+    let waves = plan([resource(0, "ConfigMap/a"), resource(1, "ConfigMap/b")]).with_wave_timeout(0, 5);
     let mut world = World::new(waves, request);
     world.run();
     assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
@@ -72,11 +72,13 @@ fn a_delay_makes_no_wave_late() {
 
 #[test]
 fn a_hook_has_a_deadline() {
-    let tasks =
-        [hook(Phase::Sync, 0, "Job/slow").timeout(5), hook(Phase::Sync, 0, "Job/run").runner("r").timeout(5)];
+    let tasks = [
+        hook_task(Phase::Sync, 0, "Job/slow").with_timeout(5),
+        hook_task(Phase::Sync, 0, "Job/run").with_runner("r").with_timeout(5),
+    ];
     let mut world = World::new(plan(tasks), request());
-    world.fate("Job/slow", |fate| fate.health[1].0 = 60_000);
-    trace(
+    world.configure("Job/slow", |fate| fate.health[1].0 = 60_000);
+    assert_trace(
         world,
         "
             plan
@@ -87,14 +89,14 @@ fn a_hook_has_a_deadline() {
             # waiting for completion of hook batch/Job/slow
             logs Job/slow
             stop Job/slow
-            # one or more synchronization tasks completed unsuccessfully
+            # one or more synchronization tasks completed unsuccessfully, reason: hook Job shop/slow: hook did not complete within 5 s
             = 1 Job/run Synced Succeeded: ran
             = 2 Job/slow Synced Failed: hook did not complete within 5 s
             ",
     );
-    // If it ended just before it was stopped, how it ended counts.
-    let mut world = World::new(plan([hook(Phase::Sync, 0, "Job/slow").timeout(5)]), request());
-    world.fate("Job/slow", |fate| fate.health[1].0 = 5000);
+    // If it ended just before it was stopped, its own outcome counts.
+    let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/slow").with_timeout(5)]), request());
+    world.configure("Job/slow", |fate| fate.health[1].0 = 5000);
     world.run();
     assert_eq!(world.driver().state().message(), "successfully synced (no more tasks)");
 }
@@ -103,12 +105,12 @@ fn a_hook_has_a_deadline() {
 fn an_operation_has_a_deadline_across_its_attempts() {
     let deadline = Some(seconds(20));
     let mut world = World::new(
-        plan([hook(Phase::Sync, 0, "Job/slow"), resource(0, "Deployment/api")]),
-        SyncRequest { deadline, ..retrying(5) },
+        plan([hook_task(Phase::Sync, 0, "Job/slow"), resource(0, "Deployment/api")]),
+        SyncRequest { deadline, ..request_with_retries(5) },
     );
-    world.fate("Job/slow", |fate| fate.health[1].0 = 60_000);
-    world.fate("Deployment/api", |fate| fate.write.push_back(Reply::No("no".into())));
-    trace(
+    world.configure("Job/slow", |fate| fate.health[1].0 = 60_000);
+    world.configure("Deployment/api", |fate| fate.write.push_back(Reply::Rejected("no".into())));
+    assert_trace(
         world,
         "
             plan
@@ -125,10 +127,10 @@ fn an_operation_has_a_deadline_across_its_attempts() {
             = 2 Deployment/api SyncFailed Failed: no
             ",
     );
-    // While it is being planned as well.
+    // During planning as well.
     let mut world =
         World::new(plan([]), SyncRequest { deadline: Some(Duration::from_millis(300)), ..request() });
-    world.planning(std::iter::repeat_n(Reply::Busy, 9));
+    world.set_plan_replies(std::iter::repeat_n(Reply::Busy, 9));
     world.run();
     assert_eq!(
         world.driver().state().message(),
@@ -137,13 +139,13 @@ fn an_operation_has_a_deadline_across_its_attempts() {
     assert_eq!(world.now, 300);
 }
 
-/// Who reads only the end knows what was awaited, and which resource was not well, and why.
+/// The final message names the awaited items, including the unhealthy resource and the reason.
 #[test]
-fn an_operation_that_is_late_names_what_it_waited_for() {
+fn a_late_operation_names_what_it_waited_for() {
     let waves = plan([resource(0, "Deployment/api"), resource(0, "ConfigMap/a"), resource(1, "ConfigMap/b")]);
-    let mut world = World::new(waves, SyncRequest { deadline: Some(seconds(20)), ..retrying(5) });
-    world.fate("Deployment/api", |fate| fate.health[1].0 = 60_000);
-    trace(
+    let mut world = World::new(waves, SyncRequest { deadline: Some(seconds(20)), ..request_with_retries(5) });
+    world.configure("Deployment/api", |fate| fate.health[1].0 = 60_000);
+    assert_trace(
         world,
         "
             plan
@@ -160,42 +162,42 @@ fn an_operation_that_is_late_names_what_it_waited_for() {
     );
 }
 
-/// Paused for ten seconds, everything ends ten seconds later.
+/// After a pause of ten seconds, everything ends ten seconds later.
 #[test]
-fn deadlines_stand_still_while_paused() {
+fn deadlines_stop_during_a_pause() {
     let pause = |world: &mut World| {
-        world.at(1000, Input::Pause { by: "bob".into(), reason: "lunch".into() });
-        world.at(11_000, Input::Unpause { by: "bob".into() });
+        world.schedule_input(1000, Input::Pause { by: "bob".into(), reason: "lunch".into() });
+        world.schedule_input(11_000, Input::Unpause { by: "bob".into() });
     };
     let slow = |plan: tidegate_model::Plan, request: SyncRequest| {
         let mut world = World::new(plan, request);
-        world.fate("Job/slow", |fate| fate.health[1].0 = 60_000);
+        world.configure("Job/slow", |fate| fate.health[1].0 = 60_000);
         pause(&mut world);
         world.run();
         world
     };
-    let hooked = || plan([hook(Phase::Sync, 0, "Job/slow")]);
+    let hooked = || plan([hook_task(Phase::Sync, 0, "Job/slow")]);
     let world = slow(hooked(), SyncRequest { deadline: Some(seconds(20)), ..request() });
-    assert_eq!(moments(&world, "Terminating"), ["30000 Terminating"]);
-    let world = slow(hooked().wave_timeout(0, 20), request());
-    assert_eq!(moments(&world, "Finished"), ["30000 Finished"]);
-    let world = slow(plan([hook(Phase::Sync, 0, "Job/slow").timeout(20)]), request());
-    assert_eq!(moments(&world, "Finished"), ["30000 Finished"]);
+    assert_eq!(stage_starts(&world, "Terminating"), ["30000 Terminating"]);
+    let world = slow(hooked().with_wave_timeout(0, 20), request());
+    assert_eq!(stage_starts(&world, "Finished"), ["30000 Finished"]);
+    let world = slow(plan([hook_task(Phase::Sync, 0, "Job/slow").with_timeout(20)]), request());
+    assert_eq!(stage_starts(&world, "Finished"), ["30000 Finished"]);
 
-    let mut world = World::new(plan([resource(0, "Deployment/api")]), retrying(1));
-    world.fate("Deployment/api", |fate| fate.write.push_back(Reply::No("no".into())));
+    let mut world = World::new(plan([resource(0, "Deployment/api")]), request_with_retries(1));
+    world.configure("Deployment/api", |fate| fate.write.push_back(Reply::Rejected("no".into())));
     pause(&mut world);
     world.run();
-    assert_eq!(moments(&world, "Applying"), ["0 Wave 1 Applying", "15000 Wave 1 Applying"]);
+    assert_eq!(stage_starts(&world, "Applying"), ["0 Wave 1 Applying", "15000 Wave 1 Applying"]);
 }
 
-/// The hook's place was clear, but its kind group had not come when the deadline passed: the next attempt runs it.
+/// The hook's place was clear, but its kind group had not started when the deadline passed: the next attempt runs it.
 #[test]
 fn a_hook_stopped_before_it_was_created_runs_in_the_next_attempt() {
-    let tasks = [resource(0, "ConfigMap/slow"), hook(Phase::Sync, 0, "Job/hook")];
-    let mut world = World::new(plan(tasks).wave_timeout(0, 5), retrying(1));
-    world.fate("ConfigMap/slow", |fate| fate.write.push_back(Reply::Later(7000)));
-    trace(world, "
+    let tasks = [resource(0, "ConfigMap/slow"), hook_task(Phase::Sync, 0, "Job/hook")];
+    let mut world = World::new(plan(tasks).with_wave_timeout(0, 5), request_with_retries(1));
+    world.configure("ConfigMap/slow", |fate| fate.write.push_back(Reply::RetryAfter(7000)));
+    assert_trace(world, "
             plan
             check ConfigMap/slow
             check Job/hook
@@ -203,7 +205,7 @@ fn a_hook_stopped_before_it_was_created_runs_in_the_next_attempt() {
             apply ConfigMap/slow
             # one or more tasks are running
             stop Job/hook
-            # wave 0 of Sync did not pass within 5 s: one or more tasks are running. Retrying attempt #1 at 12:00AM.
+            # wave 0 of Sync did not complete within 5 s: one or more tasks are running. Retrying attempt #1 at 12:00AM.
             clear Job/hook
             apply ConfigMap/slow
             apply Job/hook

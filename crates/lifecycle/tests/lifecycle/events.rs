@@ -1,35 +1,36 @@
-//! What is told of an operation. That it is told live as the log says it, random worlds check.
+//! Emitted events of an operation. Random worlds check that live events equal those from the log.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_lifecycle::operation::{
-    ClaimNews, Deadline, DeadlineScope, EventKind, Fact, Loss, Narrator, Stage, Verdict, WaveName, WaveStep,
+    ClaimEvent, Deadline, DeadlineScope, EventEmitter, EventKind, Loss, OperationEvent, Stage, Verdict,
+    WaveName, WaveStep,
 };
 use tidegate_model::{
-    ClaimHolder, ClaimPlace, ClaimRequest, Digest, IfTaken, OperationPhase, Override, Phase, SyncRequest,
-    TaskId,
+    ClaimConflictPolicy, ClaimHolder, ClaimLocation, ClaimRequest, Digest, OperationPhase, Override, Phase,
+    SyncRequest, TaskId,
 };
 
-use crate::build::{DIGEST, at, hook, id, plan, prune, request, resource, taken_plan};
+use crate::build::{DIGEST, at, hook_task, id, plan, prune_task, request, resource, stored_plan};
 
-fn accepted(request: SyncRequest) -> Fact {
-    Fact::Accepted { operation: id(), request: Box::new(request), targets: DIGEST, at: at(1) }
+fn accepted_event(request: SyncRequest) -> OperationEvent {
+    OperationEvent::Accepted { operation: id(), request: Box::new(request), targets: DIGEST, at: at(1) }
 }
 
-fn told(facts: &[Fact]) -> Vec<(u64, EventKind)> {
-    let mut narrator = Narrator::default();
-    let events = facts.iter().filter_map(|fact| narrator.tell(fact));
+fn emitted_events(recorded: &[OperationEvent]) -> Vec<(u64, EventKind)> {
+    let mut emitter = EventEmitter::default();
+    let events = recorded.iter().filter_map(|event| emitter.emit(event));
     events.map(|event| (event.sequence, event.what)).collect()
 }
 
-/// One row per fact that is told: the numbers of those that are not are left out.
+/// One row per emitted event. The numbers of other recorded events are left out.
 #[test]
-fn each_fact_of_interest_is_an_event_with_its_number() {
+fn relevant_events_are_emitted_with_their_sequence_number() {
     let plan = plan([
-        prune(0, "ConfigMap/old"),
+        prune_task(0, "ConfigMap/old"),
         resource(2, "ConfigMap/new"),
-        hook(Phase::PostSync, 0, "Job/after"),
+        hook_task(Phase::PostSync, 0, "Job/after"),
     ]);
     let keys: Vec<_> = plan.tasks.iter().map(tidegate_model::Task::key).collect();
     let key = |name: &str| keys.iter().find(|key| key.name == name).cloned().unwrap();
@@ -41,16 +42,16 @@ fn each_fact_of_interest_is_an_event_with_its_number() {
     let wave = plan.waves.iter().position(|wave| wave.wave == 2).unwrap();
     let applying = Stage::Wave { index: u32::try_from(wave).unwrap(), step: WaveStep::Applying };
     let closed = Verdict::Closed { reason: "not yet".into(), ask_again_after: Duration::from_secs(1) };
-    let words = || "words".to_owned();
+    let text = || "words".to_owned();
     let phase = OperationPhase::Failed;
     let planned = EventKind::Planned { waves: plan.waves.len(), tasks: 3 };
     let in_wave = Some(WaveName { phase: Phase::Sync, wave: 2 });
-    let passed = |scope| Fact::DeadlinePassed { scope, message: words(), at: at(1) };
-    let deadline = |of| Some(EventKind::DeadlinePassed { of, message: words() });
-    let task = |name| Some(EventKind::Task { object: key(name), phase, message: words() });
+    let passed = |scope| OperationEvent::DeadlineExceeded { scope, message: text(), at: at(1) };
+    let deadline = |of| Some(EventKind::DeadlineExceeded { of, message: text() });
+    let task = |name| Some(EventKind::Task { object: key(name), phase, message: text() });
     let pruned = |gone| Some(EventKind::Prune { object: key("old"), gone });
-    let judged_by = |rules| Fact::HealthRulesKnown { digest: Digest([rules; 32]), at: at(8) };
-    let silent = |message: &str| Fact::CallFailed {
+    let judged_by = |rules| OperationEvent::HealthRulesSet { digest: Digest([rules; 32]), at: at(8) };
+    let silent = |message: &str| OperationEvent::CallFailed {
         task: Some(new),
         message: message.into(),
         retry_at: at(9),
@@ -58,76 +59,78 @@ fn each_fact_of_interest_is_an_event_with_its_number() {
         outage: true,
     };
     let rows = [
-        (accepted(request()), Some(EventKind::Accepted)),
-        (Fact::Planned { plan: Arc::new(plan), bundle: DIGEST, at: at(1) }, Some(planned)),
+        (accepted_event(request()), Some(EventKind::Accepted)),
+        (OperationEvent::Planned { plan: Arc::new(plan), bundle: DIGEST, at: at(1) }, Some(planned)),
         (
-            Fact::Moved { to: applying.clone(), at: at(2) },
-            Some(EventKind::Moved { to: applying, wave: in_wave }),
+            OperationEvent::StageChanged { to: applying.clone(), at: at(2) },
+            Some(EventKind::StageChanged { to: applying, wave: in_wave }),
         ),
         (
-            Fact::Moved { to: Stage::DryRun, at: at(2) },
-            Some(EventKind::Moved { to: Stage::DryRun, wave: None }),
+            OperationEvent::StageChanged { to: Stage::DryRun, at: at(2) },
+            Some(EventKind::StageChanged { to: Stage::DryRun, wave: None }),
         ),
         (
-            Fact::GateAnswered { gate: "g".into(), verdict: closed.clone(), at: at(3) },
+            OperationEvent::GateEvaluated { gate: "g".into(), verdict: closed.clone(), at: at(3) },
             Some(EventKind::Gate { gate: "g".into(), verdict: closed }),
         ),
-        (Fact::Checked { task: new, message: words() }, None),
-        (Fact::DeletionBegun { task: old }, pruned(false)),
-        (Fact::ObjectGone { task: old }, pruned(true)),
-        (Fact::PruneSent { task: old, gone: true }, pruned(true)),
-        // An older hook object goes; that is no prune.
-        (Fact::ObjectGone { task: after }, None),
-        (Fact::TaskCompleted { task: new, phase, message: words(), at: at(4) }, task("new")),
-        (Fact::TaskFailed { task: after, phase, message: words(), at: at(4) }, task("after")),
+        (OperationEvent::DryRunPassed { task: new, message: text() }, None),
+        (OperationEvent::DeletionStarted { task: old }, pruned(false)),
+        (OperationEvent::DeletionCompleted { task: old }, pruned(true)),
+        (OperationEvent::ObjectDeleted { task: old }, pruned(true)),
+        // The deletion of an older hook object is not a prune.
+        (OperationEvent::DeletionCompleted { task: after }, None),
+        (OperationEvent::TaskCompleted { task: new, phase, message: text(), at: at(4) }, task("new")),
+        (OperationEvent::TaskFailed { task: after, phase, message: text(), at: at(4) }, task("after")),
         (
-            Fact::HookStopped { task: after, phase, message: words(), clean: true },
-            Some(EventKind::HookStopped { object: key("after"), phase, message: words(), clean: true }),
+            OperationEvent::HookStopped { task: after, phase, message: text(), clean: true },
+            Some(EventKind::HookStopped { object: key("after"), phase, message: text(), clean: true }),
         ),
         (
-            Fact::Warned { task: new, warnings: vec![words()] },
-            Some(EventKind::Warned { object: key("new"), warnings: vec![words()] }),
+            OperationEvent::WarningsReceived { task: new, warnings: vec![text()] },
+            Some(EventKind::WarningsReceived { object: key("new"), warnings: vec![text()] }),
         ),
         (passed(DeadlineScope::Operation), deadline(Deadline::Operation)),
         (passed(DeadlineScope::Wave), deadline(Deadline::Wave)),
         (passed(DeadlineScope::Hook(after)), deadline(Deadline::Hook(key("after")))),
         (
-            Fact::NamespaceTerminating { namespace: "shop".into(), at: at(5) },
+            OperationEvent::NamespaceLost { namespace: "shop".into(), loss: Loss::Terminating, at: at(5) },
             Some(EventKind::NamespaceTerminating { namespace: "shop".into() }),
         ),
         (
-            Fact::NamespaceLost { namespace: "shop".into(), loss: Loss::Terminating, at: at(5) },
-            Some(EventKind::NamespaceTerminating { namespace: "shop".into() }),
-        ),
-        (
-            Fact::NamespaceLost { namespace: "shop".into(), loss: Loss::MadeAgain, at: at(5) },
+            OperationEvent::NamespaceLost { namespace: "shop".into(), loss: Loss::MadeAgain, at: at(5) },
             Some(EventKind::NamespaceLost { namespace: "shop".into(), loss: Loss::MadeAgain }),
         ),
-        (Fact::NamespacesSeen { namespaces: Vec::new() }, None),
+        (OperationEvent::NamespacesObserved { namespaces: Vec::new() }, None),
         (
-            Fact::AttemptFailed { message: words(), retriable: true, at: at(6) },
-            Some(EventKind::AttemptFailed { message: words(), retriable: true }),
-        ),
-        (Fact::RetryStarted { attempt: 2, at: at(7) }, Some(EventKind::RetryStarted { attempt: 2 })),
-        (
-            Fact::TerminateRequested { by: "ann".into(), at: at(8) },
-            Some(EventKind::TerminateRequested { by: "ann".into() }),
+            OperationEvent::AttemptFailed { message: text(), retriable: true, at: at(6) },
+            Some(EventKind::AttemptFailed { message: text(), retriable: true }),
         ),
         (
-            Fact::Paused { by: "ann".into(), reason: "lunch".into(), at: at(8) },
+            OperationEvent::RetryStarted { attempt: 2, at: at(7) },
+            Some(EventKind::RetryStarted { attempt: 2 }),
+        ),
+        (
+            OperationEvent::TerminationRequested { by: "ann".into(), at: at(8) },
+            Some(EventKind::TerminationRequested { by: "ann".into() }),
+        ),
+        (
+            OperationEvent::Paused { by: "ann".into(), reason: "lunch".into(), at: at(8) },
             Some(EventKind::Paused { by: "ann".into(), reason: "lunch".into() }),
         ),
-        (Fact::Unpaused { by: "bob".into(), at: at(8) }, Some(EventKind::Unpaused { by: "bob".into() })),
         (
-            Fact::PruneConfirmed { by: "ann".into(), at: at(8) },
+            OperationEvent::Unpaused { by: "bob".into(), at: at(8) },
+            Some(EventKind::Unpaused { by: "bob".into() }),
+        ),
+        (
+            OperationEvent::PruneConfirmed { by: "ann".into(), at: at(8) },
             Some(EventKind::PruneConfirmed { by: "ann".into() }),
         ),
         (
-            Fact::Approved { wave: 0, by: "ann".into(), reason: "fine".into(), at: at(8) },
+            OperationEvent::Approved { wave: 0, by: "ann".into(), reason: "fine".into(), at: at(8) },
             Some(EventKind::Approved { wave: 0, by: "ann".into(), reason: "fine".into() }),
         ),
         (
-            Fact::Overridden {
+            OperationEvent::Overridden {
                 task: after,
                 what: Override::Skip,
                 by: "ann".into(),
@@ -142,62 +145,71 @@ fn each_fact_of_interest_is_an_event_with_its_number() {
             }),
         ),
         (
-            Fact::PlanTaken { plan: Box::new(taken_plan()), at: at(8) },
-            Some(EventKind::PlanTaken { plan: Box::new(taken_plan()) }),
+            OperationEvent::StoredPlanUsed { plan: Box::new(stored_plan()), at: at(8) },
+            Some(EventKind::StoredPlanUsed { plan: Box::new(stored_plan()) }),
         ),
         (judged_by(1), None),
         (judged_by(2), Some(EventKind::HealthRulesChanged { digest: Digest([2; 32]) })),
-        (silent("gone"), Some(EventKind::ClusterSilent { message: "gone".into() })),
+        (silent("gone"), Some(EventKind::ClusterUnreachable { message: "gone".into() })),
         (silent("still gone"), None),
-        (Fact::Checked { task: new, message: words() }, None),
-        (silent("gone again"), Some(EventKind::ClusterSilent { message: "gone again".into() })),
+        (OperationEvent::DryRunPassed { task: new, message: text() }, None),
+        (silent("gone again"), Some(EventKind::ClusterUnreachable { message: "gone again".into() })),
         (
-            Fact::Watching { trouble: Some(words()), at: at(8) },
-            Some(EventKind::Watching { trouble: Some(words()) }),
+            OperationEvent::WatchChanged { trouble: Some(text()), at: at(8) },
+            Some(EventKind::WatchChanged { trouble: Some(text()) }),
         ),
-        (Fact::Watching { trouble: None, at: at(8) }, Some(EventKind::Watching { trouble: None })),
         (
-            Fact::Finished { phase, message: words(), at: at(9) },
-            Some(EventKind::Finished { phase, message: words() }),
+            OperationEvent::WatchChanged { trouble: None, at: at(8) },
+            Some(EventKind::WatchChanged { trouble: None }),
+        ),
+        (
+            OperationEvent::Finished { phase, message: text(), at: at(9) },
+            Some(EventKind::Finished { phase, message: text() }),
         ),
     ];
-    let facts: Vec<Fact> = rows.iter().map(|(fact, _)| fact.clone()).collect();
+    let recorded: Vec<OperationEvent> = rows.iter().map(|(event, _)| event.clone()).collect();
     let expected: Vec<(u64, EventKind)> =
         (1..).zip(rows).filter_map(|(sequence, (_, event))| Some((sequence, event?))).collect();
-    assert_eq!(told(&facts), expected);
+    assert_eq!(emitted_events(&recorded), expected);
 }
 
 #[test]
-fn news_of_a_claim_say_what_they_mean_for_the_operation() {
+fn claim_events_describe_their_effect_on_the_operation() {
     let holder =
         ClaimHolder { operation: id().to_string(), who: "ann".into(), revision: String::new(), since: None };
-    let place = ClaimPlace { namespace: "shop".into(), name: "lease".into() };
-    let taken = |at_work| ClaimNews::Taken { holder: holder.clone(), at_work };
+    let place = ClaimLocation { namespace: "shop".into(), name: "lease".into() };
+    let taken = |at_work| ClaimEvent::Taken { holder: holder.clone(), at_work };
     let rows = [
-        (IfTaken::Refuse, taken(false), "looking whether that is still at work"),
-        (IfTaken::Refuse, taken(true), "waiting for the end of operation"),
-        (IfTaken::Queue, taken(false), "waiting for the end of operation"),
-        (IfTaken::Refuse, ClaimNews::Held { place, epoch: 1 }, "has the claim"),
+        (ClaimConflictPolicy::Refuse, taken(false), "checking whether it is still running"),
+        (ClaimConflictPolicy::Refuse, taken(true), "waiting for the end of operation"),
+        (ClaimConflictPolicy::Queue, taken(false), "waiting for the end of operation"),
+        (ClaimConflictPolicy::Refuse, ClaimEvent::Held { place, epoch: 1 }, "acquired the claim"),
         (
-            IfTaken::Refuse,
-            ClaimNews::Without { reason: "no right".into() },
+            ClaimConflictPolicy::Refuse,
+            ClaimEvent::Without { reason: "no right".into() },
             "without a claim on the application: no right",
         ),
         (
-            IfTaken::Refuse,
-            ClaimNews::Lost { holder: Some(holder.clone()) },
+            ClaimConflictPolicy::Refuse,
+            ClaimEvent::Lost { holder: Some(holder.clone()) },
             "lost the claim on the application to operation",
         ),
-        (IfTaken::Refuse, ClaimNews::Lost { holder: None }, "to an operation that is over"),
-        (IfTaken::Refuse, ClaimNews::EndWanted { by: holder.clone() }, "asked to end by operation"),
+        (ClaimConflictPolicy::Refuse, ClaimEvent::Lost { holder: None }, "to an operation that has ended"),
+        (
+            ClaimConflictPolicy::Refuse,
+            ClaimEvent::EndWanted { by: holder.clone() },
+            "termination requested by operation",
+        ),
     ];
-    for (if_taken, news, words) in rows {
+    for (if_taken, news, text) in rows {
         let claim = Some(ClaimRequest { if_taken, ..ClaimRequest::default() });
-        let facts =
-            [accepted(SyncRequest { claim, ..request() }), Fact::Claim { news: news.clone(), at: at(2) }];
-        let (_, event) = told(&facts).pop().unwrap();
-        let EventKind::Claim { news: found, message } = event else { panic!("{event:?}") };
+        let events = [
+            accepted_event(SyncRequest { claim, ..request() }),
+            OperationEvent::ClaimChanged { news: news.clone(), at: at(2) },
+        ];
+        let (_, event) = emitted_events(&events).pop().unwrap();
+        let EventKind::ClaimChanged { news: found, message } = event else { panic!("{event:?}") };
         assert_eq!(found, news);
-        assert!(message.contains(words), "{message:?} instead of {words:?}");
+        assert!(message.contains(text), "{message:?} instead of {text:?}");
     }
 }

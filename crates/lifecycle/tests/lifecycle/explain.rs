@@ -1,4 +1,4 @@
-//! Why an operation is where it is, in one sentence, at every stage.
+//! One-sentence explanations of an operation at every stage.
 
 use tidegate_lifecycle::operation::{Input, OperationView, Verdict, explain, view};
 use tidegate_model::{
@@ -6,36 +6,36 @@ use tidegate_model::{
 };
 
 use crate::build::*;
-use crate::world::{Proof, Reply, World, seen};
+use crate::world::{EvidenceKind, Reply, World, health_of};
 
-/// The sentence after so many milliseconds.
-fn after(mut world: World, millis: i64, expected: &str) {
+/// Checks the explanation after this many milliseconds.
+fn assert_explanation(mut world: World, millis: i64, expected: &str) {
     world.run_until(millis);
     world.now = world.now.max(millis);
     assert_eq!(explain(world.driver().state(), at(millis)).to_string(), expected);
 }
 
-fn shop() -> Vec<Task> {
+fn shop_tasks() -> Vec<Task> {
     let mut tasks = vec![resource(0, "ConfigMap/first")];
     tasks.extend((0..3).map(|n| resource(1, &format!("ConfigMap/c{n}"))));
     tasks.extend((0..11).map(|n| resource(1, &format!("Deployment/d{n:02}"))));
     tasks.extend((0..6).map(|n| resource(2, &format!("ConfigMap/e{n}"))));
-    tasks.extend([resource(3, "ConfigMap/x"), hook(Phase::PostSync, 0, "Job/smoke")]);
-    tasks.push(hook(Phase::SyncFail, 0, "Job/alert"));
+    tasks.extend([resource(3, "ConfigMap/x"), hook_task(Phase::PostSync, 0, "Job/smoke")]);
+    tasks.push(hook_task(Phase::SyncFail, 0, "Job/alert"));
     tasks
 }
 
 #[test]
-fn as_a_person_would_say_it() {
+fn explanations_read_like_sentences() {
     let request = SyncRequest { deadline: Some(seconds(300)), ..request() };
-    let mut world = World::new(plan(shop()), request);
+    let mut world = World::new(plan(shop_tasks()), request);
     for n in 0..11 {
-        world.fate(&format!("Deployment/d{n:02}"), |fate| {
+        world.configure(&format!("Deployment/d{n:02}"), |fate| {
             let crash = "1 of 3 replicas ready: api-7f is crash-looping";
-            fate.health = vec![(0, seen(HealthStatus::Progressing, crash))];
+            fate.health = vec![(0, health_of(HealthStatus::Progressing, crash))];
         });
     }
-    after(
+    assert_explanation(
         world,
         41_000,
         "wave 2 of 5 (Sync, wave 1): 3 of 14 healthy, waiting 41 s for Deployment shop/d00 (1 of 3 replicas \
@@ -43,61 +43,60 @@ fn as_a_person_would_say_it() {
     );
 }
 
-/// What stands in the way of a hook that was about to be created is named.
+/// The explanation names the object in the place of a hook that was about to be created.
 #[test]
-fn a_place_that_was_lost_is_explained() {
+fn a_lost_hook_place_is_explained() {
     let lost = || {
         let mut world =
-            World::new(plan([resource(0, "ConfigMap/c"), hook(Phase::Sync, 0, "Job/h")]), request());
-        world.fate("Job/h", |fate| {
+            World::new(plan([resource(0, "ConfigMap/c"), hook_task(Phase::Sync, 0, "Job/h")]), request());
+        world.configure("Job/h", |fate| {
             fate.rivals = [5000].into();
-            fate.lingers = 700;
+            fate.deletion_delay = 700;
         });
         world
     };
-    after(
+    assert_explanation(
         lost(),
         2000,
-        "wave 1 of 1 (Sync, wave 0): 1 of 2 applied, waiting 2 s for hook Job shop/h (operation another runs it; it is \
-         left alone until it has ended)",
+        "wave 1 of 1 (Sync, wave 0): 1 of 2 applied, waiting 2 s for hook Job shop/h (operation another is running it; waiting until that run ends)",
     );
-    after(
+    assert_explanation(
         lost(),
         5200,
         "wave 1 of 1 (Sync, wave 0): 1 of 2 applied, waiting 5 s for hook Job shop/h (deletion requested)",
     );
 }
 
-/// Whoever works on an operation ends what is too late, so somebody looks at one that was left.
+/// A running engine ends late operations at once, so this is the explanation of an operation without an engine.
 #[test]
-fn a_deadline_that_has_passed_is_no_longer_ahead() {
+fn a_passed_deadline_is_not_shown_as_upcoming() {
     let request = SyncRequest { deadline: Some(seconds(60)), ..request() };
     let mut world = World::new(plan([resource(0, "Deployment/api"), resource(1, "ConfigMap/c")]), request);
-    world.fate("Deployment/api", |fate| fate.health.truncate(1));
+    world.configure("Deployment/api", |fate| fate.health.truncate(1));
     world.run_until(30_000);
-    let told = |millis| {
+    let explain_deadline = |millis| {
         let explained = explain(world.driver().state(), at(millis));
         let (left, passed) = (explained.deadline_in_seconds, explained.deadline_passed_seconds);
         (left, passed, explained.to_string())
     };
-    let (left, passed, sentence) = told(59_000);
+    let (left, passed, sentence) = explain_deadline(59_000);
     assert_eq!((left, passed), (Some(1), None));
     assert!(sentence.contains("; deadline in 1 s;"), "{sentence}");
-    let (left, passed, sentence) = told(100_000);
+    let (left, passed, sentence) = explain_deadline(100_000);
     assert_eq!((left, passed), (Some(0), Some(40)));
     assert!(sentence.contains("; its deadline passed 40 s ago;"), "{sentence}");
 }
 
-/// An object that is left where it is can be neither healthy nor awaited.
+/// An object that is left in place is neither healthy nor awaited.
 #[test]
 fn skipped_prunes_are_not_counted_as_healthy() {
-    let left = prune(0, "Deployment/old").acting(Action::PruneSkipped);
+    let left = prune_task(0, "Deployment/old").with_action(Action::PruneSkipped);
     let others = [resource(0, "Deployment/api"), resource(0, "ConfigMap/c"), resource(1, "ConfigMap/d")];
     let mut world = World::new(plan([left].into_iter().chain(others)), request());
-    world.fate("Deployment/api", |fate| {
-        fate.health = vec![(0, seen(HealthStatus::Progressing, "0 of 3 replicas ready"))];
+    world.configure("Deployment/api", |fate| {
+        fate.health = vec![(0, health_of(HealthStatus::Progressing, "0 of 3 replicas ready"))];
     });
-    after(
+    assert_explanation(
         world,
         9000,
         "wave 1 of 2 (Sync, wave 0): 1 of 2 healthy, waiting 9 s for Deployment shop/api (0 of 3 replicas ready); \
@@ -106,46 +105,46 @@ fn skipped_prunes_are_not_counted_as_healthy() {
 }
 
 #[test]
-fn before_the_waves() {
+fn explains_stages_before_the_waves() {
     assert_eq!(explain(&tidegate_lifecycle::operation::State::New, at(0)).to_string(), "not started");
-    let mut world = World::new(plan(shop()), request());
-    world.planning([Reply::Fine]);
-    world.weather.slow = 10_000;
-    world.weather.dice = crate::world::Dice(3);
-    after(world, 0, "planning");
+    let mut world = World::new(plan(shop_tasks()), request());
+    world.set_plan_replies([Reply::Success]);
+    world.disturbances.max_delay = 10_000;
+    world.disturbances.rng = crate::world::Rng(3);
+    assert_explanation(world, 0, "planning");
 
-    let mut world = World::new(plan(shop()), SyncRequest { deadline: Some(seconds(60)), ..request() });
-    world.planning([Reply::Busy, Reply::Later(20_000)]);
-    after(
+    let mut world = World::new(plan(shop_tasks()), SyncRequest { deadline: Some(seconds(60)), ..request() });
+    world.set_plan_replies([Reply::Busy, Reply::RetryAfter(20_000)]);
+    assert_explanation(
         world,
         10_000,
         "planning: waiting 10 s for the simulated cluster (2 calls failed, the last: too many requests); \
          deadline in 50 s",
     );
 
-    let mut world = World::new(plan(shop()), request());
-    world.fate("ConfigMap/first", |fate| fate.check.push_back(Reply::Later(60_000)));
-    after(
+    let mut world = World::new(plan(shop_tasks()), request());
+    world.configure("ConfigMap/first", |fate| fate.check.push_back(Reply::RetryAfter(60_000)));
+    assert_explanation(
         world,
         5000,
-        "dry run: 23 of 24 manifests tried, waiting 5 s for ConfigMap shop/first (a call failed: too \
+        "dry run: 23 of 24 manifests checked, waiting 5 s for ConfigMap shop/first (a call failed: too \
          many requests); next: wave 1, 1 object",
     );
 }
 
-/// One confirmation is for all that an operation prunes: whoever gives it is told of later waves as well.
+/// One confirmation covers all prunes of an operation, so the explanation also names the prunes of later waves.
 #[test]
-fn what_one_confirmation_permits_is_named() {
+fn prunes_covered_by_one_confirmation_are_named() {
     let tasks = [
-        prune(0, "Deployment/old").confirm(),
-        prune(1, "ConfigMap/older").confirm(),
-        prune(1, "ConfigMap/x"),
+        prune_task(0, "Deployment/old").with_confirmation(),
+        prune_task(1, "ConfigMap/older").with_confirmation(),
+        prune_task(1, "ConfigMap/x"),
     ];
     let mut world = World::new(plan(tasks), request());
     world.run_until(1000);
     let state = world.driver().state();
-    let told = explain(state, at(1000));
-    let all: Vec<String> = told.awaited.iter().map(|one| format!("{}: {}", one.what, one.why)).collect();
+    let explained = explain(state, at(1000));
+    let all: Vec<String> = explained.awaited.iter().map(|one| format!("{}: {}", one.what, one.why)).collect();
     let own = format!("its pruning needs confirmation: `tidegate ops confirm {}`", id());
     assert_eq!(
         all,
@@ -158,19 +157,22 @@ fn what_one_confirmation_permits_is_named() {
 }
 
 #[test]
-fn steps_of_a_wave() {
+fn explains_the_steps_of_a_wave() {
     let two = |task: Task| plan([task, resource(1, "ConfigMap/c")]);
-    let mut world = World::new(two(resource(0, "ConfigMap/a")).gated(0, "night"), request());
+    let mut world = World::new(two(resource(0, "ConfigMap/a")).with_gate(0, "night"), request());
     let closed = Verdict::Closed { reason: "it is day".into(), ask_again_after: seconds(600) };
     world.gates.insert("night".into(), [closed].into());
-    after(
+    assert_explanation(
         world,
         90_000,
         "wave 1 of 2 (Sync, wave 0): held, waiting 1 min 30 s for gate night (it is day); next: wave 2, 1 object",
     );
 
-    let world = World::new(two(prune(0, "Deployment/old").confirm()).wave_timeout(0, 60), request());
-    after(
+    let world = World::new(
+        two(prune_task(0, "Deployment/old").with_confirmation()).with_wave_timeout(0, 60),
+        request(),
+    );
+    assert_explanation(
         world,
         20_000,
         &format!(
@@ -180,9 +182,9 @@ fn steps_of_a_wave() {
         ),
     );
 
-    let mut world = World::new(two(prune(0, "Deployment/old")), request());
-    world.fate("Deployment/old", |fate| fate.write.push_back(Reply::Later(60_000)));
-    after(
+    let mut world = World::new(two(prune_task(0, "Deployment/old")), request());
+    world.configure("Deployment/old", |fate| fate.write.push_back(Reply::RetryAfter(60_000)));
+    assert_explanation(
         world,
         3000,
         "wave 1 of 2 (Sync, wave 0): pruning, waiting 3 s for Deployment shop/old (a call failed: too many \
@@ -190,20 +192,25 @@ fn steps_of_a_wave() {
     );
 
     let mut world = World::new(
-        plan([resource(0, "ConfigMap/a"), resource(1, "ConfigMap/b"), prune(1, "Job/x"), prune(1, "Job/y")]),
+        plan([
+            resource(0, "ConfigMap/a"),
+            resource(1, "ConfigMap/b"),
+            prune_task(1, "Job/x"),
+            prune_task(1, "Job/y"),
+        ]),
         request(),
     );
-    world.fate("ConfigMap/a", |fate| fate.write.push_back(Reply::Later(60_000)));
-    after(
+    world.configure("ConfigMap/a", |fate| fate.write.push_back(Reply::RetryAfter(60_000)));
+    assert_explanation(
         world,
         3000,
         "wave 1 of 2 (Sync, wave 0): 0 of 1 applied, waiting 3 s for ConfigMap shop/a (a call failed: too many \
          requests); next: wave 2, 3 objects (2 to prune)",
     );
 
-    let mut world = World::new(two(prune(0, "Deployment/old")), request());
-    world.fate("Deployment/old", |fate| fate.lingers = i64::MAX);
-    after(
+    let mut world = World::new(two(prune_task(0, "Deployment/old")), request());
+    world.configure("Deployment/old", |fate| fate.deletion_delay = i64::MAX);
+    assert_explanation(
         world,
         3000,
         "wave 1 of 2 (Sync, wave 0): 1 object being deleted, waiting 3 s for Deployment shop/old (deletion requested); \
@@ -211,19 +218,22 @@ fn steps_of_a_wave() {
     );
 
     let mut world = World::new(
-        plan([resource(0, "CustomResourceDefinition/w"), resource(0, "Widget/w").acting(Action::Create)]),
+        plan([
+            resource(0, "CustomResourceDefinition/w"),
+            resource(0, "Widget/w").with_action(Action::Create),
+        ]),
         request(),
     );
-    world.fate("CustomResourceDefinition/w", |fate| fate.health.truncate(1));
-    after(
+    world.configure("CustomResourceDefinition/w", |fate| fate.health.truncate(1));
+    assert_explanation(
         world,
         3000,
         "wave 1 of 1 (Sync, wave 0): 1 of 2 applied, waiting 3 s for CustomResourceDefinition w (starting)",
     );
 
-    let mut world = World::new(two(hook(Phase::Sync, 0, "Job/slow").timeout(60)), request());
-    world.fate("Job/slow", |fate| fate.health.truncate(1));
-    after(
+    let mut world = World::new(two(hook_task(Phase::Sync, 0, "Job/slow").with_timeout(60)), request());
+    world.configure("Job/slow", |fate| fate.health.truncate(1));
+    assert_explanation(
         world,
         3000,
         "wave 1 of 2 (Sync, wave 0): 0 of 1 healthy, waiting 3 s for hook Job shop/slow (starting); deadline in 57 s; \
@@ -232,21 +242,21 @@ fn steps_of_a_wave() {
 }
 
 #[test]
-fn settling_and_delays() {
+fn explains_settling_and_delays() {
     let two = || plan([resource(0, "Widget/w"), resource(1, "ConfigMap/c")]);
     let mut world = World::new(two(), request());
-    world.fate("Widget/w", |fate| {
-        fate.proof = Proof::Nothing;
+    world.configure("Widget/w", |fate| {
+        fate.evidence = EvidenceKind::Nothing;
         fate.health.remove(0);
     });
-    after(
+    assert_explanation(
         world,
         500,
         "wave 1 of 2 (Sync, wave 0): 0 of 1 healthy, waiting 0 s for Widget shop/w (looks healthy; settling for \
          another 1 s); next: wave 2, 1 object",
     );
     let world = World::new(two(), SyncRequest { wave_delay: Some(seconds(30)), ..request() });
-    after(
+    assert_explanation(
         world,
         4000,
         "wave 1 of 2 (Sync, wave 0): 1 of 1 healthy, waiting 3 s for the delay between waves (another 26 s); next: \
@@ -255,52 +265,68 @@ fn settling_and_delays() {
 }
 
 #[test]
-fn paused_and_ending() {
-    let one = || World::new(plan([hook(Phase::Sync, 0, "Job/j")]), request());
+fn explains_pauses_and_termination() {
+    let one = || World::new(plan([hook_task(Phase::Sync, 0, "Job/j")]), request());
     let mut world = World::new(
-        plan([hook(Phase::Sync, 0, "Job/j")]),
+        plan([hook_task(Phase::Sync, 0, "Job/j")]),
         SyncRequest { deadline: Some(seconds(60)), ..request() },
     );
-    world.fate("Job/j", |fate| fate.health.truncate(1));
-    world.at(2000, Input::Pause { by: "bob".into(), reason: "lunch".into() });
-    after(
+    world.configure("Job/j", |fate| fate.health.truncate(1));
+    world.schedule_input(2000, Input::Pause { by: "bob".into(), reason: "lunch".into() });
+    assert_explanation(
         world,
         62_000,
         "wave 1 of 1 (Sync, wave 0): 0 of 1 healthy, waiting 1 min 2 s for hook Job shop/j (starting); paused by bob \
          for 1 min (lunch)",
     );
 
-    // A hook that ends meanwhile is not worked on before it goes on.
+    // A hook that ends during a pause is not processed before the operation resumes.
     let mut world = one();
-    world.fate("Job/j", |fate| {
-        fate.health = vec![(0, seen(HealthStatus::Progressing, "")), (5000, seen(HealthStatus::Healthy, ""))];
+    world.configure("Job/j", |fate| {
+        fate.health =
+            vec![(0, health_of(HealthStatus::Progressing, "")), (5000, health_of(HealthStatus::Healthy, ""))];
     });
-    world.at(2000, Input::Pause { by: "bob".into(), reason: "lunch".into() });
+    world.schedule_input(2000, Input::Pause { by: "bob".into(), reason: "lunch".into() });
     world.run_until(60_000);
     let explanation = explain(world.driver().state(), at(60_000));
-    let why: Vec<&str> = explanation.awaited.iter().map(|awaited| awaited.why.as_str()).collect();
-    assert_eq!(why, ["it has ended; its finalizer is taken off when the operation goes on"], "{explanation}");
+    let reason: Vec<&str> = explanation.awaited.iter().map(|awaited| awaited.why.as_str()).collect();
+    assert_eq!(
+        reason,
+        ["it has ended; its finalizer is removed when the operation is unpaused"],
+        "{explanation}"
+    );
 
     let mut world = one();
-    world.fate("Job/j", |fate| fate.end.push_back(Reply::Later(60_000)));
-    world.at(500, Input::Terminate { by: "ann".into() });
-    after(world, 3500, "terminating: waiting 3 s for hook Job shop/j (a call failed: too many requests)");
+    world.configure("Job/j", |fate| fate.end.push_back(Reply::RetryAfter(60_000)));
+    world.schedule_input(500, Input::Terminate { by: "ann".into() });
+    assert_explanation(
+        world,
+        3500,
+        "terminating: waiting 3 s for hook Job shop/j (a call failed: too many requests)",
+    );
+
+    let mut world = one();
+    world.schedule_input(500, Input::Terminate { by: "ann".into() });
+    world.run_until(9000);
+    let action = explain(world.driver().state(), at(9000)).action.text;
+    assert!(action.starts_with("to deploy, sync again: `tidegate app sync"), "{action}");
 
     let policies = [DeletePolicy::HookSucceeded];
-    let mut world = World::new(plan([hook(Phase::Sync, 0, "Job/j").policies(&policies)]), request());
-    world.fate("Job/j", |fate| fate.end.extend([Reply::Fine, Reply::Later(60_000)]));
-    after(
+    let mut world =
+        World::new(plan([hook_task(Phase::Sync, 0, "Job/j").with_delete_policies(&policies)]), request());
+    world.configure("Job/j", |fate| fate.end.extend([Reply::Success, Reply::RetryAfter(60_000)]));
+    assert_explanation(
         world,
         4000,
         "cleaning up hooks: Succeeded: successfully synced (no more tasks), waiting 3 s for the deletion of hook Job \
          shop/j (a call failed: too many requests)",
     );
-    after(one(), 9000, "Succeeded 8 s ago after 1 s: successfully synced (no more tasks)");
+    assert_explanation(one(), 9000, "Succeeded 8 s ago after 1 s: successfully synced (no more tasks)");
 }
 
-/// Its phase and its message are those of any other success: only the request tells a dry run apart.
+/// Phase and message are the same as for any other success. Only the request identifies a dry run.
 #[test]
-fn a_dry_run_says_that_nothing_was_written() {
+fn a_dry_run_explains_that_nothing_was_written() {
     let tried = || {
         let options = SyncOptions { dry_run: true, ..SyncOptions::default() };
         World::new(plan([resource(0, "Deployment/api")]), SyncRequest { options, ..request() })
@@ -309,49 +335,51 @@ fn a_dry_run_says_that_nothing_was_written() {
     world.run_until(9000);
     let ended = view(world.driver().state()).unwrap();
     assert_eq!((ended.phase, ended.dry_run), (OperationPhase::Succeeded, true));
-    assert_eq!(ended.phase_words(), "Succeeded (dry run: nothing was written)");
+    assert_eq!(ended.describe_phase(), "Succeeded (dry run: nothing was written)");
     assert_eq!(serde_json::to_value(&ended).unwrap()["dryRun"], true);
     let open = OperationView { phase: OperationPhase::Running, ..ended.clone() };
-    assert_eq!(open.phase_words(), "Running (dry run: nothing is written)");
-    let why = explain(world.driver().state(), at(20_000));
-    assert!(why.position.starts_with("Succeeded (dry run: nothing was written) "), "{why}");
-    let later = why.later(&ended, at(90_000));
+    assert_eq!(open.describe_phase(), "Running (dry run: nothing is written)");
+    let reason = explain(world.driver().state(), at(20_000));
+    assert!(reason.position.starts_with("Succeeded (dry run: nothing was written) "), "{reason}");
+    let later = reason.refresh(&ended, at(90_000));
     assert!(later.position.starts_with("Succeeded (dry run: nothing was written) 1 min "), "{later}");
 
     let mut world = tried();
-    world.fate("Deployment/api", |fate| fate.check.push_back(Reply::No("wrong".into())));
+    world.configure("Deployment/api", |fate| fate.check.push_back(Reply::Rejected("wrong".into())));
     world.run_until(9000);
-    let why = explain(world.driver().state(), at(20_000)).to_string();
-    assert!(why.starts_with("Failed (dry run: nothing was written) "), "{why}");
+    let reason = explain(world.driver().state(), at(20_000)).to_string();
+    assert!(reason.starts_with("Failed (dry run: nothing was written) "), "{reason}");
 
     let mut world = World::new(plan([resource(0, "Deployment/api")]), request());
     world.run_until(9000);
     let ended = view(world.driver().state()).unwrap();
-    assert_eq!((ended.phase_words().as_str(), ended.dry_run), ("Succeeded", false));
+    assert_eq!((ended.describe_phase().as_str(), ended.dry_run), ("Succeeded", false));
     assert_eq!(serde_json::to_value(&ended).unwrap().get("dryRun"), None, "nothing else has the field");
 }
 
 #[test]
-fn after_a_failure() {
+fn explains_failures() {
     let failing = |request: SyncRequest| {
-        let mut world =
-            World::new(plan([resource(0, "Deployment/api"), hook(Phase::SyncFail, 0, "Job/alert")]), request);
-        world.fate("Deployment/api", |fate| fate.write.push_back(Reply::No("wrong".into())));
+        let mut world = World::new(
+            plan([resource(0, "Deployment/api"), hook_task(Phase::SyncFail, 0, "Job/alert")]),
+            request,
+        );
+        world.configure("Deployment/api", |fate| fate.write.push_back(Reply::Rejected("wrong".into())));
         world
     };
-    after(
-        failing(retrying(1)),
+    assert_explanation(
+        failing(request_with_retries(1)),
         2000,
-        "attempt 1 failed: one or more synchronization tasks completed unsuccessfully, reason: wrong; next: attempt 2 in 3 s",
+        "attempt 1 failed: one or more synchronization tasks completed unsuccessfully, reason: Deployment shop/api: wrong; next: attempt 2 in 3 s",
     );
-    after(
+    assert_explanation(
         failing(request()),
         500,
         "wave 1 of 1 (SyncFail, wave 0): 0 of 1 healthy, waiting 0 s for hook Job shop/alert (starting)",
     );
-    after(
+    assert_explanation(
         failing(request()),
         4000,
-        "Failed 3 s ago after 1 s: one or more synchronization tasks completed unsuccessfully, reason: wrong; Deployment shop/api: wrong",
+        "Failed 3 s ago after 1 s: one or more synchronization tasks completed unsuccessfully, reason: Deployment shop/api: wrong",
     );
 }

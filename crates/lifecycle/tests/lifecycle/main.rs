@@ -1,32 +1,32 @@
-//! The operation machine from outside: tables, worked traces, and random plans in random worlds.
+//! Tests of the operation machine through its public API: tables, worked traces, and random plans in random worlds.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     missing_docs,
-    reason = "tests stop at the first surprise"
+    reason = "tests may panic"
 )]
 
 mod build;
 mod claims;
+mod concurrency;
 mod deadlines;
+mod diagnostics;
 mod driver;
-mod ending;
 mod events;
 mod explain;
-mod failing;
+mod failures;
 mod namespaces;
-mod notes;
 mod outages;
 mod overrides;
-mod places;
 mod pruning;
 mod random;
 mod retries;
-mod shell;
-mod superseding;
+mod runner;
+mod supersede;
 mod table;
+mod termination;
 mod traces;
 mod waiting;
 mod world;

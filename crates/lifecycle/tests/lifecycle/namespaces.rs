@@ -1,95 +1,100 @@
-//! What goes into a namespace that goes is lost: the operation fails, and names it.
+//! Objects in a deleted namespace are lost: the operation fails, and names the namespace.
 
-use tidegate_lifecycle::operation::{Fact, Identity, Input, NamespaceSight, explain};
+use tidegate_lifecycle::operation::{Input, NamespaceObservation, ObjectIdentity, OperationEvent, explain};
 use tidegate_model::{DeletePolicy, OperationPhase, Phase, Plan, SyncRequest, WaitFor};
 
 use crate::build::*;
 use crate::world::{Reply, World};
 
-const LOST: &str = "namespace shop is being deleted, and with it all that this operation put there; sync again when it is gone";
+const NAMESPACE_LOST: &str = "namespace shop is being deleted, together with everything that this operation wrote there; sync again when it is gone";
 
-/// The namespace begins to go at a time; whether anybody tells, or it is only found by looking.
-fn going(plan: Plan, request: SyncRequest, millis: i64, tells: bool) -> World {
+/// Returns a world in which the namespace starts terminating at a time. `has_watch` selects a watch event; otherwise only a read
+/// finds it.
+fn world_with_terminating_namespace(plan: Plan, request: SyncRequest, millis: i64, has_watch: bool) -> World {
     let mut world = World::new(plan, request);
-    world.going.insert("shop".into(), millis);
-    world.tells_of_going = tells;
+    world.namespaces_terminating_at.insert("shop".into(), millis);
+    world.has_namespace_watch = has_watch;
     world
 }
 
-fn end(world: &mut World) -> (OperationPhase, String) {
+fn run_to_end(world: &mut World) -> (OperationPhase, String) {
     let outcome = world.run().operation().outcome.clone().unwrap();
     world.check_replay();
     (outcome.phase, outcome.message)
 }
 
 #[test]
-fn an_operation_does_not_succeed_in_a_namespace_that_goes() {
-    let failed = (OperationPhase::Failed, LOST.to_owned());
+fn an_operation_does_not_succeed_in_a_terminating_namespace() {
+    let failed = (OperationPhase::Failed, NAMESPACE_LOST.to_owned());
     let one = || plan([resource(0, "ConfigMap/c")]);
-    // Nobody tells, and the operation is over in the moment of its last write.
-    assert_eq!(end(&mut going(one(), request(), 0, false)), failed);
+    // There is no watch event, and the operation has finished by the time of its last write.
+    assert_eq!(run_to_end(&mut world_with_terminating_namespace(one(), request(), 0, false)), failed);
     assert_eq!(
-        end(&mut going(one(), request(), 1, false)).0,
+        run_to_end(&mut world_with_terminating_namespace(one(), request(), 1, false)).0,
         OperationPhase::Succeeded,
         "it began to go later"
     );
-    // After the last write, while something is awaited.
+    // After the last write, during a wait.
     let healthy = SyncRequest { wait: WaitFor::Healthy, ..request() };
     let server = || plan([resource(0, "Deployment/api")]);
-    for tells in [true, false] {
-        let mut world = going(server(), healthy.clone(), 500, tells);
-        assert_eq!(end(&mut world), failed);
-        assert_eq!(world.now, if tells { 500 } else { 1000 }, "at once, if it is told");
+    for has_watch in [true, false] {
+        let mut world = world_with_terminating_namespace(server(), healthy.clone(), 500, has_watch);
+        assert_eq!(run_to_end(&mut world), failed);
+        assert_eq!(world.now, if has_watch { 500 } else { 1000 }, "immediately, if it is reported");
     }
-    let why = "1 Deployment/api Synced Failed: namespace shop is being deleted";
-    let mut world = going(server(), healthy, 500, true);
-    end(&mut world);
-    assert_eq!(world.results(), [why]);
+    let reason = "1 Deployment/api Synced Failed: namespace shop is being deleted";
+    let mut world = world_with_terminating_namespace(server(), healthy, 500, true);
+    run_to_end(&mut world);
+    assert_eq!(world.results(), [reason]);
 }
 
-/// Nobody was there to see it go, and another one is there: what was put into the first is gone all the same.
+/// The operation did not observe the deletion, and another namespace exists now: the objects in the first one are gone anyway.
 #[test]
-fn an_operation_does_not_succeed_in_another_namespace_of_the_same_name() {
-    let again = "namespace shop was deleted and made again by somebody else, and what this operation put there has gone with the old one; sync again";
+fn an_operation_does_not_succeed_in_a_recreated_namespace() {
+    let again = "namespace shop was deleted and recreated by another client, and everything that this operation wrote to the old one is gone; sync \
+         again";
     let healthy = SyncRequest { wait: WaitFor::Healthy, ..request() };
-    for tells in [true, false] {
+    for has_watch in [true, false] {
         let mut world = World::new(plan([resource(0, "Deployment/api")]), healthy.clone());
-        world.made_again.insert("shop".into(), 500);
-        world.tells_of_going = tells;
-        assert_eq!(end(&mut world), (OperationPhase::Failed, again.to_owned()));
-        assert_eq!(world.now, if tells { 500 } else { 1000 }, "at once, if it is told");
+        world.namespaces_recreated_at.insert("shop".into(), 500);
+        world.has_namespace_watch = has_watch;
+        assert_eq!(run_to_end(&mut world), (OperationPhase::Failed, again.to_owned()));
+        assert_eq!(world.now, if has_watch { 500 } else { 1000 }, "immediately, if it is reported");
     }
-    // One that is not there any more was there when the plan was made, whether anything was put into it or not.
+    // The missing namespace existed when the plan was made, whether anything was written into it or not.
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
-    world.gone.insert("shop".into(), 0);
-    world.fate("ConfigMap/c", |fate| fate.write.push_back(Reply::No("namespaces \"shop\" not found".into())));
-    let gone = "namespace shop was deleted, and with it all that this operation put there; sync again";
-    assert_eq!(end(&mut world), (OperationPhase::Failed, gone.to_owned()));
-    // Earlier programs did not say which one it was.
+    world.namespaces_gone_at.insert("shop".into(), 0);
+    world.configure("ConfigMap/c", |fate| {
+        fate.write.push_back(Reply::Rejected("namespaces \"shop\" not found".into()))
+    });
+    let gone =
+        "namespace shop was deleted, together with everything that this operation wrote there; sync again";
+    assert_eq!(run_to_end(&mut world), (OperationPhase::Failed, gone.to_owned()));
+    // The identity of the namespace is unknown.
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
-    (world.knows_namespaces, world.tells_of_going) = (false, false);
-    world.made_again.insert("shop".into(), 0);
-    assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
+    (world.records_namespaces, world.has_namespace_watch) = (false, false);
+    world.namespaces_recreated_at.insert("shop".into(), 0);
+    assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded);
     world = World::new(plan([resource(0, "ConfigMap/c")]), request());
-    (world.knows_namespaces, world.tells_of_going) = (false, false);
-    world.gone.insert("shop".into(), 0);
-    assert_eq!(end(&mut world), (OperationPhase::Failed, gone.to_owned()));
+    (world.records_namespaces, world.has_namespace_watch) = (false, false);
+    world.namespaces_gone_at.insert("shop".into(), 0);
+    assert_eq!(run_to_end(&mut world), (OperationPhase::Failed, gone.to_owned()));
 }
 
-/// A watch may show what was there before, and an operation may bring its namespace.
+/// A watch may report an older state, and an operation may create its own namespace.
 #[test]
-fn an_old_sight_and_a_namespace_of_its_own_are_no_loss() {
-    let seen = |uid: &str, version: &str, terminating| {
-        let found = Some(Identity { uid: uid.into(), resource_version: version.into() });
-        Input::NamespaceSeen(NamespaceSight { name: "shop".into(), found, terminating })
+fn old_observations_and_newly_created_namespaces_are_no_loss() {
+    let seen = |uid: &str, version: &str, is_terminating| {
+        let identity = Some(ObjectIdentity { uid: uid.into(), resource_version: version.into() });
+        Input::NamespaceObserved(NamespaceObservation { name: "shop".into(), identity, is_terminating })
     };
-    let smoke = || hook(Phase::PostSync, 0, "Job/smoke");
+    let smoke = || hook_task(Phase::PostSync, 0, "Job/smoke");
     let mut world = World::new(plan([resource(0, "ConfigMap/c"), smoke()]), request());
     // Version 1 is known from the plan.
-    world.gone.insert("shop".into(), 60_000);
-    world.at(500, seen("0", "0", false));
-    world.at(600, seen("0", "0", true));
-    assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
+    world.namespaces_gone_at.insert("shop".into(), 60_000);
+    world.schedule_input(500, seen("0", "0", false));
+    world.schedule_input(600, seen("0", "0", true));
+    assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded);
     let brings = || {
         plan([
             resource(0, "Namespace/shop").with(|task| task.namespace.clear()),
@@ -98,134 +103,155 @@ fn an_old_sight_and_a_namespace_of_its_own_are_no_loss() {
         ])
     };
     let uid_of = |world: &World| {
-        world.durable.iter().find_map(|fact| match fact {
-            Fact::Applied { applied, .. } => Some(applied.clone()),
+        world.durable.iter().find_map(|event| match event {
+            OperationEvent::Applied { applied, .. } => Some(applied.clone()),
             _ => None,
         })
     };
     let mut world = World::new(brings(), request());
     world.run_until(900);
     let made = uid_of(&world).unwrap();
-    world.at(950, seen(&made.uid, &made.resource_version, false));
-    assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
+    world.schedule_input(950, seen(&made.uid, &made.resource_version, false));
+    assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded);
     let mut world = World::new(brings(), request());
-    world.at(950, seen("another", "999999", false));
-    let (phase, message) = end(&mut world);
+    world.schedule_input(950, seen("another", "999999", false));
+    let (phase, message) = run_to_end(&mut world);
     assert_eq!(phase, OperationPhase::Failed);
-    assert!(message.starts_with("namespace shop was deleted and made again"), "{message}");
+    assert!(message.starts_with("namespace shop was deleted and recreated"), "{message}");
 }
 
 #[test]
-fn hooks_in_a_namespace_that_goes_are_stopped_first() {
+fn hooks_in_a_terminating_namespace_are_stopped_first() {
     let tasks = plan([
         resource(0, "ConfigMap/c"),
-        hook(Phase::PostSync, 0, "Job/smoke"),
-        hook(Phase::SyncFail, 0, "Job/alert"),
+        hook_task(Phase::PostSync, 0, "Job/smoke"),
+        hook_task(Phase::SyncFail, 0, "Job/alert"),
     ]);
-    let mut world = going(tasks, request(), 500, true);
-    assert_eq!(end(&mut world), (OperationPhase::Failed, LOST.to_owned()));
+    let mut world = world_with_terminating_namespace(tasks, request(), 500, true);
+    assert_eq!(run_to_end(&mut world), (OperationPhase::Failed, NAMESPACE_LOST.to_owned()));
     let results = world.results();
     assert_eq!(results[1], "2 Job/smoke Synced Failed: stopped: namespace shop is being deleted");
     assert!(results[2].contains("Job/alert"), "what is for failures runs: {results:?}");
 }
 
-/// What vanishes with the namespace is missing first, perhaps; the namespace is the reason all the same.
+/// The objects in the namespace may be reported missing first; the namespace is still the reason.
 #[test]
-fn a_wave_that_fails_looks_for_the_reason() {
-    let tasks = plan([hook(Phase::PreSync, 0, "Job/check"), resource(0, "ConfigMap/c")]);
-    let mut world = going(tasks, request(), 400, false);
-    world.fate("Job/check", |fate| fate.vanishes = Some(500));
-    assert_eq!(end(&mut world), (OperationPhase::Failed, LOST.to_owned()));
-    // A failure of another kind keeps its own.
+fn a_failed_wave_names_the_terminating_namespace() {
+    let tasks = plan([hook_task(Phase::PreSync, 0, "Job/check"), resource(0, "ConfigMap/c")]);
+    let mut world = world_with_terminating_namespace(tasks, request(), 400, false);
+    world.configure("Job/check", |fate| fate.deleted_after = Some(500));
+    assert_eq!(run_to_end(&mut world), (OperationPhase::Failed, NAMESPACE_LOST.to_owned()));
+    // A failure of another kind keeps its own reason.
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
-    world.fate("ConfigMap/c", |fate| fate.write.push_back(Reply::No("denied".into())));
-    let (_, message) = end(&mut world);
-    assert_eq!(message, "one or more objects failed to apply, reason: denied");
+    world.configure("ConfigMap/c", |fate| fate.write.push_back(Reply::Rejected("denied".into())));
+    let (_, message) = run_to_end(&mut world);
+    assert_eq!(message, "one or more objects failed to apply, reason: ConfigMap shop/c: denied");
 }
 
-/// The plan was about the namespace that was there: what is there now may have to be made, or filled, from the beginning.
+/// The plan was about the previous namespace: the current one may have to be created, or filled, from the beginning.
 #[test]
-fn another_attempt_plans_anew_what_is_lost() {
-    let tasks = || plan([resource(0, "ConfigMap/c"), hook(Phase::PostSync, 0, "Job/smoke")]);
-    let mut world = going(tasks(), retrying(1), 500, true);
+fn the_next_attempt_plans_again_after_a_namespace_is_lost() {
+    let tasks = || plan([resource(0, "ConfigMap/c"), hook_task(Phase::PostSync, 0, "Job/smoke")]);
+    let mut world = world_with_terminating_namespace(tasks(), request_with_retries(1), 500, true);
     world.run_until(600);
-    assert!(world.driver().state().message().starts_with(LOST), "{}", world.driver().state().message());
-    world.going.clear();
-    assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
-    let plans =
-        |world: &World| world.durable.iter().filter(|fact| matches!(fact, Fact::Planned { .. })).count();
+    assert!(
+        world.driver().state().message().starts_with(NAMESPACE_LOST),
+        "{}",
+        world.driver().state().message()
+    );
+    world.namespaces_terminating_at.clear();
+    assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded);
+    let plans = |world: &World| {
+        world.durable.iter().filter(|event| matches!(event, OperationEvent::Planned { .. })).count()
+    };
     assert_eq!(plans(&world), 2);
-    let applied = |fact: &&Fact| matches!(fact, Fact::Applied { task: tidegate_model::TaskId(0), .. });
+    let applied = |event: &&OperationEvent| {
+        matches!(event, OperationEvent::Applied { task: tidegate_model::TaskId(0), .. })
+    };
     assert_eq!(
         world.durable.iter().filter(applied).count(),
         2,
-        "what was put into the old one is put into the new one as well"
+        "everything written to the old one is written to the new one"
     );
-    // Before its first wave nothing came of a plan.
-    let mut world = World::new(tasks(), retrying(1));
-    world.fate("ConfigMap/c", |fate| fate.check.push_back(Reply::No("namespaces \"shop\" not found".into())));
-    assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
+    // A plan that failed before its first wave is made again.
+    let mut world = World::new(tasks(), request_with_retries(1));
+    world.configure("ConfigMap/c", |fate| {
+        fate.check.push_back(Reply::Rejected("namespaces \"shop\" not found".into()))
+    });
+    assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded);
     assert_eq!(plans(&world), 2);
-    // What fails in a wave goes on there, with the plan it has.
-    let mut world = World::new(tasks(), retrying(1));
-    world.fate("ConfigMap/c", |fate| fate.write.push_back(Reply::No("denied".into())));
-    assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
+    // An attempt that failed in a wave continues there, with its plan.
+    let mut world = World::new(tasks(), request_with_retries(1));
+    world.configure("ConfigMap/c", |fate| fate.write.push_back(Reply::Rejected("denied".into())));
+    assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded);
     assert_eq!(plans(&world), 1);
 }
 
 #[test]
-fn nothing_is_written_into_a_namespace_that_went_before() {
-    let tasks = plan([resource(0, "ConfigMap/c"), hook(Phase::SyncFail, 0, "Job/alert")]);
+fn nothing_is_written_into_a_namespace_that_was_lost_before() {
+    let tasks = plan([resource(0, "ConfigMap/c"), hook_task(Phase::SyncFail, 0, "Job/alert")]);
     let mut world = World::new(tasks, request());
-    // As whoever has planned tells it; the dry run is on its way.
-    world.fate("ConfigMap/c", |fate| fate.check.push_back(Reply::Later(60_000)));
-    let found = Some(Identity { uid: "1".into(), resource_version: "1".into() });
-    world.at(1000, Input::NamespaceSeen(NamespaceSight { name: "shop".into(), found, terminating: true }));
-    let (phase, message) = end(&mut world);
+    // The planning call reports this while the dry run is in flight.
+    world.configure("ConfigMap/c", |fate| fate.check.push_back(Reply::RetryAfter(60_000)));
+    let identity = Some(ObjectIdentity { uid: "1".into(), resource_version: "1".into() });
+    world.schedule_input(
+        1000,
+        Input::NamespaceObserved(NamespaceObservation {
+            name: "shop".into(),
+            identity,
+            is_terminating: true,
+        }),
+    );
+    let (phase, message) = run_to_end(&mut world);
     assert_eq!((phase, world.now), (OperationPhase::Failed, 1000));
-    let expected = "namespace shop is being deleted, and objects of this operation go into it";
+    let expected = "namespace shop is being deleted, and this operation writes objects to it";
     assert!(message.starts_with(expected), "{message}");
-    assert_eq!(world.cluster.audit, [], "nothing to see to for the SyncFail hook either");
+    assert_eq!(world.cluster.writes, [], "nothing to see to for the SyncFail hook either");
 }
 
-/// Only what is written into counts, and only as long as something can still be done about it.
+/// Only namespaces that the operation writes to count, and only while the operation can still react.
 #[test]
-fn other_namespaces_may_go() {
+fn unused_namespaces_may_terminate() {
     let elsewhere = |task: tidegate_model::Task| task.with(|task| task.namespace = "other".into());
-    let tasks = plan([elsewhere(prune(0, "ConfigMap/old")), resource(1, "ConfigMap/c")]);
+    let tasks = plan([elsewhere(prune_task(0, "ConfigMap/old")), resource(1, "ConfigMap/c")]);
     let mut world = World::new(tasks, request());
-    world.going.insert("other".into(), 0);
-    assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
-    // It is over: hooks are cleaned up, whatever becomes of the namespace.
-    let tasks = plan([hook(Phase::Sync, 0, "Job/j").policies(&[DeletePolicy::HookSucceeded])]);
-    let mut world = going(tasks, request(), 1001, true);
-    world.fate("Job/j", |fate| fate.end.extend([Reply::Fine, Reply::Later(5000)]));
-    assert_eq!(end(&mut world).0, OperationPhase::Succeeded);
+    world.namespaces_terminating_at.insert("other".into(), 0);
+    assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded);
+    // The operation is ending: hooks are cleaned up, regardless of what happens to the namespace.
+    let tasks =
+        plan([hook_task(Phase::Sync, 0, "Job/j").with_delete_policies(&[DeletePolicy::HookSucceeded])]);
+    let mut world = world_with_terminating_namespace(tasks, request(), 1001, true);
+    world.configure("Job/j", |fate| fate.end.extend([Reply::Success, Reply::RetryAfter(5000)]));
+    assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded);
 }
 
 #[test]
-fn a_namespace_is_not_pruned_from_under_what_goes_into_it() {
-    let tasks =
-        plan([prune(0, "Namespace/shop"), resource(1, "ConfigMap/c"), hook(Phase::SyncFail, 0, "Job/alert")]);
-    let mut world = World::new(tasks, retrying(3));
-    let (phase, message) = end(&mut world);
-    let expected = "namespace shop is to be pruned, and objects of this operation go into it, such as ConfigMap shop/c; \
-                    keep it among the manifests, or move them to another namespace";
+fn a_namespace_is_not_pruned_before_its_contents_are_applied() {
+    let tasks = plan([
+        prune_task(0, "Namespace/shop"),
+        resource(1, "ConfigMap/c"),
+        hook_task(Phase::SyncFail, 0, "Job/alert"),
+    ]);
+    let mut world = World::new(tasks, request_with_retries(3));
+    let (phase, message) = run_to_end(&mut world);
+    let expected = "namespace shop would be pruned, but this operation writes objects to it, such as ConfigMap shop/c; keep it in the manifests, or \
+         move the objects to another namespace";
     assert_eq!((phase, message.as_str()), (OperationPhase::Failed, expected));
     assert_eq!(world.results(), [format!("1 Namespace/shop SyncFailed -: {expected}")]);
-    assert_eq!(world.cluster.audit, [], "nothing was written");
-    let mut world = World::new(plan([prune(0, "Namespace/shop"), prune(1, "ConfigMap/c")]), request());
-    assert_eq!(end(&mut world).0, OperationPhase::Succeeded, "with all that is in it, it may go");
+    assert_eq!(world.cluster.writes, [], "nothing was written");
+    let mut world =
+        World::new(plan([prune_task(0, "Namespace/shop"), prune_task(1, "ConfigMap/c")]), request());
+    assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded, "with all that is in it, it may go");
 }
 
 #[test]
-fn what_is_looked_at_last_is_told() {
+fn the_final_namespace_check_is_reported() {
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
-    world.weather.slow = 1;
+    world.disturbances.max_delay = 1;
     for millis in 0..100 {
         world.run_until(millis);
-        let why = explain(world.driver().state(), at(millis)).to_string();
-        if why.contains("looking whether its namespaces are still there") {
+        let reason = explain(world.driver().state(), at(millis)).to_string();
+        if reason.contains("checking that its namespaces still exist") {
             return;
         }
     }

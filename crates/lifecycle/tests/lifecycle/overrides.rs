@@ -1,7 +1,7 @@
-//! People skip, mark as done and retry single tasks and waves while an operation runs.
+//! Requests of people to skip, mark as done and retry single tasks and waves of a running operation.
 
 use tidegate_lifecycle::operation::{
-    EventKind, Fact, Input, Narrator, Scope, Stage, Verdict, WaveStep, explain, view,
+    EventEmitter, EventKind, Input, OperationEvent, Scope, Stage, Verdict, WaveStep, explain, view,
 };
 use tidegate_model::{
     Cascade, DeletePolicy, HealthStatus, OperationPhase, Override, Phase, ResultCode, RetryPolicy,
@@ -9,31 +9,33 @@ use tidegate_model::{
 };
 
 use crate::build::*;
-use crate::world::{Change, Dice, Reply, World, seen};
+use crate::world::{Change, Reply, Rng, World, health_of};
 
-fn about(what: Override, scope: Scope) -> Input {
+fn override_input(what: Override, scope: Scope) -> Input {
     Input::Override { what, scope, by: "ann".into(), reason: "why".into() }
 }
 
-fn task(what: Override, name: &str) -> Input {
-    about(what, Scope::of_words(Some(name), None, None, None).unwrap())
+fn override_task(what: Override, name: &str) -> Input {
+    override_input(what, Scope::parse(Some(name), None, None, None).unwrap())
 }
 
-fn skip(name: &str) -> Input {
-    task(Override::Skip, name)
+fn skip_task(name: &str) -> Input {
+    override_task(Override::Skip, name)
 }
 
-fn wave(what: Override, name: &str) -> Input {
-    about(what, Scope::of_words(None, None, None, Some(name)).unwrap())
+fn override_wave(what: Override, name: &str) -> Input {
+    override_input(what, Scope::parse(None, None, None, Some(name)).unwrap())
 }
 
-/// It never becomes healthy, and never ends.
-fn hangs(world: &mut World, object: &str) {
-    world.fate(object, |fate| fate.health = vec![(0, seen(HealthStatus::Progressing, "0 of 3 ready"))]);
+/// Makes an object that never becomes healthy and never ends.
+fn make_unhealthy(world: &mut World, object: &str) {
+    world.configure(object, |fate| {
+        fate.health = vec![(0, health_of(HealthStatus::Progressing, "0 of 3 ready"))]
+    });
 }
 
-/// Runs to the end; `message` is what it ends with, and `results` its results.
-fn ends(mut world: World, message: &str, results: &[&str]) -> World {
+/// Runs to the end, and checks the final message and the results.
+fn run_and_check(mut world: World, message: &str, results: &[&str]) -> World {
     world.run();
     let found = (world.driver().state().message(), world.results());
     assert_eq!(
@@ -41,42 +43,42 @@ fn ends(mut world: World, message: &str, results: &[&str]) -> World {
         (message, results.iter().map(|line| (*line).to_owned()).collect())
     );
     world.check_replay();
-    world.listener.check(&world.durable);
+    world.event_consumer.check(&world.durable);
     world
 }
 
-fn refusals(world: &World) -> Vec<&str> {
+fn rejections(world: &World) -> Vec<&str> {
     world.transcript.iter().filter_map(|line| line.strip_prefix("! ")).collect()
 }
 
-fn says(world: &World, line: &str) -> usize {
+fn count_lines(world: &World, line: &str) -> usize {
     world.transcript.iter().filter(|said| *said == line).count()
 }
 
-fn created(world: &World, object: &str) -> usize {
-    let id = world.find(object);
-    world.cluster.audit.iter().filter(|write| write.task == id && write.what == Change::Created).count()
+fn count_creations(world: &World, object: &str) -> usize {
+    let id = world.task_id(object);
+    world.cluster.writes.iter().filter(|write| write.task == id && write.change == Change::Created).count()
 }
 
-const ALL: &str = "successfully synced (all tasks run)";
+const ALL_TASKS_SYNCED: &str = "successfully synced (all tasks run)";
 
 #[test]
-fn what_is_skipped_before_its_turn_is_never_written() {
+fn a_task_skipped_before_its_turn_is_never_written() {
     let mut world = World::new(
         plan([resource(0, "Deployment/a"), resource(1, "Deployment/b"), resource(1, "ConfigMap/c")]),
         request(),
     );
-    world.at(500, skip("deployment/b"));
-    let world = ends(
+    world.schedule_input(500, skip_task("deployment/b"));
+    let world = run_and_check(
         world,
-        &format!("{ALL}; skipped: Deployment shop/b"),
+        &format!("{ALL_TASKS_SYNCED}; skipped: Deployment shop/b"),
         &[
             "1 Deployment/a Synced Succeeded: a applied",
             "2 Deployment/b Skipped Succeeded: skipped by ann (why); not done",
             "3 ConfigMap/c Synced Running: c applied",
         ],
     );
-    assert_eq!(created(&world, "Deployment/b"), 0);
+    assert_eq!(count_creations(&world, "Deployment/b"), 0);
     let shown = view(world.driver().state()).unwrap().resources;
     let overridden = shown[1].overridden.clone().unwrap();
     assert_eq!((overridden.what, overridden.by.as_str(), overridden.at), (Override::Skip, "ann", at(500)));
@@ -84,164 +86,177 @@ fn what_is_skipped_before_its_turn_is_never_written() {
 }
 
 #[test]
-fn what_does_not_become_healthy_is_gone_on_without() {
+fn a_task_that_does_not_become_healthy_can_be_skipped() {
     for (what, word, code, listed) in [
         (Override::Skip, "skipped", "Skipped", "skipped"),
         (Override::MarkDone, "marked as done", "MarkedDone", "marked as done"),
     ] {
         let mut world =
             World::new(plan([resource(0, "Deployment/a"), resource(1, "ConfigMap/c")]), request());
-        hangs(&mut world, "Deployment/a");
-        world.at(60_000, task(what, "Deployment.apps/a"));
+        make_unhealthy(&mut world, "Deployment/a");
+        world.schedule_input(60_000, override_task(what, "Deployment.apps/a"));
         world.run_until(59_999);
         assert_eq!(world.driver().state().message(), "waiting for healthy state of apps/Deployment/a");
         let first = format!(
             "1 Deployment/a {code} Succeeded: {word} by ann (why); applied, and not healthy: 0 of 3 ready"
         );
-        let world = ends(
+        let world = run_and_check(
             world,
-            &format!("{ALL}; {listed}: Deployment shop/a"),
+            &format!("{ALL_TASKS_SYNCED}; {listed}: Deployment shop/a"),
             &[&first, "2 ConfigMap/c Synced Running: c applied"],
         );
         assert_eq!(world.now, 60_000);
     }
 }
 
-/// As at the end of an operation: it is deleted, and its last words are kept.
+/// As at the end of an operation, the hook is deleted and its last log lines are stored.
 #[test]
-fn a_hook_at_work_that_is_skipped_is_stopped_first() {
-    let mut world =
-        World::new(plan([hook(Phase::PreSync, 0, "Job/migrate"), resource(0, "ConfigMap/c")]), request());
-    hangs(&mut world, "Job/migrate");
-    world.fate("Job/migrate", |fate| fate.log = Some("waiting for the lock\n".into()));
-    world.at(9_000, skip("Job/migrate"));
-    let world = ends(
+fn a_running_hook_that_is_skipped_is_stopped_first() {
+    let mut world = World::new(
+        plan([hook_task(Phase::PreSync, 0, "Job/migrate"), resource(0, "ConfigMap/c")]),
+        request(),
+    );
+    make_unhealthy(&mut world, "Job/migrate");
+    world.configure("Job/migrate", |fate| fate.log = Some("waiting for the lock\n".into()));
+    world.schedule_input(9_000, skip_task("Job/migrate"));
+    let world = run_and_check(
         world,
-        &format!("{ALL}; skipped: hook Job shop/migrate"),
+        &format!("{ALL_TASKS_SYNCED}; skipped: hook Job shop/migrate"),
         &[
             "1 Job/migrate Skipped Succeeded: skipped by ann (why); it was running: 0 of 3 ready",
             "2 ConfigMap/c Synced Running: c applied",
         ],
     );
-    assert_eq!((created(&world, "Job/migrate"), says(&world, "stop Job/migrate")), (1, 1));
-    assert!(!world.cluster.objects.contains_key(&world.find("Job/migrate")), "it is deleted");
+    assert_eq!((count_creations(&world, "Job/migrate"), count_lines(&world, "stop Job/migrate")), (1, 1));
+    assert!(!world.cluster.objects.contains_key(&world.task_id("Job/migrate")), "it is deleted");
     assert_eq!(view(world.driver().state()).unwrap().hook_logs[0].text, "waiting for the lock\n");
 }
 
-/// It is let go as if it had succeeded: its object stays, or goes with the policy for that.
+/// The hook is released as if it had succeeded: its object stays, or is deleted by the policy for success.
 #[test]
-fn a_hook_at_work_that_is_marked_as_done_is_let_go() {
+fn a_running_hook_that_is_marked_as_done_is_released() {
     for (policy, stays) in [(DeletePolicy::BeforeHookCreation, true), (DeletePolicy::HookSucceeded, false)] {
-        let job = hook(Phase::PreSync, 0, "Job/migrate").policies(&[policy]);
+        let job = hook_task(Phase::PreSync, 0, "Job/migrate").with_delete_policies(&[policy]);
         let mut world = World::new(plan([job, resource(0, "ConfigMap/c")]), request());
-        hangs(&mut world, "Job/migrate");
-        world.at(9_000, task(Override::MarkDone, "Job/migrate"));
-        let world = ends(
+        make_unhealthy(&mut world, "Job/migrate");
+        world.schedule_input(9_000, override_task(Override::MarkDone, "Job/migrate"));
+        let world = run_and_check(
             world,
-            &format!("{ALL}; marked as done: hook Job shop/migrate"),
+            &format!("{ALL_TASKS_SYNCED}; marked as done: hook Job shop/migrate"),
             &[
                 "1 Job/migrate MarkedDone Succeeded: marked as done by ann (why); it was running: 0 of 3 ready",
                 "2 ConfigMap/c Synced Running: c applied",
             ],
         );
-        assert_eq!((says(&world, "stop Job/migrate"), says(&world, "release Job/migrate")), (0, 1));
-        let object = world.cluster.objects.get(&world.find("Job/migrate"));
-        assert_eq!(object.map(|object| object.finalizer), stays.then_some(false));
+        assert_eq!(
+            (count_lines(&world, "stop Job/migrate"), count_lines(&world, "release Job/migrate")),
+            (0, 1)
+        );
+        let object = world.cluster.objects.get(&world.task_id("Job/migrate"));
+        assert_eq!(object.map(|object| object.has_finalizer), stays.then_some(false));
     }
 }
 
-/// A call that creates it may be on its way: whatever comes of that is looked for and taken away.
+/// A call that creates it may be in flight: an object that it creates is found and deleted.
 #[test]
-fn a_hook_that_is_just_being_created_does_not_run_when_it_is_skipped() {
+fn a_hook_skipped_during_its_creation_does_not_run() {
     for what in [Override::Skip, Override::MarkDone] {
-        let mut world =
-            World::new(plan([hook(Phase::Sync, 0, "Job/migrate"), resource(1, "ConfigMap/c")]), request());
-        world.weather.slow = 40;
-        hangs(&mut world, "Job/migrate");
-        while says(&world, "apply Job/migrate") == 0 {
+        let mut world = World::new(
+            plan([hook_task(Phase::Sync, 0, "Job/migrate"), resource(1, "ConfigMap/c")]),
+            request(),
+        );
+        world.disturbances.max_delay = 40;
+        make_unhealthy(&mut world, "Job/migrate");
+        while count_lines(&world, "apply Job/migrate") == 0 {
             world.run_until(world.now + 1);
             world.now += 1;
         }
-        world.at(world.now, task(what, "Job/migrate"));
+        world.schedule_input(world.now, override_task(what, "Job/migrate"));
         world.run();
-        assert!(world.driver().state().message().starts_with(ALL), "{}", world.driver().state().message());
-        assert!(!world.cluster.objects.contains_key(&world.find("Job/migrate")), "{:?}", world.transcript);
-        assert_eq!(says(&world, "stop Job/migrate"), 1);
+        assert!(
+            world.driver().state().message().starts_with(ALL_TASKS_SYNCED),
+            "{}",
+            world.driver().state().message()
+        );
+        assert!(!world.cluster.objects.contains_key(&world.task_id("Job/migrate")), "{:?}", world.transcript);
+        assert_eq!(count_lines(&world, "stop Job/migrate"), 1);
         world.check_replay();
     }
 }
 
-/// The call that creates it may outlive the engine. After that the hook of another operation may be found in its place, and be
+/// The call that creates it may outlive the engine. After that, the hook of another operation may be found in its place, and be
 /// gone again before the call arrives.
 #[test]
-fn a_hook_in_creation_in_a_place_that_was_taken_does_not_stay_when_it_is_skipped_after_a_crash() {
+fn a_skipped_hook_in_a_taken_place_is_deleted_after_a_crash() {
     let names = ["Job/a", "Job/b", "Job/c", "Job/d"];
     for seed in 0..300 {
-        let mut world = World::new(plan(names.map(|name| hook(Phase::Sync, 0, name))), request());
+        let mut world = World::new(plan(names.map(|name| hook_task(Phase::Sync, 0, name))), request());
         for name in names {
-            hangs(&mut world, name);
-            world.fate(name, |fate| fate.rivals.push_back(300));
+            make_unhealthy(&mut world, name);
+            world.configure(name, |fate| fate.rivals.push_back(300));
         }
-        (world.weather.slow, world.weather.dice) = (200, Dice(seed));
+        (world.disturbances.max_delay, world.disturbances.rng) = (200, Rng(seed));
         world.crash_before = Some(50 + u32::try_from(seed % 40).unwrap());
-        while world.crash_before.is_some() && !world.shell.state().is_finished() {
+        while world.crash_before.is_some() && !world.runner.state().is_finished() {
             let now = world.now;
             world.run_until(now + 1);
             world.now = world.now.max(now + 1);
         }
         for name in names {
-            world.at(world.now, skip(name));
+            world.schedule_input(world.now, skip_task(name));
         }
-        // Those that have ended by then are not skipped.
-        world.at(world.now + 60_000, Input::Terminate { by: "ann".into() });
+        // Hooks that have already ended aren't skipped.
+        world.schedule_input(world.now + 60_000, Input::Terminate { by: "ann".into() });
         world.run();
-        let left: Vec<_> = world.cluster.objects.values().filter(|object| object.finalizer).collect();
+        let left: Vec<_> = world.cluster.objects.values().filter(|object| object.has_finalizer).collect();
         assert!(left.is_empty(), "seed {seed} leaves behind {left:?}");
     }
 }
 
 #[test]
-fn a_hook_that_is_refused_after_it_was_skipped_has_not_failed() {
+fn a_skipped_hook_that_is_rejected_later_has_not_failed() {
     let mut world =
-        World::new(plan([hook(Phase::Sync, 0, "Job/migrate"), resource(1, "ConfigMap/c")]), request());
-    world.weather.slow = 40;
-    world.fate("Job/migrate", |fate| fate.write.extend([Reply::Fine, Reply::No("quota".into())]));
-    while says(&world, "apply Job/migrate") == 0 {
+        World::new(plan([hook_task(Phase::Sync, 0, "Job/migrate"), resource(1, "ConfigMap/c")]), request());
+    world.disturbances.max_delay = 40;
+    world.configure("Job/migrate", |fate| {
+        fate.write.extend([Reply::Success, Reply::Rejected("quota".into())])
+    });
+    while count_lines(&world, "apply Job/migrate") == 0 {
         world.run_until(world.now + 1);
         world.now += 1;
     }
-    world.at(world.now, skip("Job/migrate"));
-    let world = ends(
+    world.schedule_input(world.now, skip_task("Job/migrate"));
+    let world = run_and_check(
         world,
-        &format!("{ALL}; skipped: hook Job shop/migrate"),
+        &format!("{ALL_TASKS_SYNCED}; skipped: hook Job shop/migrate"),
         &[
             "1 Job/migrate Skipped Succeeded: skipped by ann (why); not done",
             "2 ConfigMap/c Synced Running: c applied",
         ],
     );
-    assert_eq!(created(&world, "Job/migrate"), 0);
+    assert_eq!(count_creations(&world, "Job/migrate"), 0);
 }
 
 #[test]
-fn what_is_not_done_of_a_wave_is_skipped_with_its_gate() {
+fn skipping_a_wave_skips_its_open_tasks_and_its_gate() {
     let tasks = [
         resource(0, "Deployment/a"),
         resource(0, "Deployment/b"),
         resource(1, "Deployment/c"),
-        hook(Phase::Sync, 1, "Job/d"),
+        hook_task(Phase::Sync, 1, "Job/d"),
         resource(2, "ConfigMap/e"),
     ];
-    let mut world = World::new(plan(tasks).gated(1, "gate"), request());
+    let mut world = World::new(plan(tasks).with_gate(1, "gate"), request());
     let closed = Verdict::Closed { reason: "not yet".into(), ask_again_after: seconds(600) };
     world.gates.entry("gate".into()).or_default().extend(vec![closed; 9]);
-    hangs(&mut world, "Deployment/b");
-    world.at(5_000, wave(Override::Skip, "Sync/0"));
-    world.at(9_000, wave(Override::MarkDone, "2"));
+    make_unhealthy(&mut world, "Deployment/b");
+    world.schedule_input(5_000, override_wave(Override::Skip, "Sync/0"));
+    world.schedule_input(9_000, override_wave(Override::MarkDone, "2"));
     world.run_until(8_999);
     assert_eq!(world.driver().state().message(), "gate gate is closed: not yet");
     let sentence = explain(world.driver().state(), at(8_999)).to_string();
     assert!(sentence.contains("; skipped by ann (why): Deployment shop/b"), "{sentence}");
-    let world = ends(
+    let world = run_and_check(
         world,
         "successfully synced (all tasks run); skipped: Deployment shop/b; marked as done: Deployment shop/c, hook Job shop/d",
         &[
@@ -253,59 +268,66 @@ fn what_is_not_done_of_a_wave_is_skipped_with_its_gate() {
         ],
     );
     assert_eq!(world.now, 9_000);
-    // Who was skipped is not done, and what a person has marked as done is.
+    // Skipped tasks do not count as done; tasks marked as done do.
     let waves = view(world.driver().state()).unwrap().waves;
     let counted: Vec<(u32, u32, u32)> =
         waves.iter().map(|wave| (wave.done, wave.skipped, wave.tasks)).collect();
     assert_eq!(counted, [(1, 1, 2), (2, 0, 2), (1, 0, 1)]);
 }
 
-/// The plan of a deletion numbers the waves of the objects in the order in which they go. People know them by their annotations.
+/// The plan of a deletion numbers its waves in the order of deletion. People know them by their annotations.
 #[test]
-fn waves_of_a_deletion_go_by_the_numbers_of_their_objects() {
-    // By their annotations last has 10, middle 3 and first -2.
-    let tasks =
-        || [prune(-2, "Deployment/last"), prune(3, "Deployment/middle"), prune(10, "Deployment/first")];
+fn waves_of_a_deletion_are_named_by_the_wave_numbers_of_their_objects() {
+    // According to their annotations, last has 10, middle 3 and first -2.
+    let tasks = || {
+        [
+            prune_task(-2, "Deployment/last"),
+            prune_task(3, "Deployment/middle"),
+            prune_task(10, "Deployment/first"),
+        ]
+    };
     let deletion = || SyncRequest { deletion: Some(Cascade::Foreground), ..request() };
-    let mut world = World::new(plan(tasks()).wave_timeout(0, 20), deletion());
-    world.fate("Deployment/last", |fate| fate.lingers = i64::MAX);
+    let mut world = World::new(plan(tasks()).with_wave_timeout(0, 20), deletion());
+    world.configure("Deployment/last", |fate| fate.deletion_delay = i64::MAX);
     world.run_until(5_000);
     let shown = view(world.driver().state()).unwrap();
     assert_eq!(shown.waves.iter().map(|wave| wave.wave).collect::<Vec<_>>(), [10, 3, -2]);
     assert_eq!((shown.resources[0].name.as_str(), shown.resources[0].wave), ("last", 10));
     let sentence = explain(world.driver().state(), at(5_000)).to_string();
     assert!(sentence.starts_with("wave 1 of 3 (Sync, wave 10): "), "{sentence}");
-    // Who names a wave means that.
-    world.at(6_000, wave(Override::Skip, "Sync/-2"));
-    world.at(7_000, wave(Override::Skip, "Sync/4"));
+    // A wave name refers to the annotations.
+    world.schedule_input(6_000, override_wave(Override::Skip, "Sync/-2"));
+    world.schedule_input(7_000, override_wave(Override::Skip, "Sync/4"));
     world.run();
     let view = view(world.driver().state()).unwrap();
-    let why = "wave 10 of Sync did not pass within 20 s: waiting for deletion of apps/Deployment/last";
-    assert!(view.message.contains(why), "{}", view.message);
+    let reason = "wave 10 of Sync did not complete within 20 s: waiting for deletion of apps/Deployment/last";
+    assert!(view.message.contains(reason), "{}", view.message);
     let first = view.resources.iter().find(|one| one.name == "first").unwrap();
     assert_eq!((first.status, first.wave), (Some(ResultCode::Skipped), -2));
     let refused = "the plan has no wave Sync/4; it has Sync/10, Sync/3, Sync/-2";
     assert!(world.transcript.iter().any(|line| line.contains(refused)), "{:#?}", world.transcript);
-    // The events say the same as what is shown.
-    let mut narrator = Narrator::default();
-    let mut told: Vec<i64> = Vec::new();
-    for fact in &world.durable {
-        if let Some(EventKind::Moved { wave: Some(name), .. }) = narrator.tell(fact).map(|event| event.what) {
-            told.push(name.wave);
+    // The events use the same numbers as the view.
+    let mut emitter = EventEmitter::default();
+    let mut numbers: Vec<i64> = Vec::new();
+    for event in &world.durable {
+        if let Some(EventKind::StageChanged { wave: Some(name), .. }) =
+            emitter.emit(event).map(|event| event.what)
+        {
+            numbers.push(name.wave);
         }
     }
-    told.dedup();
-    assert_eq!(told, [10], "{told:?}");
+    numbers.dedup();
+    assert_eq!(numbers, [10], "{numbers:?}");
 }
 
-/// A wave to come is passed over; the one before it still waits for what it would have waited for.
+/// The skipped wave is passed over; the previous one still waits as before.
 #[test]
-fn a_last_wave_that_is_skipped_changes_nothing_for_the_one_before() {
+fn skipping_the_last_wave_does_not_affect_the_previous_one() {
     let mut world = World::new(plan([resource(0, "Deployment/a"), resource(1, "ConfigMap/c")]), request());
-    world.at(100, wave(Override::Skip, "sync/1"));
-    let world = ends(
+    world.schedule_input(100, override_wave(Override::Skip, "sync/1"));
+    let world = run_and_check(
         world,
-        &format!("{ALL}; skipped: ConfigMap shop/c"),
+        &format!("{ALL_TASKS_SYNCED}; skipped: ConfigMap shop/c"),
         &[
             "1 Deployment/a Synced Succeeded: a applied",
             "2 ConfigMap/c Skipped Succeeded: skipped by ann (why); not done",
@@ -314,24 +336,25 @@ fn a_last_wave_that_is_skipped_changes_nothing_for_the_one_before() {
     assert_eq!(world.now, 1000, "it has waited until a was healthy");
 }
 
-/// A refused prune keeps the rest of its wave from being applied. Once it is skipped, or has gone well, that is done.
+/// A rejected prune keeps the rest of its wave from being applied. Once it is skipped or retried with success, the rest is
+/// applied.
 #[test]
-fn what_a_failure_has_kept_from_being_done_is_done_after_all() {
+fn tasks_blocked_by_a_failure_run_after_an_override() {
     for (what, result) in [
         (Override::Skip, "1 ConfigMap/old Skipped Succeeded: skipped by ann (why); it had failed: no"),
         (Override::Retry, "1 ConfigMap/old Pruned Succeeded: pruned"),
     ] {
         let mut world = World::new(
             plan([
-                prune(0, "ConfigMap/old"),
-                hook(Phase::Sync, 0, "Job/slow"),
+                prune_task(0, "ConfigMap/old"),
+                hook_task(Phase::Sync, 0, "Job/slow"),
                 resource(0, "Deployment/api"),
             ]),
-            retrying(1),
+            request_with_retries(1),
         );
-        world.fate("ConfigMap/old", |fate| fate.write.push_back(Reply::No("no".into())));
+        world.configure("ConfigMap/old", |fate| fate.write.push_back(Reply::Rejected("no".into())));
         // It has failed, and the next attempt is five seconds away.
-        world.at(2_000, task(what, "ConfigMap/old"));
+        world.schedule_input(2_000, override_task(what, "ConfigMap/old"));
         world.run();
         assert_eq!(world.results()[0], result);
         let done = world.operation().tasks.iter().all(|state| state.phase == Some(OperationPhase::Succeeded));
@@ -340,137 +363,151 @@ fn what_a_failure_has_kept_from_being_done_is_done_after_all() {
     }
 }
 
-/// The other hook keeps the wave at work meanwhile, so this is the same attempt.
+/// The other hook keeps the wave running meanwhile, so this is the same attempt.
 #[test]
-fn a_failed_hook_runs_anew_in_the_same_attempt_when_it_is_retried() {
-    let tasks =
-        [hook(Phase::Sync, 0, "Job/bad"), hook(Phase::Sync, 0, "Job/slow"), resource(1, "ConfigMap/c")];
+fn a_retried_hook_runs_again_in_the_same_attempt() {
+    let tasks = [
+        hook_task(Phase::Sync, 0, "Job/bad"),
+        hook_task(Phase::Sync, 0, "Job/slow"),
+        resource(1, "ConfigMap/c"),
+    ];
     let mut world = World::new(plan(tasks), request());
-    world.fate("Job/bad", |fate| fate.degrades("no disk"));
-    world.fate("Job/slow", |fate| {
-        fate.health =
-            vec![(0, seen(HealthStatus::Progressing, "")), (60_000, seen(HealthStatus::Healthy, ""))];
+    world.configure("Job/bad", |fate| fate.degrade("no disk"));
+    world.configure("Job/slow", |fate| {
+        fate.health = vec![
+            (0, health_of(HealthStatus::Progressing, "")),
+            (60_000, health_of(HealthStatus::Healthy, "")),
+        ];
     });
     world.run_until(4_999);
     assert_eq!(world.results()[0], "1 Job/bad Synced Failed: no disk");
-    world.fate("Job/bad", |fate| fate.health = vec![(0, seen(HealthStatus::Healthy, "better"))]);
-    world.at(5_000, task(Override::Retry, "Job/bad"));
-    let world = ends(
+    world.configure("Job/bad", |fate| fate.health = vec![(0, health_of(HealthStatus::Healthy, "better"))]);
+    world.schedule_input(5_000, override_task(Override::Retry, "Job/bad"));
+    let world = run_and_check(
         world,
-        ALL,
+        ALL_TASKS_SYNCED,
         &[
             "1 Job/bad Synced Succeeded: better",
             "2 Job/slow Synced Succeeded: slow applied",
             "3 ConfigMap/c Synced Running: c applied",
         ],
     );
-    assert_eq!((created(&world, "Job/bad"), created(&world, "Job/slow")), (2, 1));
+    assert_eq!((count_creations(&world, "Job/bad"), count_creations(&world, "Job/slow")), (2, 1));
     let retried = view(world.driver().state()).unwrap().resources[0].overridden.clone().unwrap();
     assert_eq!((retried.what, retried.retries), (Override::Retry, 1));
 }
 
-/// At every point: the hook of the first try is never taken for that of the second, and none runs a third time.
+/// At every point, the hook of the first try never counts as the hook of the second try, and no hook runs a third time.
 #[test]
-fn a_crash_around_a_retry_runs_nothing_twice() {
+fn a_crash_during_a_retry_runs_nothing_twice() {
     for crash in 1..120 {
-        let tasks = [hook(Phase::Sync, 0, "Job/bad"), hook(Phase::Sync, 0, "Job/slow")];
+        let tasks = [hook_task(Phase::Sync, 0, "Job/bad"), hook_task(Phase::Sync, 0, "Job/slow")];
         let mut world = World::new(plan(tasks), request());
-        world.weather.slow = 3;
-        world.fate("Job/bad", |fate| fate.degrades("no disk"));
-        world.fate("Job/slow", |fate| {
-            fate.health =
-                vec![(0, seen(HealthStatus::Progressing, "")), (20_000, seen(HealthStatus::Healthy, ""))];
+        world.disturbances.max_delay = 3;
+        world.configure("Job/bad", |fate| fate.degrade("no disk"));
+        world.configure("Job/slow", |fate| {
+            fate.health = vec![
+                (0, health_of(HealthStatus::Progressing, "")),
+                (20_000, health_of(HealthStatus::Healthy, "")),
+            ];
         });
-        world.at(4_000, task(Override::Retry, "Job/bad"));
-        world.at(8_000, task(Override::Skip, "Job/bad"));
+        world.schedule_input(4_000, override_task(Override::Retry, "Job/bad"));
+        world.schedule_input(8_000, override_task(Override::Skip, "Job/bad"));
         world.crash_before = Some(crash);
         world.run();
         let message = world.driver().state().message();
-        let wishes = world.durable.iter().filter(|fact| matches!(fact, Fact::Overridden { .. })).count();
-        assert!(created(&world, "Job/bad") <= 2 && created(&world, "Job/slow") == 1, "{crash}: {message}");
-        assert!(wishes <= 2 && world.driver().state().is_finished(), "{crash}: {wishes}, {message}");
+        let requests =
+            world.durable.iter().filter(|event| matches!(event, OperationEvent::Overridden { .. })).count();
+        assert!(
+            count_creations(&world, "Job/bad") <= 2 && count_creations(&world, "Job/slow") == 1,
+            "{crash}: {message}"
+        );
+        assert!(requests <= 2 && world.driver().state().is_finished(), "{crash}: {requests}, {message}");
         world.check_replay();
     }
 }
 
-/// The call counts: how often it has failed in a row is not forgotten.
+/// The call counts: the number of consecutive failures is kept.
 #[test]
-fn a_call_that_waits_for_its_next_try_is_made_at_once() {
+fn a_retry_repeats_a_waiting_call_immediately() {
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
-    world.fate("ConfigMap/c", |fate| fate.write.extend([Reply::Later(50_000), Reply::Busy]));
-    world.at(1_000, task(Override::Retry, "ConfigMap/c"));
+    world.configure("ConfigMap/c", |fate| fate.write.extend([Reply::RetryAfter(50_000), Reply::Busy]));
+    world.schedule_input(1_000, override_task(Override::Retry, "ConfigMap/c"));
     world.run_until(1_000);
     let failed = world.operation().tasks[0].calls.clone().unwrap();
     assert_eq!(failed.failed, 2, "made at once, and it has failed again");
-    let world = ends(world, ALL, &["1 ConfigMap/c Synced Running: c applied"]);
+    let world = run_and_check(world, ALL_TASKS_SYNCED, &["1 ConfigMap/c Synced Running: c applied"]);
     assert!(world.now < 3_000, "{}", world.now);
 }
 
 #[test]
-fn the_next_attempt_begins_at_once_when_what_has_failed_is_retried() {
-    let mut world = World::new(plan([resource(0, "ConfigMap/c"), resource(0, "ConfigMap/d")]), retrying(1));
-    world.fate("ConfigMap/c", |fate| fate.write.push_back(Reply::No("no".into())));
-    world.at(1_000, task(Override::Retry, "ConfigMap/d"));
-    world.at(1_001, task(Override::Retry, "ConfigMap/c"));
-    let world = ends(
+fn a_retry_of_failed_tasks_starts_the_next_attempt_immediately() {
+    let mut world =
+        World::new(plan([resource(0, "ConfigMap/c"), resource(0, "ConfigMap/d")]), request_with_retries(1));
+    world.configure("ConfigMap/c", |fate| fate.write.push_back(Reply::Rejected("no".into())));
+    world.schedule_input(1_000, override_task(Override::Retry, "ConfigMap/d"));
+    world.schedule_input(1_001, override_task(Override::Retry, "ConfigMap/c"));
+    let world = run_and_check(
         world,
-        &format!("{ALL} (retried 1 times)."),
+        &format!("{ALL_TASKS_SYNCED} (retried 1 times)."),
         &["1 ConfigMap/d Synced Running: d applied", "2 ConfigMap/c Synced Running: c applied"],
     );
     assert_eq!(world.now, 1_001);
     let refused =
-        "ConfigMap shop/d has not failed, and needs no other try: it is done already (Synced): d applied";
-    assert_eq!(refusals(&world), [refused]);
+        "ConfigMap shop/d has not failed, so it cannot be retried: it is already done (Synced): d applied";
+    assert_eq!(rejections(&world), [refused]);
 }
 
-/// Also where it makes a plan of its own, because this one has failed before its first wave.
+/// This applies even if the retry makes a new plan because this attempt failed before its first wave.
 #[test]
-fn the_next_attempt_plans_at_once_when_what_was_refused_is_retried() {
-    let mut world = World::new(plan([resource(0, "ConfigMap/c"), resource(0, "ConfigMap/d")]), retrying(1));
-    world.fate("ConfigMap/c", |fate| fate.check.push_back(Reply::No("no".into())));
-    world.at(1_000, skip("ConfigMap/c"));
-    world.at(1_001, task(Override::Retry, "ConfigMap/c"));
-    let world = ends(
+fn a_retry_of_rejected_tasks_plans_the_next_attempt_immediately() {
+    let mut world =
+        World::new(plan([resource(0, "ConfigMap/c"), resource(0, "ConfigMap/d")]), request_with_retries(1));
+    world.configure("ConfigMap/c", |fate| fate.check.push_back(Reply::Rejected("no".into())));
+    world.schedule_input(1_000, skip_task("ConfigMap/c"));
+    world.schedule_input(1_001, override_task(Override::Retry, "ConfigMap/c"));
+    let world = run_and_check(
         world,
-        &format!("{ALL} (retried 1 times)."),
+        &format!("{ALL_TASKS_SYNCED} (retried 1 times)."),
         &["1 ConfigMap/c Synced Running: c applied", "2 ConfigMap/d Synced Running: d applied"],
     );
     assert_eq!(world.now, 1_001);
-    let refused = "ConfigMap shop/c cannot be skipped now: the attempt has failed, and the next one makes a plan of its own; `retry-task` begins it at once";
-    assert_eq!(refusals(&world), [refused]);
+    let refused = "ConfigMap shop/c cannot be skipped now: the attempt has failed, and the next one makes a new plan; `retry-task` starts it \
+         immediately";
+    assert_eq!(rejections(&world), [refused]);
 }
 
-/// What a person has skipped is not done by a later attempt, even if that does everything else again.
+/// A later attempt does not run a skipped task, even if it repeats everything else.
 #[test]
-fn a_skip_holds_in_later_attempts() {
-    let retry = RetryPolicy { restart: true, ..retrying(1).retry };
-    let tasks = [hook(Phase::PreSync, 0, "Job/a"), resource(0, "ConfigMap/c")];
+fn a_skip_applies_to_later_attempts() {
+    let retry = RetryPolicy { restart: true, ..request_with_retries(1).retry };
+    let tasks = [hook_task(Phase::PreSync, 0, "Job/a"), resource(0, "ConfigMap/c")];
     let mut world = World::new(plan(tasks), SyncRequest { retry, ..request() });
-    hangs(&mut world, "Job/a");
-    world.fate("ConfigMap/c", |fate| fate.write.push_back(Reply::No("no".into())));
-    world.at(5_000, skip("Job/a"));
-    let world = ends(
+    make_unhealthy(&mut world, "Job/a");
+    world.configure("ConfigMap/c", |fate| fate.write.push_back(Reply::Rejected("no".into())));
+    world.schedule_input(5_000, skip_task("Job/a"));
+    let world = run_and_check(
         world,
-        &format!("{ALL}; skipped: hook Job shop/a (retried 1 times)."),
+        &format!("{ALL_TASKS_SYNCED}; skipped: hook Job shop/a (retried 1 times)."),
         &[
             "1 Job/a Skipped Succeeded: skipped by ann (why); it was running: 0 of 3 ready",
             "2 ConfigMap/c Synced Running: c applied",
         ],
     );
-    assert_eq!(created(&world, "Job/a"), 1);
+    assert_eq!(count_creations(&world, "Job/a"), 1);
 }
 
 #[test]
-fn what_was_skipped_is_done_after_all_when_it_is_retried() {
+fn a_retried_task_runs_although_it_was_skipped() {
     let mut world = World::new(plan([resource(0, "Deployment/a"), resource(1, "ConfigMap/c")]), request());
-    world.at(100, skip("ConfigMap/c"));
-    world.at(200, task(Override::Retry, "ConfigMap/c"));
+    world.schedule_input(100, skip_task("ConfigMap/c"));
+    world.schedule_input(200, override_task(Override::Retry, "ConfigMap/c"));
     let results = ["1 Deployment/a Synced Succeeded: a applied", "2 ConfigMap/c Synced Running: c applied"];
-    ends(world, ALL, &results);
+    run_and_check(world, ALL_TASKS_SYNCED, &results);
 }
 
 #[test]
-fn what_a_wave_has_skipped_that_was_gone_past_is_not_retried() {
+fn skipped_tasks_of_a_passed_wave_cannot_be_retried() {
     let mut world = World::new(
         plan([
             resource(0, "Deployment/a"),
@@ -480,13 +517,13 @@ fn what_a_wave_has_skipped_that_was_gone_past_is_not_retried() {
         ]),
         request(),
     );
-    world.at(500, skip("configmap/b"));
-    hangs(&mut world, "Deployment/c");
-    world.at(60_000, task(Override::Retry, "configmap/b"));
-    world.at(61_000, skip("deployment/c"));
-    let world = ends(
+    world.schedule_input(500, skip_task("configmap/b"));
+    make_unhealthy(&mut world, "Deployment/c");
+    world.schedule_input(60_000, override_task(Override::Retry, "configmap/b"));
+    world.schedule_input(61_000, skip_task("deployment/c"));
+    let world = run_and_check(
         world,
-        &format!("{ALL}; skipped: ConfigMap shop/b, Deployment shop/c"),
+        &format!("{ALL_TASKS_SYNCED}; skipped: ConfigMap shop/b, Deployment shop/c"),
         &[
             "1 Deployment/a Synced Succeeded: a applied",
             "2 ConfigMap/b Skipped Succeeded: skipped by ann (why); not done",
@@ -494,45 +531,47 @@ fn what_a_wave_has_skipped_that_was_gone_past_is_not_retried() {
             "4 ConfigMap/d Synced Running: d applied",
         ],
     );
-    let refused = "ConfigMap shop/b cannot be retried now: all of wave 2 was skipped, and wave 3 is at work";
-    assert_eq!(refusals(&world), [refused]);
+    let refused = "ConfigMap shop/b cannot be retried now: all of wave 2 was skipped, and wave 3 is running";
+    assert_eq!(rejections(&world), [refused]);
 }
 
-/// The next attempt goes on with the wave that has failed, and with none before.
+/// The next attempt continues with the failed wave, and with no earlier one.
 #[test]
-fn what_a_wave_has_skipped_that_was_gone_past_is_not_retried_between_attempts() {
+fn skipped_tasks_of_a_passed_wave_cannot_be_retried_between_attempts() {
     let tasks = [resource(0, "Deployment/a"), resource(1, "ConfigMap/b"), resource(2, "ConfigMap/c")];
-    let mut world = World::new(plan(tasks), retrying(1));
-    world.fate("ConfigMap/c", |fate| fate.write.push_back(Reply::No("no".into())));
-    world.at(500, skip("configmap/b"));
+    let mut world = World::new(plan(tasks), request_with_retries(1));
+    world.configure("ConfigMap/c", |fate| fate.write.push_back(Reply::Rejected("no".into())));
+    world.schedule_input(500, skip_task("configmap/b"));
     world.run_until(500);
     while !matches!(world.operation().stage, Stage::AwaitingRetry { .. }) {
         world.run_until(world.now + 100);
         world.now += 100;
     }
-    world.at(world.now, task(Override::Retry, "configmap/b"));
-    let world = ends(
+    world.schedule_input(world.now, override_task(Override::Retry, "configmap/b"));
+    let world = run_and_check(
         world,
-        &format!("{ALL}; skipped: ConfigMap shop/b (retried 1 times)."),
+        &format!("{ALL_TASKS_SYNCED}; skipped: ConfigMap shop/b (retried 1 times)."),
         &[
             "1 Deployment/a Synced Succeeded: a applied",
             "2 ConfigMap/b Skipped Succeeded: skipped by ann (why); not done",
             "3 ConfigMap/c Synced Running: c applied",
         ],
     );
-    let why = "all of wave 2 was skipped, and the next attempt goes on with wave 3";
-    assert_eq!(refusals(&world), [format!("ConfigMap shop/b cannot be retried now: {why}")]);
+    let reason = "all of wave 2 was skipped, and the next attempt continues with wave 3";
+    assert_eq!(rejections(&world), [format!("ConfigMap shop/b cannot be retried now: {reason}")]);
 }
 
-/// Somebody who decides between two attempts has decided, and waits for nothing: what has failed is passed over, or what was passed over
-/// by mistake is done after all.
+/// A decision between two attempts ends the wait, because no failed task is left: the failed tasks are skipped, or a
+/// task that was skipped by mistake is retried.
 #[test]
-fn the_next_attempt_begins_once_nothing_is_left_to_wait_for() {
+fn the_next_attempt_begins_when_nothing_failed_remains() {
     let both_fail = || {
-        let mut world =
-            World::new(plan([resource(0, "ConfigMap/a"), resource(0, "ConfigMap/b")]), retrying(1));
+        let mut world = World::new(
+            plan([resource(0, "ConfigMap/a"), resource(0, "ConfigMap/b")]),
+            request_with_retries(1),
+        );
         for name in ["ConfigMap/a", "ConfigMap/b"] {
-            world.fate(name, |fate| fate.write.push_back(Reply::No("no".into())));
+            world.configure(name, |fate| fate.write.push_back(Reply::Rejected("no".into())));
         }
         world.run_until(500);
         while !matches!(world.operation().stage, Stage::AwaitingRetry { .. }) {
@@ -541,18 +580,18 @@ fn the_next_attempt_begins_once_nothing_is_left_to_wait_for() {
         }
         world
     };
-    let mark = task(Override::MarkDone, "configmap/b");
+    let mark = override_task(Override::MarkDone, "configmap/b");
     for (second, results) in [
-        (skip("configmap/b"), ["Skipped", "Skipped"]),
+        (skip_task("configmap/b"), ["Skipped", "Skipped"]),
         (mark, ["Skipped", "MarkedDone"]),
-        (task(Override::Retry, "configmap/a"), ["Synced", "Synced"]),
+        (override_task(Override::Retry, "configmap/a"), ["Synced", "Synced"]),
     ] {
         let mut world = both_fail();
         let failed_at = world.now;
-        world.at(world.now, skip("configmap/a"));
+        world.schedule_input(world.now, skip_task("configmap/a"));
         world.run_until(failed_at + 1_000);
         assert!(matches!(world.operation().stage, Stage::AwaitingRetry { .. }), "something else has failed");
-        world.at(failed_at + 1_000, second);
+        world.schedule_input(failed_at + 1_000, second);
         world.run_until(failed_at + 2_000);
         assert!(world.driver().state().is_finished(), "it waits for nothing: {results:?}");
         let codes = results.map(|code| format!(" {code} "));
@@ -564,90 +603,94 @@ fn the_next_attempt_begins_once_nothing_is_left_to_wait_for() {
     }
 }
 
-/// What was only tried has no result in an operation that writes.
+/// A task that was only dry-run doesn't have a result in an operation that writes.
 #[test]
-fn where_all_is_skipped_before_the_first_write_nothing_else_has_a_result() {
-    let rescue = hook(Phase::SyncFail, 0, "Job/rescue");
+fn skipping_everything_before_the_first_write_leaves_no_other_results() {
+    let rescue = hook_task(Phase::SyncFail, 0, "Job/rescue");
     let mut world = World::new(plan([resource(0, "ConfigMap/a"), rescue]), request());
-    world.fate("ConfigMap/a", |fate| fate.check = [Reply::Later(2500)].into());
-    world.at(500, skip("configmap/a"));
+    world.configure("ConfigMap/a", |fate| fate.check = [Reply::RetryAfter(2500)].into());
+    world.schedule_input(500, skip_task("configmap/a"));
     let message = "successfully synced (no more tasks); skipped: ConfigMap shop/a";
-    let world = ends(
+    let world = run_and_check(
         world,
         message,
         &["1 ConfigMap/a Skipped Succeeded: skipped by ann (why); not done: too many requests"],
     );
-    assert!(world.cluster.audit.is_empty());
+    assert!(world.cluster.writes.is_empty());
 }
 
 #[test]
-fn a_skip_of_a_failed_task_spares_the_attempt() {
-    let tasks =
-        [hook(Phase::Sync, 0, "Job/bad"), hook(Phase::Sync, 0, "Job/slow"), resource(1, "ConfigMap/c")];
+fn skipping_a_failed_task_saves_the_attempt() {
+    let tasks = [
+        hook_task(Phase::Sync, 0, "Job/bad"),
+        hook_task(Phase::Sync, 0, "Job/slow"),
+        resource(1, "ConfigMap/c"),
+    ];
     let mut world = World::new(plan(tasks), request());
-    world.fate("Job/bad", |fate| fate.degrades("no disk"));
-    world.fate("Job/slow", |fate| {
-        fate.health =
-            vec![(0, seen(HealthStatus::Progressing, "")), (9_000, seen(HealthStatus::Healthy, ""))];
+    world.configure("Job/bad", |fate| fate.degrade("no disk"));
+    world.configure("Job/slow", |fate| {
+        fate.health = vec![
+            (0, health_of(HealthStatus::Progressing, "")),
+            (9_000, health_of(HealthStatus::Healthy, "")),
+        ];
     });
-    world.at(5_000, skip("Job/bad"));
+    world.schedule_input(5_000, skip_task("Job/bad"));
     world.run();
-    assert_eq!(world.driver().state().message(), format!("{ALL}; skipped: hook Job shop/bad"));
+    assert_eq!(world.driver().state().message(), format!("{ALL_TASKS_SYNCED}; skipped: hook Job shop/bad"));
     let first = "1 Job/bad Skipped Succeeded: skipped by ann (why); it had failed: no disk";
     assert_eq!(world.results()[0], first);
 }
 
 #[test]
-fn who_is_refused_learns_how_it_stands() {
-    let twins = [hook(Phase::PreSync, 0, "Job/twin"), hook(Phase::PostSync, 0, "Job/twin")];
+fn a_rejected_override_describes_the_current_state() {
+    let twins = [hook_task(Phase::PreSync, 0, "Job/twin"), hook_task(Phase::PostSync, 0, "Job/twin")];
     let [before, after] = twins;
     let mut world = World::new(
         plan([
             before,
             resource(0, "ConfigMap/c"),
             resource(0, "Deployment/a"),
-            resource(1, "Deployment/same").acting(tidegate_model::Action::Unchanged).living(),
+            resource(1, "Deployment/same").with_action(tidegate_model::Action::Unchanged).with_live_object(),
             resource(2, "ConfigMap/last"),
             after,
         ]),
         request(),
     );
-    hangs(&mut world, "Deployment/a");
+    make_unhealthy(&mut world, "Deployment/a");
     let unsaid = Input::Override {
         what: Override::Skip,
-        scope: Scope::of_words(Some("Deployment/a"), None, None, None).unwrap(),
+        scope: Scope::parse(Some("Deployment/a"), None, None, None).unwrap(),
         by: "ann".into(),
         reason: " ".into(),
     };
-    world.at(500, skip("Job/twin"));
-    world.at(9_000, skip("Job/none"));
-    world.at(9_000, wave(Override::Skip, "Sync/7"));
-    world.at(9_000, wave(Override::Retry, "PreSync/0"));
-    world.at(9_000, skip("ConfigMap/c"));
-    world.at(9_000, skip("Deployment/same"));
-    world.at(9_000, task(Override::Retry, "Deployment/a"));
-    world.at(9_000, task(Override::Retry, "ConfigMap/last"));
-    world.at(9_000, unsaid);
-    world.at(9_001, skip("ConfigMap/last"));
-    world.at(9_002, skip("ConfigMap/last"));
-    world.at(9_003, skip("Deployment/a"));
+    world.schedule_input(500, skip_task("Job/twin"));
+    world.schedule_input(9_000, skip_task("Job/none"));
+    world.schedule_input(9_000, override_wave(Override::Skip, "Sync/7"));
+    world.schedule_input(9_000, override_wave(Override::Retry, "PreSync/0"));
+    world.schedule_input(9_000, skip_task("ConfigMap/c"));
+    world.schedule_input(9_000, skip_task("Deployment/same"));
+    world.schedule_input(9_000, override_task(Override::Retry, "Deployment/a"));
+    world.schedule_input(9_000, override_task(Override::Retry, "ConfigMap/last"));
+    world.schedule_input(9_000, unsaid);
+    world.schedule_input(9_001, skip_task("ConfigMap/last"));
+    world.schedule_input(9_002, skip_task("ConfigMap/last"));
+    world.schedule_input(9_003, skip_task("Deployment/a"));
     world.run();
     let id = id();
     assert_eq!(
-        refusals(&world),
+        rejections(&world),
         [
-            "Job/twin is the name of 2 tasks; say which, with its namespace, its phase or KIND.GROUP/NAME: batch Job \
-             shop/twin in phase PreSync, batch Job shop/twin in phase PostSync",
-            &format!("the plan has no Job/none; `tidegate ops show {id}` lists what it has"),
+            "Job/twin matches 2 tasks; add a namespace, a phase or the group (KIND.GROUP/NAME): batch Job shop/twin in phase PreSync, batch Job \
+             shop/twin in phase PostSync",
+            &format!("the plan has no Job/none; `tidegate ops show {id}` lists its tasks"),
             "the plan has no wave Sync/7; it has PreSync/0, Sync/0, Sync/1, Sync/2, PostSync/0",
-            "nothing of wave PreSync/0 can be retried now: hook Job shop/twin cannot be retried now: wave 1 has passed",
-            "ConfigMap shop/c is done already (Synced): c applied",
-            "Deployment shop/same is unchanged, and nothing is done about it",
-            "Deployment shop/a is at work; only what has failed, waits for another try or was skipped can be retried",
-            "ConfigMap shop/last waits for its wave; only what has failed, waits for another try or was skipped can \
-             be retried",
-            "say why: a reason is needed to skip anything",
-            "ConfigMap shop/last was skipped by ann (why) already",
+            "no task of wave PreSync/0 can be retried now: hook Job shop/twin cannot be retried now: wave 1 has passed",
+            "ConfigMap shop/c is already done (Synced): c applied",
+            "Deployment shop/same is unchanged, so there is nothing to do",
+            "Deployment shop/a is running; only a task that failed, waits for a retry or was skipped can be retried",
+            "ConfigMap shop/last waits for its wave; only a task that failed, waits for a retry or was skipped can be retried",
+            "a reason is required to skip a task or wave",
+            "ConfigMap shop/last was already skipped by ann (why)",
         ]
     );
 }
@@ -657,29 +700,33 @@ fn a_dry_run_has_nothing_to_skip() {
     let mut request = request();
     request.options.dry_run = true;
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request);
-    world.fate("ConfigMap/c", |fate| fate.check.push_back(Reply::Later(5_000)));
-    world.at(1_000, skip("ConfigMap/c"));
+    world.configure("ConfigMap/c", |fate| fate.check.push_back(Reply::RetryAfter(5_000)));
+    world.schedule_input(1_000, skip_task("ConfigMap/c"));
     world.run();
-    assert_eq!(refusals(&world), ["the operation only tries and writes nothing; there is nothing to skip"]);
+    assert_eq!(rejections(&world), ["the operation is a dry run, so there is nothing to skip"]);
 }
 
-/// Nothing but a person's wish makes a wave go back.
+/// Only a person's request makes a wave go back.
 #[test]
-fn a_wave_goes_back_only_after_a_wish() {
-    let mut world = World::new(plan([hook(Phase::Sync, 0, "Job/a"), resource(1, "ConfigMap/c")]), request());
-    hangs(&mut world, "Job/a");
+fn a_wave_goes_back_only_on_request() {
+    let mut world =
+        World::new(plan([hook_task(Phase::Sync, 0, "Job/a"), resource(1, "ConfigMap/c")]), request());
+    make_unhealthy(&mut world, "Job/a");
     world.run_until(2_000);
-    let back = Fact::Moved { to: Stage::Wave { index: 0, step: WaveStep::Applying }, at: at(3_000) };
+    let back = OperationEvent::StageChanged {
+        to: Stage::Wave { index: 0, step: WaveStep::Applying },
+        at: at(3_000),
+    };
     let state = world.driver().state().clone();
-    assert!(tidegate_lifecycle::operation::evolve(state.clone(), &back).is_err());
-    world.at(2_500, skip("ConfigMap/c"));
+    assert!(tidegate_lifecycle::operation::apply(state.clone(), &back).is_err());
+    world.schedule_input(2_500, skip_task("ConfigMap/c"));
     world.run_until(2_500);
     let state = world.driver().state().clone();
-    assert!(tidegate_lifecycle::operation::evolve(state, &back).is_ok());
+    assert!(tidegate_lifecycle::operation::apply(state, &back).is_ok());
 }
 
 #[test]
-fn results_of_people_are_results_of_their_own() {
+fn overrides_have_results_of_their_own() {
     assert_eq!(ResultCode::Skipped.to_string(), "Skipped");
     assert_eq!(ResultCode::MarkedDone.to_string(), "MarkedDone");
     for (text, fine) in [
@@ -691,54 +738,54 @@ fn results_of_people_are_results_of_their_own() {
         ("Sync/x", false),
         ("Never/1", false),
     ] {
-        assert_eq!(Scope::of_words(None, None, None, Some(text)).is_ok(), fine, "{text}");
+        assert_eq!(Scope::parse(None, None, None, Some(text)).is_ok(), fine, "{text}");
     }
     for (text, fine) in
         [("Job/a", true), ("Job.batch/a", true), ("Job", false), ("/a", false), ("Job/", false)]
     {
-        assert_eq!(Scope::of_words(Some(text), None, None, None).is_ok(), fine, "{text}");
+        assert_eq!(Scope::parse(Some(text), None, None, None).is_ok(), fine, "{text}");
     }
-    assert!(Scope::of_words(None, None, None, None).is_err());
-    assert!(Scope::of_words(Some("Job/a"), None, None, Some("1")).is_err());
-    assert!(Scope::of_words(None, Some("shop"), None, Some("1")).is_err());
+    assert!(Scope::parse(None, None, None, None).is_err());
+    assert!(Scope::parse(Some("Job/a"), None, None, Some("1")).is_err());
+    assert!(Scope::parse(None, Some("shop"), None, Some("1")).is_err());
 }
 
 #[test]
-fn the_work_of_a_runner_is_not_awaited_when_its_hook_is_skipped() {
+fn a_skipped_hook_does_not_wait_for_its_runner() {
     for (what, result) in
         [(Override::Skip, "1 Job/page Skipped"), (Override::MarkDone, "1 Job/page MarkedDone")]
     {
-        let job = hook(Phase::Sync, 0, "Job/page").runner("pager");
+        let job = hook_task(Phase::Sync, 0, "Job/page").with_runner("pager");
         let mut world = World::new(plan([job, resource(1, "ConfigMap/c")]), request());
-        world.weather.slow = 500;
-        while says(&world, "run Job/page") == 0 {
+        world.disturbances.max_delay = 500;
+        while count_lines(&world, "run Job/page") == 0 {
             world.run_until(world.now + 1);
             world.now += 1;
         }
-        world.at(world.now, task(what, "Job/page"));
+        world.schedule_input(world.now, override_task(what, "Job/page"));
         world.run();
         assert!(world.results()[0].starts_with(result), "{:?}", world.results());
-        assert!(world.driver().state().message().starts_with(ALL));
+        assert!(world.driver().state().message().starts_with(ALL_TASKS_SYNCED));
         world.check_replay();
     }
 }
 
 #[test]
-fn what_is_on_its_way_out_is_not_created_again_when_it_is_skipped() {
+fn an_object_being_deleted_is_not_recreated_when_it_is_skipped() {
     let tasks = [
-        resource(0, "Deployment/a").acting(tidegate_model::Action::Apply).living(),
+        resource(0, "Deployment/a").with_action(tidegate_model::Action::Apply).with_live_object(),
         resource(1, "ConfigMap/c"),
     ];
     let mut world = World::new(plan(tasks), request());
-    world.fate("Deployment/a", |fate| (fate.recreated, fate.lingers) = (true, 60_000));
-    world.at(9_000, skip("Deployment/a"));
-    let world = ends(
+    world.configure("Deployment/a", |fate| (fate.is_recreated, fate.deletion_delay) = (true, 60_000));
+    world.schedule_input(9_000, skip_task("Deployment/a"));
+    let world = run_and_check(
         world,
-        &format!("{ALL}; skipped: Deployment shop/a"),
+        &format!("{ALL_TASKS_SYNCED}; skipped: Deployment shop/a"),
         &[
             "1 Deployment/a Skipped Succeeded: skipped by ann (why); deletion requested",
             "2 ConfigMap/c Synced Running: c applied",
         ],
     );
-    assert_eq!((world.now, created(&world, "Deployment/a")), (9_000, 0));
+    assert_eq!((world.now, count_creations(&world, "Deployment/a")), (9_000, 0));
 }

@@ -1,4 +1,4 @@
-//! What was told to go counts as pruned when it is gone, and not before.
+//! A pruned object counts as pruned once it is gone, and not before.
 
 use tidegate_lifecycle::operation::{Input, explain};
 use tidegate_model::{Action, OperationPhase, Phase, Plan, SyncRequest, WaitFor};
@@ -6,73 +6,80 @@ use tidegate_model::{Action, OperationPhase, Phase, Plan, SyncRequest, WaitFor};
 use crate::build::*;
 use crate::world::{Reply, World};
 
-const KEPT: &str = "finalizer example.com/guard";
-const WAITING: &str = "1 Deployment/old - Running: deletion requested; waits for finalizer example.com/guard";
-const PRUNED: &str = "1 Deployment/old Pruned Succeeded: pruned";
+const FINALIZER: &str = "finalizer example.com/guard";
+const WAITING_RESULT: &str =
+    "1 Deployment/old - Running: deletion requested; waits for finalizer example.com/guard";
+const PRUNED_RESULT: &str = "1 Deployment/old Pruned Succeeded: pruned";
 
-/// An object that stays for a while after it was told to go.
-fn lingering(plan: Plan, request: SyncRequest, millis: i64) -> World {
+/// Returns a world with an object that stays for a while after its deletion was requested.
+fn world_with_slow_deletion(plan: Plan, request: SyncRequest, millis: i64) -> World {
     let mut world = World::new(plan, request);
-    world.fate("Deployment/old", |fate| {
-        fate.lingers = millis;
-        fate.kept_by = KEPT.into();
+    world.configure("Deployment/old", |fate| {
+        fate.deletion_delay = millis;
+        fate.kept_by = FINALIZER.into();
     });
     world
 }
 
-fn phase(world: &World) -> Option<OperationPhase> {
+fn final_phase(world: &World) -> Option<OperationPhase> {
     world.operation().outcome.as_ref().map(|outcome| outcome.phase)
 }
 
 #[test]
-fn an_object_that_was_told_to_go_is_pruned_when_it_is_gone() {
-    let before_another = || plan([prune(0, "Deployment/old"), resource(1, "ConfigMap/c")]);
-    let mut world = lingering(before_another(), request(), 10_000);
+fn an_object_counts_as_pruned_once_it_is_gone() {
+    let before_another = || plan([prune_task(0, "Deployment/old"), resource(1, "ConfigMap/c")]);
+    let mut world = world_with_slow_deletion(before_another(), request(), 10_000);
     world.run_until(3000);
-    assert_eq!(world.results(), [WAITING]);
-    let why = explain(world.driver().state(), at(3000)).to_string();
+    assert_eq!(world.results(), [WAITING_RESULT]);
+    let reason = explain(world.driver().state(), at(3000)).to_string();
     let awaited = "1 object being deleted, waiting 3 s for Deployment shop/old (deletion requested; waits for finalizer \
                    example.com/guard); next: wave 2, 1 object";
-    assert!(why.ends_with(awaited), "{why}");
+    assert!(reason.ends_with(awaited), "{reason}");
     world.run();
-    assert_eq!(world.results(), [PRUNED, "2 ConfigMap/c Synced Running: c applied"]);
+    assert_eq!(world.results(), [PRUNED_RESULT, "2 ConfigMap/c Synced Running: c applied"]);
 }
 
 #[test]
-fn a_last_wave_applies_at_once_and_ends_when_what_it_prunes_is_gone() {
-    let last = || plan([prune(0, "Deployment/old"), resource(0, "ConfigMap/c")]);
-    let mut world = lingering(last(), request(), 10_000);
+fn the_last_wave_applies_at_once_and_awaits_its_prunes() {
+    let last = || plan([prune_task(0, "Deployment/old"), resource(0, "ConfigMap/c")]);
+    let mut world = world_with_slow_deletion(last(), request(), 10_000);
     world.run_until(3000);
-    assert_eq!(world.results(), [WAITING, "2 ConfigMap/c Synced Running: c applied"]);
+    assert_eq!(world.results(), [WAITING_RESULT, "2 ConfigMap/c Synced Running: c applied"]);
     assert_eq!(world.driver().state().message(), "waiting for deletion of apps/Deployment/old");
-    let why = explain(world.driver().state(), at(3000)).to_string();
+    let reason = explain(world.driver().state(), at(3000)).to_string();
     assert!(
-        why.contains("Deployment shop/old (deletion requested; waits for finalizer example.com/guard)"),
-        "{why}"
+        reason.contains("Deployment shop/old (deletion requested; waits for finalizer example.com/guard)"),
+        "{reason}"
     );
     world.run();
-    assert_eq!((phase(&world), world.now), (Some(OperationPhase::Succeeded), 10_000));
-    assert_eq!(world.results()[0], PRUNED);
-    // Where health is waited for as well, both have their say.
+    assert_eq!((final_phase(&world), world.now), (Some(OperationPhase::Succeeded), 10_000));
+    assert_eq!(world.results()[0], PRUNED_RESULT);
+    // Waiting for health as well requires both.
     let healthy = SyncRequest { wait: WaitFor::Healthy, ..request() };
-    let mut world =
-        lingering(plan([prune(0, "Deployment/old"), resource(0, "Deployment/new")]), healthy, 10_000);
+    let mut world = world_with_slow_deletion(
+        plan([prune_task(0, "Deployment/old"), resource(0, "Deployment/new")]),
+        healthy,
+        10_000,
+    );
     world.run();
-    assert_eq!((phase(&world), world.results()[0].as_str()), (Some(OperationPhase::Succeeded), PRUNED));
+    assert_eq!(
+        (final_phase(&world), world.results()[0].as_str()),
+        (Some(OperationPhase::Succeeded), PRUNED_RESULT)
+    );
 }
 
 #[test]
-fn what_is_not_gone_in_time_is_not_pruned() {
-    let late = "1 Deployment/old - Failed: not gone when the operation's deadline passed: deletion requested; waits for \
-                finalizer example.com/guard";
+fn an_object_that_is_not_gone_in_time_is_not_pruned() {
+    let late = "1 Deployment/old - Failed: not gone when the operation's deadline passed: deletion requested; waits for finalizer \
+         example.com/guard";
     for tasks in [
-        plan([prune(0, "Deployment/old"), resource(1, "ConfigMap/c")]),
-        plan([prune(0, "Deployment/old"), resource(0, "ConfigMap/c")]),
+        plan([prune_task(0, "Deployment/old"), resource(1, "ConfigMap/c")]),
+        plan([prune_task(0, "Deployment/old"), resource(0, "ConfigMap/c")]),
     ] {
         let request = SyncRequest { deadline: Some(seconds(60)), ..request() };
-        let mut world = lingering(tasks, request, i64::MAX);
+        let mut world = world_with_slow_deletion(tasks, request, i64::MAX);
         world.run();
-        assert_eq!((phase(&world), world.results()[0].as_str()), (Some(OperationPhase::Failed), late));
+        assert_eq!((final_phase(&world), world.results()[0].as_str()), (Some(OperationPhase::Failed), late));
         let message = world.driver().state().message();
         let waited = "waiting for deletion of apps/Deployment/old (deletion requested; waits for finalizer example.com/guard)";
         assert!(message.ends_with(waited), "{message}");
@@ -80,34 +87,39 @@ fn what_is_not_gone_in_time_is_not_pruned() {
 }
 
 #[test]
-fn a_wave_that_is_too_late_prunes_again_in_the_next_attempt() {
-    let tasks = plan([prune(0, "Deployment/old"), resource(1, "ConfigMap/c")]).wave_timeout(0, 10);
-    let mut world = lingering(tasks, retrying(1), 13_000);
+fn a_late_wave_prunes_again_in_the_next_attempt() {
+    let tasks = plan([prune_task(0, "Deployment/old"), resource(1, "ConfigMap/c")]).with_wave_timeout(0, 10);
+    let mut world = world_with_slow_deletion(tasks, request_with_retries(1), 13_000);
     world.run_until(11_000);
     assert_eq!(
         world.results(),
         [
-            "1 Deployment/old - Failed: not gone when the wave's deadline passed: deletion requested; waits for finalizer \
-          example.com/guard"
+            "1 Deployment/old - Failed: not gone when the wave's deadline passed: deletion requested; waits for finalizer example.com/guard"
         ]
     );
     world.run();
-    assert_eq!(phase(&world), Some(OperationPhase::Succeeded));
-    assert_eq!(world.results()[0], PRUNED);
-    assert_eq!(world.cluster.audit.len(), 2, "one deletion, and one object made: {:?}", world.cluster.audit);
+    assert_eq!(final_phase(&world), Some(OperationPhase::Succeeded));
+    assert_eq!(world.results()[0], PRUNED_RESULT);
+    assert_eq!(
+        world.cluster.writes.len(),
+        2,
+        "one deletion, and one object made: {:?}",
+        world.cluster.writes
+    );
 }
 
-/// What cannot be changed is told to go and created again. While a finalizer keeps it, it is named with that.
+/// A resource that cannot be changed is deleted and created again. While a finalizer blocks the deletion, the message names the
+/// finalizer.
 #[test]
-fn a_resource_that_is_to_be_created_again_is_awaited_to_be_gone() {
+fn a_resource_to_recreate_is_awaited_to_be_gone() {
     let kept = "deletion requested; waits for finalizer example.com/guard";
     let waiting = "waiting for deletion of /ConfigMap/c";
     let world = |request, timeout, lingers| {
-        let task = resource(0, "ConfigMap/c").acting(Action::Apply).living();
+        let task = resource(0, "ConfigMap/c").with_action(Action::Apply).with_live_object();
         let tasks = plan([task, resource(0, "Deployment/later"), resource(1, "ConfigMap/last")]);
-        let mut world = World::new(tasks.wave_timeout(0, timeout), request);
-        world.fate("ConfigMap/c", |fate| {
-            (fate.recreated, fate.lingers, fate.kept_by) =
+        let mut world = World::new(tasks.with_wave_timeout(0, timeout), request);
+        world.configure("ConfigMap/c", |fate| {
+            (fate.is_recreated, fate.deletion_delay, fate.kept_by) =
                 (true, lingers, "finalizer example.com/guard".into());
         });
         world
@@ -120,11 +132,11 @@ fn a_resource_that_is_to_be_created_again_is_awaited_to_be_gone() {
     assert!(why.contains(&format!("ConfigMap shop/c ({kept})")), "{why}");
     one.run();
     assert_eq!(
-        (phase(&one), one.results()[0].as_str()),
+        (final_phase(&one), one.results()[0].as_str()),
         (Some(OperationPhase::Succeeded), "1 ConfigMap/c Synced Succeeded: c applied")
     );
     one.check_replay();
-    // Each deadline says the same.
+    // Each deadline gives the same reason.
     let mut late = world(request(), 60, i64::MAX);
     late.run();
     let message = late.driver().state().message();
@@ -142,20 +154,20 @@ fn a_resource_that_is_to_be_created_again_is_awaited_to_be_gone() {
         late.results()[0],
         format!("1 ConfigMap/c - Failed: not gone when the operation's deadline passed: {kept}")
     );
-    // Another attempt goes on with it.
-    let mut again = world(retrying(1), 20, 22_000);
+    // Another attempt continues with it.
+    let mut again = world(request_with_retries(1), 20, 22_000);
     again.run();
-    assert_eq!(phase(&again), Some(OperationPhase::Succeeded), "{}", again.driver().state().message());
+    assert_eq!(final_phase(&again), Some(OperationPhase::Succeeded), "{}", again.driver().state().message());
 }
 
-/// The deadline names what keeps the older object of a hook, too.
+/// The deadline also names what blocks the deletion of the hook's older object.
 #[test]
-fn the_place_of_a_hook_that_does_not_clear_is_named_with_what_keeps_it() {
-    let tasks =
-        plan([hook(Phase::PreSync, 0, "Job/h").living(), resource(0, "ConfigMap/c")]).wave_timeout(0, 60);
+fn an_object_that_blocks_the_place_of_a_late_hook_is_named() {
+    let tasks = plan([hook_task(Phase::PreSync, 0, "Job/h").with_live_object(), resource(0, "ConfigMap/c")])
+        .with_wave_timeout(0, 60);
     let mut world = World::new(tasks, request());
-    world.fate("Job/h", |fate| {
-        (fate.lingers, fate.kept_by) = (i64::MAX, "finalizer example.com/guard".into())
+    world.configure("Job/h", |fate| {
+        (fate.deletion_delay, fate.kept_by) = (i64::MAX, "finalizer example.com/guard".into())
     });
     world.run();
     let message = world.driver().state().message();
@@ -163,14 +175,15 @@ fn the_place_of_a_hook_that_does_not_clear_is_named_with_what_keeps_it() {
     assert!(message.ends_with(waited), "{message}");
 }
 
-/// Its outcome is known, and a finalizer may keep an object for ever.
+/// Its outcome is known, and a finalizer can keep an object forever.
 #[test]
-fn a_wave_that_has_failed_does_not_wait_for_what_it_prunes() {
-    let tasks = plan([prune(0, "Deployment/old"), prune(0, "Job/other"), resource(1, "ConfigMap/c")]);
-    let mut world = lingering(tasks, request(), i64::MAX);
-    world.fate("Job/other", |fate| fate.write.push_back(Reply::No("denied".into())));
+fn a_failed_wave_does_not_await_its_prunes() {
+    let tasks =
+        plan([prune_task(0, "Deployment/old"), prune_task(0, "Job/other"), resource(1, "ConfigMap/c")]);
+    let mut world = world_with_slow_deletion(tasks, request(), i64::MAX);
+    world.configure("Job/other", |fate| fate.write.push_back(Reply::Rejected("denied".into())));
     world.run();
-    assert_eq!(phase(&world), Some(OperationPhase::Failed));
+    assert_eq!(final_phase(&world), Some(OperationPhase::Failed));
     assert_eq!(
         world.results(),
         ["1 Deployment/old - Running: deletion requested", "2 Job/other SyncFailed Failed: denied"]
@@ -178,40 +191,44 @@ fn a_wave_that_has_failed_does_not_wait_for_what_it_prunes() {
 }
 
 #[test]
-fn what_a_terminated_operation_waited_for_is_not_pruned() {
-    let mut world = lingering(plan([prune(0, "Deployment/old")]), request(), i64::MAX);
-    world.at(5000, Input::Terminate { by: "ann".into() });
+fn objects_awaited_by_a_terminated_operation_are_not_pruned() {
+    let mut world = world_with_slow_deletion(plan([prune_task(0, "Deployment/old")]), request(), i64::MAX);
+    world.schedule_input(5000, Input::Terminate { by: "ann".into() });
     world.run();
-    assert_eq!((phase(&world), world.results()), (Some(OperationPhase::Failed), vec![WAITING.to_owned()]));
+    assert_eq!(
+        (final_phase(&world), world.results()),
+        (Some(OperationPhase::Failed), vec![WAITING_RESULT.to_owned()])
+    );
 }
 
 #[test]
-fn what_keeps_the_place_of_a_hook_is_named() {
-    let tasks = plan([hook(Phase::PreSync, 0, "Job/migrate").living(), resource(0, "ConfigMap/c")]);
+fn an_object_that_blocks_the_place_of_a_hook_is_named() {
+    let tasks =
+        plan([hook_task(Phase::PreSync, 0, "Job/migrate").with_live_object(), resource(0, "ConfigMap/c")]);
     let mut world = World::new(tasks, request());
-    world.fate("Job/migrate", |fate| {
-        fate.lingers = 10_000;
-        fate.kept_by = KEPT.into();
+    world.configure("Job/migrate", |fate| {
+        fate.deletion_delay = 10_000;
+        fate.kept_by = FINALIZER.into();
     });
     world.run_until(3000);
-    let why = explain(world.driver().state(), at(3000)).to_string();
+    let reason = explain(world.driver().state(), at(3000)).to_string();
     assert!(
-        why.contains("hook Job shop/migrate (deletion requested; waits for finalizer example.com/guard)"),
-        "{why}"
+        reason.contains("hook Job shop/migrate (deletion requested; waits for finalizer example.com/guard)"),
+        "{reason}"
     );
     world.run();
-    assert_eq!(phase(&world), Some(OperationPhase::Succeeded));
+    assert_eq!(final_phase(&world), Some(OperationPhase::Succeeded));
 }
 
-/// The state that a snapshot holds is the one that all facts lead to, at each of them.
+/// At every event, the state in a snapshot equals the fold of all events.
 #[test]
-fn a_restart_anywhere_changes_nothing() {
-    let tasks = || plan([prune(0, "Deployment/old"), resource(0, "ConfigMap/c")]);
-    let mut calm = lingering(tasks(), request(), 10_000);
+fn a_restart_at_any_event_does_not_change_the_state() {
+    let tasks = || plan([prune_task(0, "Deployment/old"), resource(0, "ConfigMap/c")]);
+    let mut calm = world_with_slow_deletion(tasks(), request(), 10_000);
     calm.run();
     let expected = calm.results();
     for event in 1..20 {
-        let mut world = lingering(tasks(), request(), 10_000);
+        let mut world = world_with_slow_deletion(tasks(), request(), 10_000);
         world.crash_before = Some(event);
         world.run();
         assert_eq!(world.results(), expected, "killed before event {event}");

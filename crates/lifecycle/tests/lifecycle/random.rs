@@ -1,20 +1,20 @@
-//! Random plans in random worlds: what must hold for any of them.
+//! Random plans in random worlds: invariants that hold for all of them.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tidegate_lifecycle::operation::{Fact, Input, Outcome, Verdict};
+use tidegate_lifecycle::operation::{Input, OperationEvent, Outcome, Verdict};
 use tidegate_model::{
     Action, Backoff, DeletePolicy, HealthStatus, OperationPhase, Override, Phase, Plan, RetryPolicy,
     SyncOptions, SyncRequest, Task, TaskId, WaitFor,
 };
 
 use crate::build::*;
-use crate::world::{Change, Dice, Fate, Proof, Reply, Weather, World, label, seen};
+use crate::world::{Behavior, Change, Disturbances, EvidenceKind, Reply, Rng, World, health_of, label_of};
 
-/// A task, its fate, and how they come about: a number each, so that a failing case shrinks.
+/// A task, its fate, and their origin: one number each, so that a failing case shrinks.
 #[derive(Clone, Debug)]
-struct Draft {
+struct TaskDraft {
     phase: Phase,
     wave: i64,
     kind: usize,
@@ -24,7 +24,7 @@ struct Draft {
     fate: u64,
 }
 
-fn draft() -> impl Strategy<Value = Draft> {
+fn any_task_draft() -> impl Strategy<Value = TaskDraft> {
     let phase = prop_oneof![
         2 => Just(Phase::PreSync),
         6 => Just(Phase::Sync),
@@ -32,7 +32,7 @@ fn draft() -> impl Strategy<Value = Draft> {
         2 => Just(Phase::SyncFail),
     ];
     (phase, 0_i64..3, 0_usize..5, 0_u8..10, 0_u8..8, any::<u8>(), any::<u64>()).prop_map(
-        |(phase, wave, kind, role, policies, options, fate)| Draft {
+        |(phase, wave, kind, role, policies, options, fate)| TaskDraft {
             phase,
             wave,
             kind,
@@ -46,22 +46,22 @@ fn draft() -> impl Strategy<Value = Draft> {
 
 const KINDS: [&str; 5] = ["CustomResourceDefinition", "ConfigMap", "Deployment", "Job", "Widget"];
 
-fn task(number: usize, draft: &Draft) -> Task {
+fn task_of(number: usize, draft: &TaskDraft) -> Task {
     let object = format!("{}/t{number}", KINDS[draft.kind]);
     let only_hooks = draft.phase != Phase::Sync;
     let mut task = match draft.role {
         0..=3 if !only_hooks => resource(draft.wave, &object),
-        4 if !only_hooks => resource(draft.wave, &object).acting(Action::Apply).living(),
-        5 | 6 if !only_hooks => prune(draft.wave, &object),
-        7 if !only_hooks => resource(draft.wave, &object).acting(Action::Unchanged).living(),
-        8 if !only_hooks => prune(draft.wave, &object).acting(Action::PruneSkipped),
-        _ => hook(draft.phase, draft.wave, &object),
+        4 if !only_hooks => resource(draft.wave, &object).with_action(Action::Apply).with_live_object(),
+        5 | 6 if !only_hooks => prune_task(draft.wave, &object),
+        7 if !only_hooks => resource(draft.wave, &object).with_action(Action::Unchanged).with_live_object(),
+        8 if !only_hooks => prune_task(draft.wave, &object).with_action(Action::PruneSkipped),
+        _ => hook_task(draft.phase, draft.wave, &object),
     };
-    if draft.options & 1 == 1 && task.action.writes() {
-        task = task.checked_late();
+    if draft.options & 1 == 1 && task.action.writes_manifest() {
+        task = task.with_late_check();
     }
     if draft.options & 6 == 6 && task.action == Action::Prune {
-        task = task.confirm();
+        task = task.with_confirmation();
     }
     let Some(hook) = &mut task.hook else { return task };
     if draft.options & 8 == 8 {
@@ -80,18 +80,18 @@ fn task(number: usize, draft: &Draft) -> Task {
     if hook.delete_policies.is_empty() {
         hook.delete_policies.push(P::BeforeHookCreation);
     }
-    if draft.options & 64 == 64 { task.living() } else { task }
+    if draft.options & 64 == 64 { task.with_live_object() } else { task }
 }
 
-/// What happens to an object. Nothing lasts for ever, so every operation can end.
-fn change(fate: &mut Fate, number: u64) {
-    let mut dice = Dice(number);
-    let replies = |dice: &mut Dice| {
+/// Changes what happens to an object. No condition lasts forever, so every operation can end.
+fn randomize_behavior(fate: &mut Behavior, number: u64) {
+    let mut dice = Rng(number);
+    let replies = |dice: &mut Rng| {
         let mut replies = Vec::new();
-        while dice.percent(15) {
+        while dice.chance(15) {
             replies.push(match dice.below(5) {
-                0 => Reply::Later(2500),
-                1 => Reply::No("no".into()),
+                0 => Reply::RetryAfter(2500),
+                1 => Reply::Rejected("no".into()),
                 _ => Reply::Busy,
             });
         }
@@ -100,14 +100,15 @@ fn change(fate: &mut Fate, number: u64) {
     fate.check = replies(&mut dice);
     fate.write = replies(&mut dice);
     fate.end = replies(&mut dice);
-    fate.proof = [Proof::Generation, Proof::Identity, Proof::Nothing][dice.below(3) as usize % 3];
-    fate.lingers = [0, 0, 1500, 20_000][dice.below(4) as usize % 4];
-    fate.runs = dice.percent(80);
-    if dice.percent(5) {
-        fate.vanishes = Some(700);
+    fate.evidence =
+        [EvidenceKind::Generation, EvidenceKind::Identity, EvidenceKind::Nothing][dice.below(3) as usize % 3];
+    fate.deletion_delay = [0, 0, 1500, 20_000][dice.below(4) as usize % 4];
+    fate.runner_succeeds = dice.chance(80);
+    if dice.chance(5) {
+        fate.deleted_after = Some(700);
     }
-    let mut rivals = Dice(!number);
-    while rivals.percent(20) {
+    let mut rivals = Rng(!number);
+    while rivals.chance(20) {
         fate.rivals.push_back(rivals.below(5000) as i64);
     }
     if fate.health.is_empty() {
@@ -115,23 +116,23 @@ fn change(fate: &mut Fate, number: u64) {
     }
     let middle =
         [HealthStatus::Progressing, HealthStatus::Suspended, HealthStatus::Missing, HealthStatus::Unknown];
-    let end = if dice.percent(15) { HealthStatus::Degraded } else { HealthStatus::Healthy };
+    let end = if dice.chance(15) { HealthStatus::Degraded } else { HealthStatus::Healthy };
     fate.health = vec![
-        (0, seen(middle[dice.below(4) as usize % 4], "begins")),
-        (1 + dice.below(6000) as i64, seen(end, "ends")),
+        (0, health_of(middle[dice.below(4) as usize % 4], "begins")),
+        (1 + dice.below(6000) as i64, health_of(end, "ends")),
     ];
 }
 
 #[derive(Clone, Debug)]
-struct Scene {
-    drafts: Vec<Draft>,
+struct Scenario {
+    drafts: Vec<TaskDraft>,
     request: SyncRequest,
     gates: u64,
     timeouts: u64,
-    weather: Weather,
+    weather: Disturbances,
 }
 
-fn wishes() -> impl Strategy<Value = SyncRequest> {
+fn any_request() -> impl Strategy<Value = SyncRequest> {
     let retry = (0_i64..3, any::<bool>());
     let flags = (0_u8..8, any::<bool>(), any::<bool>());
     (retry, flags, proptest::option::weighted(0.2, 0_u64..4), proptest::option::weighted(0.2, 5_u64..60))
@@ -145,85 +146,87 @@ fn wishes() -> impl Strategy<Value = SyncRequest> {
         })
 }
 
-fn weather() -> impl Strategy<Value = Weather> {
+fn any_disturbances() -> impl Strategy<Value = Disturbances> {
     (any::<u64>(), 0_u64..300, 0_u64..30, 0_u64..30, 0_u64..6, 0_u64..4, any::<bool>()).prop_map(
-        |(seed, slow, twice, blurred, crashes, meddling, may_terminate)| Weather {
-            dice: Dice(seed),
-            slow,
-            twice,
-            blurred,
-            crashes,
-            meddling,
-            may_terminate,
+        |(seed, max_delay, repeat_chance, distortion_chance, crash_chance, request_chance, can_terminate)| {
+            Disturbances {
+                rng: Rng(seed),
+                max_delay,
+                repeat_chance,
+                distortion_chance,
+                crash_chance,
+                request_chance,
+                can_terminate,
+            }
         },
     )
 }
 
-fn scene() -> impl Strategy<Value = Scene> {
-    let drafts = proptest::collection::vec(draft(), 1..14);
-    (drafts, wishes(), any::<u64>(), any::<u64>(), weather()).prop_map(
-        |(drafts, request, gates, timeouts, weather)| Scene { drafts, request, gates, timeouts, weather },
+fn any_scenario() -> impl Strategy<Value = Scenario> {
+    let drafts = proptest::collection::vec(any_task_draft(), 1..14);
+    (drafts, any_request(), any::<u64>(), any::<u64>(), any_disturbances()).prop_map(
+        |(drafts, request, gates, timeouts, weather)| Scenario { drafts, request, gates, timeouts, weather },
     )
 }
 
-fn plan_of(scene: &Scene) -> Plan {
+fn plan_of(scene: &Scenario) -> Plan {
     let mut tasks: Vec<(usize, Task)> =
-        scene.drafts.iter().enumerate().map(|(number, draft)| (number, task(number, draft))).collect();
+        scene.drafts.iter().enumerate().map(|(number, draft)| (number, task_of(number, draft))).collect();
     tasks.sort_by_key(|(number, task)| {
         (task.phase, task.wave, KINDS.iter().position(|kind| *kind == task.gvk.kind), *number)
     });
     let mut plan = plan(tasks.into_iter().map(|(_, task)| task));
-    let mut dice = Dice(scene.gates);
+    let mut dice = Rng(scene.gates);
     for wave in &mut plan.waves {
-        if dice.percent(20) {
+        if dice.chance(20) {
             wave.gates.push("gate".into());
         }
-        if dice.percent(20) {
+        if dice.chance(20) {
             wave.gates.push("concurrency:g".into());
         }
     }
-    let mut dice = Dice(scene.timeouts);
+    let mut dice = Rng(scene.timeouts);
     for wave in &mut plan.waves {
-        if dice.percent(20) {
+        if dice.chance(20) {
             wave.timeout = Some(seconds(1 + dice.below(8)));
         }
     }
     plan
 }
 
-fn world(scene: &Scene) -> World {
+fn world_of(scene: &Scenario) -> World {
     let plan = plan_of(scene);
     let mut world = World::new(plan, scene.request.clone());
     for (number, draft) in scene.drafts.iter().enumerate() {
         let object = format!("{}/t{number}", KINDS[draft.kind]);
-        world.fate(&object, |fate| change(fate, draft.fate));
+        world.configure(&object, |fate| randomize_behavior(fate, draft.fate));
     }
-    let mut dice = Dice(scene.gates);
-    while dice.percent(50) {
+    let mut dice = Rng(scene.gates);
+    while dice.chance(50) {
         let closed = Verdict::Closed { reason: "not yet".into(), ask_again_after: seconds(dice.below(3)) };
-        let gate = if dice.percent(70) { "gate" } else { "concurrency:g" };
+        let gate = if dice.chance(70) { "gate" } else { "concurrency:g" };
         world.gates.entry(gate.into()).or_default().push_back(closed);
     }
-    // Somebody always comes to confirm and to let go, again and again because a wish can be lost with the engine.
+    // Requests to confirm and unpause always follow, repeatedly, because a crash can lose a request.
     for round in 1..60 {
-        world.at(round * 20_000, Input::ConfirmPrune { by: "ann".into() });
-        world.at(round * 20_000, Input::Unpause { by: "ann".into() });
+        world.schedule_input(round * 20_000, Input::ConfirmPrune { by: "ann".into() });
+        world.schedule_input(round * 20_000, Input::Unpause { by: "ann".into() });
     }
-    world.weather = scene.weather.clone();
+    world.disturbances = scene.weather.clone();
     world
 }
 
-/// What must hold of an operation that is over.
+/// Checks the invariants of a finished operation.
 fn check_end(world: &World, stubborn: &[TaskId]) {
     let operation = world.operation();
     let Outcome { phase, message, .. } = operation.outcome.clone().unwrap();
     assert!(phase.is_completed());
     let only_tries = operation.header.request.options.dry_run;
     if only_tries {
-        assert!(world.cluster.audit.is_empty(), "a dry run writes nothing: {:?}", world.cluster.audit);
+        assert!(world.cluster.writes.is_empty(), "a dry run writes nothing: {:?}", world.cluster.writes);
     }
     for (id, task, state) in operation.all_tasks() {
-        let name = label(task);
+        let name = label_of(task);
         if phase == OperationPhase::Succeeded {
             let kept = state.message.starts_with("failed to delete resource");
             assert!(!state.is_unsuccessful() || kept, "{name} ended badly in a success");
@@ -233,20 +236,20 @@ fn check_end(world: &World, stubborn: &[TaskId]) {
                 task.phase == Phase::SyncFail && state.order > 0 && !operation.overrides.contains_key(&id);
             assert!(!ran || only_tries || kept, "{name} ran without a failure");
         }
-        let object = world.cluster.objects.get(&id).filter(|object| object.mark.is_some());
+        let object = world.cluster.objects.get(&id).filter(|object| object.created_in_attempt.is_some());
         if let (true, Some(object)) = (task.is_hook(), object) {
-            let freed = !object.finalizer || stubborn.contains(&id);
+            let freed = !object.has_finalizer || stubborn.contains(&id);
             assert!(freed, "{name} keeps its finalizer after: {message}");
         }
     }
 }
 
-/// What must hold of everything that was written and recorded.
+/// Checks the invariants of all writes and events.
 fn check_history(world: &World) {
     let mut created: BTreeMap<(TaskId, u32), u32> = BTreeMap::new();
     let mut deleted: BTreeMap<&String, u32> = BTreeMap::new();
-    for write in &world.cluster.audit {
-        match &write.what {
+    for write in &world.cluster.writes {
+        match &write.change {
             Change::Created if world.plan.task(write.task).unwrap().is_hook() => {
                 *created.entry((write.task, write.attempt)).or_default() += 1;
             }
@@ -256,30 +259,31 @@ fn check_history(world: &World) {
     }
     let mut wanted: BTreeMap<(TaskId, u32), u32> = BTreeMap::new();
     let mut during = 1;
-    for fact in &world.durable {
-        match fact {
-            Fact::RetryStarted { attempt, .. } | Fact::RetryPlansAnew { attempt, .. } => during = *attempt,
-            Fact::Overridden { task, what: Override::Retry, .. } => {
+    for event in &world.durable {
+        match event {
+            OperationEvent::RetryStarted { attempt, .. } | OperationEvent::ReplanStarted { attempt, .. } => {
+                during = *attempt
+            }
+            OperationEvent::Overridden { task, what: Override::Retry, .. } => {
                 *wanted.entry((*task, during)).or_default() += 1;
             }
             _ => {}
         }
     }
     let allowed = |key: &(TaskId, u32)| 1 + wanted.get(key).copied().unwrap_or_default();
-    let vanished = |id: &TaskId| world.cluster.fates[id].vanishes.is_some();
+    let vanished = |id: &TaskId| world.cluster.behaviors[id].deleted_after.is_some();
     let is_fine = |(key, n): (&(TaskId, u32), &u32)| *n <= allowed(key) || vanished(&key.0);
     assert!(created.iter().all(is_fine), "a hook ran twice: {created:?}");
     assert!(deleted.values().all(|n| *n == 1), "an object was deleted twice: {deleted:?}");
     let mut applied = BTreeMap::new();
     let mut attempt = 1;
     let mut failed = false;
-    for fact in &world.durable {
-        match fact {
-            Fact::RetryStarted { attempt: next, .. } | Fact::RetryPlansAnew { attempt: next, .. } => {
-                (attempt, failed) = (*next, false)
-            }
-            Fact::AttemptFailed { .. } => failed = true,
-            Fact::Applied { task, .. } | Fact::RunnerStarted { task, .. } => {
+    for event in &world.durable {
+        match event {
+            OperationEvent::RetryStarted { attempt: next, .. }
+            | OperationEvent::ReplanStarted { attempt: next, .. } => (attempt, failed) = (*next, false),
+            OperationEvent::AttemptFailed { .. } => failed = true,
+            OperationEvent::Applied { task, .. } | OperationEvent::RunnerStarted { task, .. } => {
                 *applied.entry((*task, attempt)).or_insert(0) += 1;
                 let phase = world.plan.task(*task).unwrap().phase;
                 assert_eq!(phase == Phase::SyncFail, failed, "{task} in the wrong half of the attempt");
@@ -290,11 +294,11 @@ fn check_history(world: &World) {
     assert!(applied.iter().all(|(key, n)| *n <= allowed(key)), "applied twice in one attempt: {applied:?}");
 }
 
-fn check(scene: &Scene) {
-    let mut world = world(scene);
-    let refuses = |fate: &Fate| fate.end.iter().any(|reply| matches!(reply, Reply::No(_)));
+fn check_scenario(scene: &Scenario) {
+    let mut world = world_of(scene);
+    let refuses = |fate: &Behavior| fate.end.iter().any(|reply| matches!(reply, Reply::Rejected(_)));
     let stubborn: Vec<TaskId> =
-        world.cluster.fates.iter().filter(|(_, fate)| refuses(fate)).map(|(id, _)| *id).collect();
+        world.cluster.behaviors.iter().filter(|(_, fate)| refuses(fate)).map(|(id, _)| *id).collect();
     world.run();
     assert!(
         world.driver().state().is_finished(),
@@ -303,7 +307,7 @@ fn check(scene: &Scene) {
         world.driver().state().message()
     );
     world.check_replay();
-    world.listener.check(&world.durable);
+    world.event_consumer.check(&world.durable);
     check_end(&world, &stubborn);
     check_history(&world);
 }
@@ -312,7 +316,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_operation_ends_and_keeps_its_promises(scene in scene()) {
-        check(&scene);
+    fn every_operation_ends_and_keeps_the_invariants(scene in any_scenario()) {
+        check_scenario(&scene);
     }
 }

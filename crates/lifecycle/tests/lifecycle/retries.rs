@@ -1,29 +1,29 @@
-//! Other attempts, and calls that may be made again.
+//! Retries of attempts, and repeated calls.
 
-use tidegate_lifecycle::operation::{Fact, Input, Verdict, view};
+use tidegate_lifecycle::operation::{Input, OperationEvent, Verdict, view};
 use tidegate_model::{DeletePolicy, OperationPhase, Phase, RetryPolicy, SyncRequest};
 
 use crate::build::*;
-use crate::traces::trace;
-use crate::world::{Proof, Reply, World};
+use crate::traces::assert_trace;
+use crate::world::{EvidenceKind, Reply, World};
 
-const NO: fn() -> Reply = || Reply::No("no".into());
+const REJECTED: fn() -> Reply = || Reply::Rejected("no".into());
 
 #[test]
-fn a_retry_redoes_what_ended_badly_in_the_failed_wave() {
+fn a_retry_repeats_failed_tasks_of_the_failed_wave() {
     let mut world = World::new(
         plan([
-            hook(Phase::PreSync, 0, "Job/migrate"),
-            hook(Phase::Sync, 0, "Job/good"),
-            hook(Phase::Sync, 0, "Job/bad"),
+            hook_task(Phase::PreSync, 0, "Job/migrate"),
+            hook_task(Phase::Sync, 0, "Job/good"),
+            hook_task(Phase::Sync, 0, "Job/bad"),
             resource(0, "Deployment/api"),
-            hook(Phase::SyncFail, 0, "Job/alert"),
+            hook_task(Phase::SyncFail, 0, "Job/alert"),
         ]),
-        retrying(1),
+        request_with_retries(1),
     );
-    world.fate("Deployment/api", |fate| fate.write.push_back(NO()));
-    world.fate("Job/bad", |fate| fate.degrades("bad"));
-    trace(world, "
+    world.configure("Deployment/api", |fate| fate.write.push_back(REJECTED()));
+    world.configure("Job/bad", |fate| fate.degrade("bad"));
+    assert_trace(world, "
             plan
             check Job/migrate
             check Job/good
@@ -43,7 +43,7 @@ fn a_retry_redoes_what_ended_badly_in_the_failed_wave() {
             release Job/good
             logs Job/bad
             release Job/bad
-            # one or more synchronization tasks completed unsuccessfully, reason: no. Retrying attempt #1 at 12:00AM.
+            # one or more synchronization tasks completed unsuccessfully, reason: hook Job shop/bad: bad,Deployment shop/api: no. Retrying attempt #1 at 12:00AM.
             clear Job/bad
             apply Job/bad
             apply Deployment/api
@@ -54,7 +54,7 @@ fn a_retry_redoes_what_ended_badly_in_the_failed_wave() {
             apply Job/alert
             # waiting for completion of hook batch/Job/alert
             release Job/alert
-            # one or more synchronization tasks completed unsuccessfully (retried 1 times).
+            # one or more synchronization tasks completed unsuccessfully, reason: hook Job shop/bad: bad (retried 1 times).
             = 1 Job/migrate Synced Succeeded: starting
             = 2 Job/good Synced Succeeded: starting
             = 3 Job/bad Synced Failed: bad
@@ -64,14 +64,14 @@ fn a_retry_redoes_what_ended_badly_in_the_failed_wave() {
 }
 
 #[test]
-fn a_retry_from_the_start_redoes_everything() {
-    let retry = RetryPolicy { restart: true, ..retrying(1).retry };
+fn a_retry_from_the_start_repeats_everything() {
+    let retry = RetryPolicy { restart: true, ..request_with_retries(1).retry };
     let mut world = World::new(
-        plan([hook(Phase::PreSync, 0, "Job/migrate"), resource(0, "Deployment/api")]),
+        plan([hook_task(Phase::PreSync, 0, "Job/migrate"), resource(0, "Deployment/api")]),
         SyncRequest { retry, ..request() },
     );
-    world.fate("Deployment/api", |fate| fate.write.push_back(NO()));
-    trace(
+    world.configure("Deployment/api", |fate| fate.write.push_back(REJECTED()));
+    assert_trace(
         world,
         "
             plan
@@ -82,7 +82,7 @@ fn a_retry_from_the_start_redoes_everything() {
             # waiting for completion of hook batch/Job/migrate
             release Job/migrate
             apply Deployment/api
-            # one or more objects failed to apply, reason: no. Retrying attempt #1 at 12:00AM.
+            # one or more objects failed to apply, reason: Deployment shop/api: no. Retrying attempt #1 at 12:00AM.
             check Job/migrate
             check Deployment/api
             clear Job/migrate
@@ -100,11 +100,11 @@ fn a_retry_from_the_start_redoes_everything() {
 /// A retry from the start shows no times of the earlier attempt.
 #[test]
 fn waves_of_an_earlier_attempt_are_pending_again() {
-    let retry = RetryPolicy { restart: true, ..retrying(1).retry };
+    let retry = RetryPolicy { restart: true, ..request_with_retries(1).retry };
     let tasks = [resource(0, "Deployment/a"), resource(1, "Deployment/b"), resource(2, "ConfigMap/c")];
     let mut world = World::new(plan(tasks), SyncRequest { retry, ..request() });
-    world.fate("Deployment/a", |fate| fate.proof = Proof::Nothing);
-    world.fate("Deployment/b", |fate| fate.write.push_back(NO()));
+    world.configure("Deployment/a", |fate| fate.evidence = EvidenceKind::Nothing);
+    world.configure("Deployment/b", |fate| fate.write.push_back(REJECTED()));
     let states = |world: &World| {
         let waves = view(world.driver().state()).unwrap().waves;
         waves
@@ -121,21 +121,23 @@ fn waves_of_an_earlier_attempt_are_pending_again() {
 }
 
 #[test]
-fn an_attempt_that_wrote_nothing_is_planned_anew() {
-    let mut world =
-        World::new(plan([resource(0, "Deployment/a"), resource(0, "Deployment/b")]), retrying(-1));
-    world.fate("Deployment/b", |fate| fate.check.extend([NO(), NO()]));
-    trace(
+fn an_attempt_that_wrote_nothing_is_planned_again() {
+    let mut world = World::new(
+        plan([resource(0, "Deployment/a"), resource(0, "Deployment/b")]),
+        request_with_retries(-1),
+    );
+    world.configure("Deployment/b", |fate| fate.check.extend([REJECTED(), REJECTED()]));
+    assert_trace(
         world,
         "
             plan
             check Deployment/a
             check Deployment/b
-            # one or more objects failed to apply (dry run). Retrying attempt #1 at 12:00AM.
+            # one or more objects failed to apply (dry run), reason: Deployment shop/b: no. Retrying attempt #1 at 12:00AM.
             plan
             check Deployment/a
             check Deployment/b
-            # one or more objects failed to apply (dry run). Retrying attempt #2 at 12:00AM.
+            # one or more objects failed to apply (dry run), reason: Deployment shop/b: no. Retrying attempt #2 at 12:00AM.
             plan
             check Deployment/a
             check Deployment/b
@@ -151,8 +153,8 @@ fn an_attempt_that_wrote_nothing_is_planned_anew() {
 /// The announced wait is the real one, and it grows up to its limit.
 #[test]
 fn waits_between_attempts_double() {
-    let mut world = World::new(plan([resource(0, "Deployment/api")]), retrying(7));
-    world.fate("Deployment/api", |fate| fate.write.extend(std::iter::repeat_with(NO).take(8)));
+    let mut world = World::new(plan([resource(0, "Deployment/api")]), request_with_retries(7));
+    world.configure("Deployment/api", |fate| fate.write.extend(std::iter::repeat_with(REJECTED).take(8)));
     world.run();
     let moments: Vec<&str> = world
         .transcript
@@ -161,7 +163,7 @@ fn waits_between_attempts_double() {
         .collect();
     // 5, 10, 20, 40, 80, 160 and 180 seconds later.
     assert_eq!(moments, ["0", "5000", "15000", "35000", "75000", "155000", "315000", "495000"]);
-    let message = "# one or more objects failed to apply, reason: no";
+    let message = "# one or more objects failed to apply, reason: Deployment shop/api: no";
     let shown: Vec<&String> = world.transcript.iter().filter(|line| line.starts_with(message)).collect();
     assert_eq!(*shown[0], format!("{message}. Retrying attempt #1 at 12:00AM."));
     assert_eq!(*shown[6], format!("{message}. Retrying attempt #7 at 12:08AM."));
@@ -171,41 +173,41 @@ fn waits_between_attempts_double() {
 }
 
 #[test]
-fn a_call_that_may_pass_is_made_again_later_and_later() {
+fn a_transient_failure_is_retried_with_growing_delays() {
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
-    world.fate("ConfigMap/c", |fate| {
-        fate.write.extend([Reply::Busy, Reply::Busy, Reply::Later(5000), Reply::Busy])
+    world.configure("ConfigMap/c", |fate| {
+        fate.write.extend([Reply::Busy, Reply::Busy, Reply::RetryAfter(5000), Reply::Busy])
     });
     let moments = |world: &World| -> Vec<i64> {
-        let facts = world.durable.iter();
-        facts
-            .filter_map(|fact| match fact {
-                Fact::CallFailed { retry_at, .. } => Some(retry_at.as_millis()),
+        let events = world.durable.iter();
+        events
+            .filter_map(|event| match event {
+                OperationEvent::CallFailed { retry_at, .. } => Some(retry_at.as_millis()),
                 _ => None,
             })
             .collect()
     };
     world.run();
-    // 200 ms, 400 ms, what the server asks for, 1.6 s.
+    // 200 ms, 400 ms, the wait that the server requested, 1.6 s.
     assert_eq!(moments(&world), [200, 600, 5600, 7200]);
     assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
 
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
-    world.fate("ConfigMap/c", |fate| fate.write.extend(std::iter::repeat_n(Reply::Busy, 20)));
+    world.configure("ConfigMap/c", |fate| fate.write.extend(std::iter::repeat_n(Reply::Busy, 20)));
     world.run();
     assert_eq!(moments(&world).len(), 9, "the tenth failure counts");
     assert_eq!(world.now, 200 + 400 + 800 + 1600 + 3200 + 6400 + 12_800 + 15_000 + 15_000);
     assert_eq!(
         world.driver().state().message(),
-        "one or more objects failed to apply, reason: the server is busy"
+        "one or more objects failed to apply, reason: ConfigMap shop/c: the server is busy"
     );
 }
 
 #[test]
-fn a_cluster_that_cannot_be_read_ends_the_operation() {
+fn an_unreadable_cluster_ends_the_operation() {
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
-    world.planning([Reply::Busy, Reply::Busy]);
-    trace(
+    world.set_plan_replies([Reply::Busy, Reply::Busy]);
+    assert_trace(
         world,
         "
             plan
@@ -219,17 +221,19 @@ fn a_cluster_that_cannot_be_read_ends_the_operation() {
             ",
     );
     let mut world = World::new(plan([]), request());
-    world.planning(std::iter::repeat_n(Reply::Busy, 10));
+    world.set_plan_replies(std::iter::repeat_n(Reply::Busy, 10));
     world.run();
     assert_eq!(world.driver().state().message(), "failed to read the cluster: the server is busy");
 }
 
 #[test]
-fn a_finalizer_that_stays_fails_its_hook() {
-    let mut world =
-        World::new(plan([hook(Phase::PreSync, 0, "Job/migrate"), resource(0, "ConfigMap/c")]), request());
-    world.fate("Job/migrate", |fate| fate.end.push_back(NO()));
-    trace(
+fn a_stuck_finalizer_fails_its_hook() {
+    let mut world = World::new(
+        plan([hook_task(Phase::PreSync, 0, "Job/migrate"), resource(0, "ConfigMap/c")]),
+        request(),
+    );
+    world.configure("Job/migrate", |fate| fate.end.push_back(REJECTED()));
+    assert_trace(
         world,
         "
             plan
@@ -239,7 +243,7 @@ fn a_finalizer_that_stays_fails_its_hook() {
             apply Job/migrate
             # waiting for completion of hook batch/Job/migrate
             release Job/migrate
-            # one or more synchronization tasks completed unsuccessfully
+            # one or more synchronization tasks completed unsuccessfully, reason: hook Job shop/migrate: Failed to remove hook finalizer: no
             = 1 Job/migrate Synced Error: Failed to remove hook finalizer: no
             ",
     );
@@ -248,10 +252,15 @@ fn a_finalizer_that_stays_fails_its_hook() {
 #[test]
 fn a_hook_that_cannot_be_deleted_at_the_end_is_reported_and_changes_nothing() {
     let policies = [DeletePolicy::HookSucceeded];
-    let mut world = World::new(plan([hook(Phase::Sync, 0, "Job/migrate").policies(&policies)]), request());
-    // Released at once, then refused twice in passing, then for good.
-    world.fate("Job/migrate", |fate| fate.end.extend([Reply::Fine, Reply::Busy, Reply::Busy, NO()]));
-    trace(
+    let mut world = World::new(
+        plan([hook_task(Phase::Sync, 0, "Job/migrate").with_delete_policies(&policies)]),
+        request(),
+    );
+    // Released at once, then two transient failures, then a permanent one.
+    world.configure("Job/migrate", |fate| {
+        fate.end.extend([Reply::Success, Reply::Busy, Reply::Busy, REJECTED()])
+    });
+    assert_trace(
         world,
         "
             plan
@@ -273,19 +282,23 @@ fn a_hook_that_cannot_be_deleted_at_the_end_is_reported_and_changes_nothing() {
 fn hooks_left_by_earlier_operations_and_attempts_are_cleaned_up() {
     let mut world = World::new(
         plan([
-            hook(Phase::PreSync, 0, "Job/migrate").policies(&[DeletePolicy::HookFailed]),
+            hook_task(Phase::PreSync, 0, "Job/migrate").with_delete_policies(&[DeletePolicy::HookFailed]),
             resource(0, "ConfigMap/c"),
-            hook(Phase::PostSync, 0, "Job/smoke").policies(&[DeletePolicy::HookFailed]).living(),
-            hook(Phase::SyncFail, 0, "Job/alert").policies(&[DeletePolicy::HookSucceeded]).living(),
+            hook_task(Phase::PostSync, 0, "Job/smoke")
+                .with_delete_policies(&[DeletePolicy::HookFailed])
+                .with_live_object(),
+            hook_task(Phase::SyncFail, 0, "Job/alert")
+                .with_delete_policies(&[DeletePolicy::HookSucceeded])
+                .with_live_object(),
         ])
-        .gated(0, "gate")
-        .wave_timeout(0, 60),
-        retrying(1),
+        .with_gate(0, "gate")
+        .with_wave_timeout(0, 60),
+        request_with_retries(1),
     );
-    world.fate("Job/migrate", |fate| fate.degrades("bad"));
+    world.configure("Job/migrate", |fate| fate.degrade("bad"));
     let closed = Verdict::Closed { reason: "closed".into(), ask_again_after: seconds(600) };
     world.gates.insert("gate".into(), [Verdict::Open, closed].into());
-    trace(
+    assert_trace(
         world,
         "
             plan
@@ -299,7 +312,7 @@ fn hooks_left_by_earlier_operations_and_attempts_are_cleaned_up() {
             # waiting for completion of hook batch/Job/migrate
             logs Job/migrate
             release Job/migrate
-            # one or more synchronization tasks completed unsuccessfully. Retrying attempt #1 at 12:00AM.
+            # one or more synchronization tasks completed unsuccessfully, reason: hook Job shop/migrate: bad. Retrying attempt #1 at 12:00AM.
             ask gate
             # gate gate is closed: closed
             clear Job/alert
@@ -308,17 +321,17 @@ fn hooks_left_by_earlier_operations_and_attempts_are_cleaned_up() {
             release Job/alert
             delete Job/migrate
             delete Job/smoke
-            # wave 0 of PreSync did not pass within 1 min: gate gate is closed: closed (retried 1 times).
+            # wave 0 of PreSync did not complete within 1 min: gate gate is closed: closed (retried 1 times).
             = 1 Job/alert Synced Succeeded: starting
             ",
     );
 }
 
 #[test]
-fn the_engine_can_give_up() {
-    let mut world = World::new(plan([hook(Phase::Sync, 0, "Job/j")]), retrying(3));
-    world.at(500, Input::Abort { reason: "the engine panicked 3 times".into() });
-    trace(
+fn the_engine_can_abort_an_operation() {
+    let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/j")]), request_with_retries(3));
+    world.schedule_input(500, Input::Abort { reason: "the engine panicked 3 times".into() });
+    assert_trace(
         world,
         "
             plan

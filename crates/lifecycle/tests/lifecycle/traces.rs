@@ -1,5 +1,5 @@
-//! The worked traces of the specification, as the machine runs them: commands in order, messages while it waits (`#`),
-//! and result records (`=`).
+//! Worked traces of the specification, as the machine runs them: commands in order, messages during waits (`#`), and result
+//! records (`=`).
 
 use tidegate_lifecycle::operation::Input;
 use tidegate_model::{Action, DeletePolicy, Phase};
@@ -7,8 +7,8 @@ use tidegate_model::{Action, DeletePolicy, Phase};
 use crate::build::*;
 use crate::world::{Reply, World};
 
-/// Runs the world to its end and compares commands, messages and results with what is expected, line by line.
-pub fn trace(mut world: World, expected: &str) {
+/// Runs the world to its end and compares commands, messages and results with the expected ones, line by line.
+pub fn assert_trace(mut world: World, expected: &str) {
     world.run();
     let mut happened: Vec<String> =
         world.transcript.iter().filter(|line| !line.starts_with('@')).cloned().collect();
@@ -21,7 +21,7 @@ pub fn trace(mut world: World, expected: &str) {
 #[test]
 fn a_one_wave_without_hooks_is_not_health_gated() {
     let world = World::new(plan([resource(0, "ConfigMap/c"), resource(0, "Deployment/api")]), request());
-    trace(
+    assert_trace(
         world,
         "
             plan
@@ -39,7 +39,7 @@ fn a_one_wave_without_hooks_is_not_health_gated() {
 #[test]
 fn b_a_wave_waits_for_health_before_the_next() {
     let world = World::new(plan([resource(0, "Deployment/api"), resource(5, "ConfigMap/c")]), request());
-    trace(
+    assert_trace(
         world,
         "
             plan
@@ -60,13 +60,13 @@ fn c_hooks_before_and_after() {
     let both = [DeletePolicy::BeforeHookCreation, DeletePolicy::HookSucceeded];
     let world = World::new(
         plan([
-            hook(Phase::PreSync, 0, "Job/migrate").policies(&both),
+            hook_task(Phase::PreSync, 0, "Job/migrate").with_delete_policies(&both),
             resource(0, "Deployment/api"),
-            hook(Phase::PostSync, 0, "Job/smoke").policies(&both),
+            hook_task(Phase::PostSync, 0, "Job/smoke").with_delete_policies(&both),
         ]),
         request(),
     );
-    trace(
+    assert_trace(
         world,
         "
             plan
@@ -95,9 +95,10 @@ fn c_hooks_before_and_after() {
 
 #[test]
 fn d_an_older_copy_of_a_hook_goes_first() {
-    let mut world = World::new(plan([hook(Phase::Sync, 0, "Job/migrate").living()]), request());
-    world.fate("Job/migrate", |fate| fate.lingers = 2000);
-    trace(
+    let mut world =
+        World::new(plan([hook_task(Phase::Sync, 0, "Job/migrate").with_live_object()]), request());
+    world.configure("Job/migrate", |fate| fate.deletion_delay = 2000);
+    assert_trace(
         world,
         "
             plan
@@ -117,8 +118,8 @@ fn d_an_older_copy_of_a_hook_goes_first() {
 #[test]
 fn e_one_of_two_applies_fails() {
     let mut world = World::new(plan([resource(0, "Deployment/a"), resource(0, "Deployment/b")]), request());
-    world.fate("Deployment/b", |fate| fate.write.push_back(Reply::No("b is wrong".into())));
-    trace(
+    world.configure("Deployment/b", |fate| fate.write.push_back(Reply::Rejected("b is wrong".into())));
+    assert_trace(
         world,
         "
             plan
@@ -138,13 +139,13 @@ fn f_the_only_apply_fails_and_sync_fail_hooks_run() {
     let mut world = World::new(
         plan([
             resource(0, "Deployment/api"),
-            hook(Phase::SyncFail, 0, "Job/alert"),
-            hook(Phase::SyncFail, 1, "Job/roll-back"),
+            hook_task(Phase::SyncFail, 0, "Job/alert"),
+            hook_task(Phase::SyncFail, 1, "Job/roll-back"),
         ]),
         request(),
     );
-    world.fate("Deployment/api", |fate| fate.write.push_back(Reply::No("api is wrong".into())));
-    trace(
+    world.configure("Deployment/api", |fate| fate.write.push_back(Reply::Rejected("api is wrong".into())));
+    assert_trace(
         world,
         "
             plan
@@ -171,11 +172,15 @@ fn f_the_only_apply_fails_and_sync_fail_hooks_run() {
 #[test]
 fn g_prunes_in_reversed_waves() {
     let mut world = World::new(
-        plan([prune(1, "Deployment/three"), prune(2, "Deployment/two"), prune(3, "Deployment/one")]),
+        plan([
+            prune_task(1, "Deployment/three"),
+            prune_task(2, "Deployment/two"),
+            prune_task(3, "Deployment/one"),
+        ]),
         request(),
     );
-    world.fate("Deployment/two", |fate| fate.lingers = 3000);
-    trace(
+    world.configure("Deployment/two", |fate| fate.deletion_delay = 3000);
+    assert_trace(
         world,
         "
             plan
@@ -196,11 +201,11 @@ fn h_a_namespace_and_a_pod_in_it() {
     let world = World::new(
         plan([
             resource(0, "Namespace/shop").with(|task| task.phase = Phase::PreSync),
-            resource(0, "Pod/p").checked_late(),
+            resource(0, "Pod/p").with_late_check(),
         ]),
         request(),
     );
-    trace(
+    assert_trace(
         world,
         "
             plan
@@ -219,14 +224,14 @@ fn h_a_namespace_and_a_pod_in_it() {
 fn i_a_prune_waits_for_confirmation() {
     let mut world = World::new(
         plan([
-            prune(0, "Deployment/old").confirm(),
-            prune(0, "Job/older").confirm(),
+            prune_task(0, "Deployment/old").with_confirmation(),
+            prune_task(0, "Job/older").with_confirmation(),
             resource(0, "ConfigMap/c"),
         ]),
         request(),
     );
-    world.at(5000, Input::ConfirmPrune { by: "ann".into() });
-    trace(
+    world.schedule_input(5000, Input::ConfirmPrune { by: "ann".into() });
+    assert_trace(
         world,
         "
             plan
@@ -246,18 +251,18 @@ fn i_a_prune_waits_for_confirmation() {
 #[test]
 fn unchanged_and_skipped_tasks_need_no_wave() {
     let all_unchanged = [
-        resource(0, "Deployment/api").acting(Action::Unchanged).living(),
-        resource(1, "ConfigMap/c").acting(Action::Unchanged).living(),
+        resource(0, "Deployment/api").with_action(Action::Unchanged).with_live_object(),
+        resource(1, "ConfigMap/c").with_action(Action::Unchanged).with_live_object(),
     ];
-    trace(
+    assert_trace(
         World::new(plan(all_unchanged), request()),
         "
             plan
             # successfully synced (no more tasks)
             ",
     );
-    let only_skipped = [prune(0, "Deployment/old").acting(Action::PruneSkipped)];
-    trace(
+    let only_skipped = [prune_task(0, "Deployment/old").with_action(Action::PruneSkipped)];
+    assert_trace(
         World::new(plan(only_skipped), request()),
         "
             plan
@@ -265,7 +270,7 @@ fn unchanged_and_skipped_tasks_need_no_wave() {
             = 1 Deployment/old PruneSkipped Succeeded: test
             ",
     );
-    trace(
+    assert_trace(
         World::new(plan([]), request()),
         "
             plan

@@ -1,122 +1,127 @@
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ApplicationSource, ApplicationStatus, Info, ObjectMeta, OperationRequest, ResourceIgnoreDifferences,
-    Rest, SyncPolicy,
+    ApplicationDestination, ApplicationSource, ApplicationStatus, Info, ObjectMeta, OperationRequest,
+    ResourceIgnoreDifferences, ResourceVersion, SpecProblem, SyncPolicy, UnknownFields,
 };
 
-/// The API group of the custom resources.
-pub const GROUP: &str = "argoproj.io";
-/// The API version of the custom resources.
-pub const API_VERSION: &str = "argoproj.io/v1alpha1";
-/// The namespace of the control plane: applications in it, or in none, go by their plain name.
-pub const CONTROL_NAMESPACE: &str = "argocd";
-
-/// `apiVersion` of a resource; always [`API_VERSION`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ResourceVersion {
-    /// The only one there is.
-    #[default]
-    #[serde(rename = "argoproj.io/v1alpha1")]
-    V1Alpha1,
-}
-
-/// `kind` of an [`Application`]; nothing else is taken for one.
+/// `kind` of an [`Application`]; other values are rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ApplicationKind {
-    /// The only one there is.
+    /// The only valid kind.
     #[default]
     Application,
 }
 
-/// What is to be deployed, from where, and to where.
+/// Application: a set of objects that Tidegate deploys from one or more sources to one destination.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Application {
-    /// Always `argoproj.io/v1alpha1` ([`API_VERSION`]).
+    /// Always `argoproj.io/v1alpha1`.
     pub api_version: ResourceVersion,
-    /// Always `Application`: anything else is refused.
+    /// Always `Application`. Other kinds are rejected.
     pub kind: ApplicationKind,
-    /// Its name, its namespace, its labels, and annotations such as `argocd.argoproj.io/refresh`.
+    /// Standard object metadata, with annotations such as `argocd.argoproj.io/refresh`.
     pub metadata: ObjectMeta,
-    /// What is to be deployed, from where, to where, and when.
+    /// Desired state of the Application: its sources, its destination and its sync policy.
     pub spec: ApplicationSpec,
-    /// An operation that is asked for, or under way.
+    /// Requested or running operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<OperationRequest>,
-    /// What was found out and done: written by the control plane, and made again where it is lost.
+    /// Observed state of the Application. Written by the control plane and rebuilt if it is lost.
     #[serde(default, skip_serializing_if = "ApplicationStatus::is_empty")]
     pub status: ApplicationStatus,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 impl Application {
-    /// Where its manifests come from: the list, where there is one, or else the only source.
+    /// Returns the sources of the manifests: `spec.sources` unless it is empty, otherwise `spec.source`.
     pub fn sources(&self) -> &[ApplicationSource] {
         if self.spec.sources.is_empty() { self.spec.source.as_slice() } else { &self.spec.sources }
     }
 
-    /// The value of an annotation.
+    /// Returns the value of an annotation.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.metadata.annotations.get(name).map(String::as_str)
     }
 
-    /// Whether somebody asked for its deletion.
+    /// Returns true if deletion of the Application was requested.
     pub fn is_deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 }
 
-/// What is to be deployed, from where, to where, and when: `spec` of an [`Application`].
+/// Desired state of an [`Application`]: its sources, its destination and its sync policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-// Argo CD cannot do without a project; in a file, `default` is meant.
+// Argo CD requires a project; in a file, a missing project means `default`.
 #[schemars(extend("required" = ["destination", "project"]))]
 pub struct ApplicationSpec {
-    /// Name of its project; empty means `default`.
+    /// Name of the AppProject. Empty means `default`.
     #[serde(default)]
     pub project: String,
-    /// Where its objects go.
+    /// Cluster and namespace that the objects are deployed to.
     pub destination: ApplicationDestination,
-    /// Where its manifests come from.
+    /// Source of the manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ApplicationSource>,
-    /// Where they come from, when from several places; then `source` does not count.
+    /// Sources of the manifests, if there are multiple. Must not be combined with `source`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ApplicationSource>,
-    /// Whether it is synced without being asked, and what holds for each sync; if not said, only when somebody asks.
+    /// Automated syncs and the options of every sync (default: syncs run only on request).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_policy: Option<SyncPolicy>,
-    /// Differences that do not count.
+    /// Differences that are ignored when the cluster is compared with the manifests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore_differences: Vec<ResourceIgnoreDifferences>,
-    /// Remarks for people, such as links; nothing is decided by them.
+    /// Informational entries for users, such as links. They have no effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub info: Vec<Info>,
-    /// How many syncs are remembered; 10 if not said, none if negative.
+    /// Maximum number of syncs in the history (default: 10). Zero or a negative value disables the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision_history_limit: Option<i64>,
-    /// Everything else, such as `sourceHydrator`.
+    /// Unknown fields, such as `sourceHydrator`, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// `spec.destination`: a cluster by URL or by name, and a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ApplicationDestination {
-    /// URL of the API server.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub server: String,
-    /// Name of the cluster, instead of its URL.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// Where namespaced objects without a namespace go.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    /// What this program does not know, kept as it is.
-    #[serde(flatten)]
-    pub rest: Rest,
+impl ApplicationSpec {
+    /// Checks that the sources are complete and that only one of `source` and `sources` is set.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names the missing, invalid or ineffective field and its correction.
+    pub fn check_sources(&self) -> Result<(), SpecProblem> {
+        const SOURCES: &str = "spec.sources";
+        match (&self.source, self.sources.is_empty()) {
+            (Some(_), false) => Err(SpecProblem::new(
+                SOURCES,
+                "spec.source and spec.sources are both set; remove one of them",
+            )),
+            (None, true) => Err(SpecProblem::new(
+                "spec.source",
+                "spec.source is missing; set the location of the manifests",
+            )),
+            (Some(source), true) => source.check("spec.source", false),
+            (None, false) => {
+                for (index, source) in self.sources.iter().enumerate() {
+                    source.check(&format!("spec.sources[{index}]"), true)?;
+                }
+                let mut names = BTreeSet::new();
+                let mut given = self.sources.iter().map(|source| source.reference.as_str());
+                match given.find(|name| !name.is_empty() && !names.insert(*name)) {
+                    Some(name) => Err(SpecProblem::new(
+                        SOURCES,
+                        format!("two of spec.sources have the ref {name:?}; use a different ref for each"),
+                    )),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
 }

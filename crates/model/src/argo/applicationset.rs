@@ -1,11 +1,11 @@
-//! The resource `ApplicationSet`: Applications that are generated from a template.
+//! The resource `ApplicationSet`, which generates Applications from a template.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApplicationSpec, ObjectMeta, ResourceVersion, Rest, is_false};
+use super::{ApplicationSpec, ObjectMeta, ResourceVersion, UnknownFields, is_false};
 
 mod generators;
 mod pull_requests;
@@ -13,7 +13,7 @@ mod scm;
 mod secrets;
 mod status;
 mod strategy;
-mod unknown;
+mod unknown_fields;
 
 pub use generators::{
     ApplicationSetGenerator, ClusterDecisionResourceGenerator, ClusterGenerator, Generator, GitDirectory,
@@ -34,164 +34,164 @@ pub use status::{
 };
 pub use strategy::{ApplicationSetStrategy, IntOrString, MatchExpression, RolloutStep, RolloutSteps};
 
-/// `kind` of an [`ApplicationSet`]; nothing else is taken for one.
+/// `kind` of an [`ApplicationSet`]; other values are rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ApplicationSetKind {
-    /// The only one there is.
+    /// The only valid kind.
     #[default]
     ApplicationSet,
 }
 
-/// A template, and what to fill it with: each set of parameters makes an [`Application`](super::Application).
+/// Template and generators. Each set of parameters creates an [`Application`](super::Application).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSet {
-    /// Always [`API_VERSION`](super::API_VERSION).
+    /// Always `argoproj.io/v1alpha1`.
     pub api_version: ResourceVersion,
-    /// Always `ApplicationSet`: anything else is refused.
+    /// Always `ApplicationSet`. Other kinds are rejected.
     pub kind: ApplicationSetKind,
-    /// Its name, its namespace, which is that of its Applications too, its labels and annotations.
+    /// Standard object metadata. The generated Applications are in the same namespace.
     pub metadata: ObjectMeta,
-    /// Which Applications there are to be, and what may be done with them.
+    /// Desired state of the ApplicationSet: its generators, its template and its policies.
     pub spec: ApplicationSetSpec,
-    /// What was found out and done: written by the control plane.
+    /// Observed state of the ApplicationSet. Written by the control plane.
     #[serde(default, skip_serializing_if = "ApplicationSetStatus::is_empty")]
     pub status: ApplicationSetStatus,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Which Applications there are to be, and what may be done with them: `spec` of an [`ApplicationSet`].
+/// Desired state of an [`ApplicationSet`]: its generators, its template and its policies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSetSpec {
-    /// Where the sets of parameters come from.
+    /// Generators of the sets of parameters.
     pub generators: Vec<ApplicationSetGenerator>,
-    /// What each of them fills.
+    /// Template of the Applications, rendered once for each set of parameters.
     pub template: ApplicationSetTemplate,
-    /// A template of a patch of each Application, for what is no text: YAML or JSON.
+    /// Template of a patch of each Application, in YAML or JSON. Use it for fields that are not strings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_patch: Option<String>,
-    /// Templates are those of Go, instead of `{{name}}`.
+    /// True if the templates use Go template syntax instead of `{{name}}`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub go_template: bool,
-    /// Options of Go's templates, such as `missingkey=error`.
+    /// Options of the Go templates, such as `missingkey=error`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub go_template_options: Vec<String>,
-    /// Without effect: selectors of nested generators always count.
+    /// Has no effect: selectors of nested generators are always applied.
     #[serde(default, skip_serializing_if = "is_false")]
     pub apply_nested_selectors: bool,
-    /// What may be done with Applications.
+    /// Policy for updates and deletions of the Applications.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_policy: Option<ApplicationSetSyncPolicy>,
-    /// In which order they are synced and deleted.
+    /// Order in which the Applications are synced and deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<ApplicationSetStrategy>,
-    /// What of Applications is left alone.
+    /// Annotations and labels of the Applications that are preserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserved_fields: Option<PreservedFields>,
-    /// Fields of Applications that others may change.
+    /// Fields of the Applications that may be changed without being reset to the template.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore_application_differences: Vec<IgnoreApplicationDifferences>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// An Application whose texts are templates.
+/// Template of an Application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationSetTemplate {
     /// Name, labels and annotations of each Application.
     pub metadata: TemplateMetadata,
-    /// `spec` of each Application. Texts in it may be templates, keys of maps too.
+    /// Specification of each Application. Its strings and the keys of its maps may be templates.
     pub spec: ApplicationSpec,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// `metadata` of an [`ApplicationSetTemplate`].
+/// Metadata of an [`ApplicationSetTemplate`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TemplateMetadata {
-    /// Name of each Application: different sets of parameters must give different ones.
+    /// Name of each Application. Must be unique among the sets of parameters.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Without effect: Applications are in the namespace of their set.
+    /// Has no effect: Applications are in the namespace of their ApplicationSet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Labels of each Application; a progressive sync finds its steps by them.
+    /// Labels of each Application. The steps of a progressive sync select Applications by label.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Annotations of each Application.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// What keeps it while it is being deleted.
+    /// Finalizers of each Application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What may be done with Applications.
+/// Policy for updates and deletions of the Applications.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSetSyncPolicy {
-    /// Their objects stay when they are deleted.
+    /// True if the objects of an Application are preserved when the Application is deleted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub preserve_resources_on_deletion: bool,
-    /// Whether they are updated and deleted; both if not said.
+    /// Permitted changes of existing Applications (default: updates and deletions).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applications_sync: Option<ApplicationsSync>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Whether Applications are updated and deleted; they are always created.
+/// Permitted changes of existing Applications. Creation is always permitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApplicationsSync {
-    /// They are neither updated nor deleted.
+    /// Neither updates nor deletions.
     CreateOnly,
-    /// They are updated, and not deleted.
+    /// Updates, but no deletions.
     CreateUpdate,
-    /// They are deleted, and not updated.
+    /// Deletions, but no updates.
     CreateDelete,
-    /// They are updated and deleted.
+    /// Updates and deletions.
     #[default]
     Sync,
 }
 
-/// What of Applications is left alone, besides what Argo CD leaves alone.
+/// Annotations and labels of the Applications that are preserved, in addition to those that Argo CD preserves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PreservedFields {
-    /// Names of annotations that others give Applications, and that stay.
+    /// Names of annotations that are preserved if they were added to an Application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub annotations: Vec<String>,
-    /// Names of labels that others give Applications, and that stay.
+    /// Names of labels that are preserved if they were added to an Application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Fields of Applications that others may change.
+/// Fields of Applications that may be changed without being reset to the template.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IgnoreApplicationDifferences {
-    /// Name of the Application; empty for all.
+    /// Name of the Application. Empty matches all Applications.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Fields, as JSON pointers.
+    /// JSON pointers (RFC 6901) to the ignored fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub json_pointers: Vec<String>,
-    /// Fields, as jq path expressions.
+    /// jq path expressions that select the ignored fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jq_path_expressions: Vec<String>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }

@@ -1,36 +1,36 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Rest;
+use super::UnknownFields;
 use crate::IgnoreDifference;
 
-/// One entry of `spec.ignoreDifferences`.
+/// Differences that are ignored when the cluster is compared with the manifests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceIgnoreDifferences {
-    /// API group, may hold `*` and `?`; empty for the core API.
+    /// API group, with the wildcards `*` and `?`. Empty for the core API group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// Kind, may hold `*` and `?`.
+    /// Kind, with the wildcards `*` and `?`.
     pub kind: String,
-    /// Name; empty for any.
+    /// Name. Empty matches all names.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Namespace; empty for any.
+    /// Namespace. Empty matches all namespaces.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Fields, as JSON pointers.
+    /// JSON pointers (RFC 6901) to the ignored fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub json_pointers: Vec<String>,
-    /// Fields, as jq path expressions.
+    /// jq path expressions that select the ignored fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jq_path_expressions: Vec<String>,
-    /// Fields that these field managers own in the cluster.
+    /// Names of field managers. Fields that they own in the cluster are ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub managed_fields_managers: Vec<String>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 impl From<&ResourceIgnoreDifferences> for IgnoreDifference {

@@ -3,49 +3,49 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CONTROL_NAMESPACE, Rest, Time};
+use super::{Time, UnknownFields, control_namespace};
 
-/// `metadata` of a custom resource.
+/// Metadata of a custom resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectMeta {
-    /// `metadata.name`: no two objects of a kind have the same in one namespace.
+    /// Name of the object, unique among the objects of its kind in a namespace.
     #[serde(default)]
     pub name: String,
-    /// Namespace; empty for that of the control plane.
+    /// Namespace of the object. Empty means the namespace of the control plane.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Identity given by the cluster.
+    /// Unique identifier, assigned by the API server.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Version given by the cluster.
+    /// Resource version, assigned by the API server.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// When it was made.
+    /// Time of creation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// When somebody asked for its deletion.
+    /// Time at which deletion was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
-    /// What selectors find it by.
+    /// Labels, which selectors match.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// What people and programs note about it; those of `argocd.argoproj.io` and `tidegate.dev` are read here.
+    /// Annotations. Tidegate reads those of `argocd.argoproj.io` and `tidegate.dev`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// What keeps it while it is being deleted.
+    /// Finalizers that must be removed before the object is deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Everything else, such as owners.
+    /// Other fields, such as `ownerReferences`, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 impl ObjectMeta {
-    /// Where it is: its namespace, or that of the control plane where it names none.
-    pub fn home(&self) -> &str {
+    /// Returns the namespace of the object, or the namespace of the control plane if none is set.
+    pub fn namespace_or_default(&self) -> &str {
         match self.namespace.as_str() {
-            "" => CONTROL_NAMESPACE,
+            "" => control_namespace(),
             namespace => namespace,
         }
     }

@@ -1,12 +1,15 @@
-//! The custom resources of `argoproj.io/v1alpha1`, as their users write them.
+//! Custom resources of `argoproj.io/v1alpha1`, as users write them.
 //!
-//! Field names are Argo CD's. Fields that are not known here are kept as they are, so that reading and writing a
-//! resource loses nothing; [`Application::unknown_fields`] and [`ApplicationSet::unknown_fields`] name them. Of what is
-//! not read yet (plugins) the value itself is kept.
+//! Field names match Argo CD's. Unknown fields are preserved, so a resource survives a read and a write
+//! unchanged; [`Application::unknown_fields`] and [`ApplicationSet::unknown_fields`] list them. Fields that
+//! are not interpreted yet (plugins) are kept as raw values.
 
+mod api_version;
 mod application;
 mod applicationset;
-mod definitions;
+mod control_namespace;
+mod crds;
+mod destination;
 mod ignore;
 mod meta;
 mod operation;
@@ -14,16 +17,16 @@ mod policy;
 mod project;
 mod read;
 mod rendering;
-mod schemas;
+mod schema_overrides;
 mod source;
+mod spec_problem;
 mod status;
+pub mod support;
 mod time;
-mod unknown;
+mod unknown_fields;
 
-pub use application::{
-    API_VERSION, Application, ApplicationDestination, ApplicationKind, ApplicationSpec, CONTROL_NAMESPACE,
-    GROUP, ResourceVersion,
-};
+pub use api_version::{API_VERSION, GROUP, ResourceVersion};
+pub use application::{Application, ApplicationKind, ApplicationSpec};
 pub use applicationset::{
     ApplicationSet, ApplicationSetApplicationStatus, ApplicationSetCondition, ApplicationSetGenerator,
     ApplicationSetKind, ApplicationSetSpec, ApplicationSetStatus, ApplicationSetStrategy,
@@ -36,23 +39,28 @@ pub use applicationset::{
     RolloutStep, RolloutSteps, ScmAwsCodeCommit, ScmAzureDevOps, ScmBitbucket, ScmBitbucketServer, ScmFilter,
     ScmGenerator, ScmGitea, ScmGithub, ScmGitlab, SecretKey, TagFilter, TemplateMetadata,
 };
-pub use definitions::definitions;
+pub use control_namespace::{
+    ControlNamespaceInUse, DEFAULT_CONTROL_NAMESPACE, control_namespace, set_control_namespace,
+};
+pub use crds::all_crds;
+pub use destination::ApplicationDestination;
 pub use ignore::ResourceIgnoreDifferences;
 pub use meta::ObjectMeta;
 pub use operation::{
     Info, OperationInitiator, OperationRequest, OperationResource, Strategy, SyncOperation, SyncStrategy,
 };
-pub use policy::{Automated, ManagedNamespaceMetadata, Retry, RetryBackoff, SyncPolicy};
+pub use policy::{Automated, InvalidRetry, ManagedNamespaceMetadata, Retry, RetryBackoff, SyncPolicy};
 pub use project::{
     AppProject, AppProjectKind, AppProjectSpec, ClusterResource, DestinationServiceAccount,
     NamespaceResource, ProjectDestination, SignatureKey, SyncWindow,
 };
-pub use read::{Resource, Unreadable, read};
+pub use read::{InvalidResource, Resource, read_resource};
 pub use rendering::{
     HelmFileParameter, HelmParameter, HelmSource, KustomizePatch, KustomizeReplicas, KustomizeSelector,
     KustomizeSource,
 };
 pub use source::{ApplicationSource, DirectorySource};
+pub use spec_problem::SpecProblem;
 pub use status::{
     ApplicationCondition, ApplicationStatus, ApplicationSummary, ComparedTo, ConditionType, HealthState,
     OperationState, ResourceStatus, RevisionHistory, SyncOperationResult, SyncResource, SyncStatus,
@@ -60,8 +68,8 @@ pub use status::{
 };
 pub use time::Time;
 
-/// Fields that are not known here, kept as they are.
-pub type Rest = serde_json::Map<String, serde_json::Value>;
+/// Unknown fields, preserved unchanged.
+pub type UnknownFields = serde_json::Map<String, serde_json::Value>;
 
 fn is_false(value: &bool) -> bool {
     !value

@@ -1,171 +1,172 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApplicationSource, Rest, Retry, is_false, is_zero};
+use super::{ApplicationSource, Retry, UnknownFields, is_false, is_zero};
 
-/// An operation that is asked for: `operation` of an application, and a copy of it in its status.
+/// Requested operation: `operation` of an Application, which is copied to its status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationRequest {
-    /// A sync; there is nothing else.
+    /// Sync to run. There are no other operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync: Option<SyncOperation>,
-    /// Who asked for it: a person, or the policy of the application.
+    /// Requester of the operation: a user, or the sync policy of the Application.
     #[serde(default, skip_serializing_if = "OperationInitiator::is_nobody")]
     pub initiated_by: OperationInitiator,
-    /// Remarks for people, and what programs note about it.
+    /// Informational entries of users and programs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub info: Vec<Info>,
-    /// What happens after a failed attempt.
+    /// Retry policy for failed attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 impl OperationRequest {
-    /// Whether it only tries what it would do, and writes nothing to the cluster.
+    /// Returns true if the operation is a dry run, which doesn't write to the cluster.
     pub fn is_dry_run(&self) -> bool {
         self.sync.as_ref().is_some_and(|sync| sync.dry_run)
     }
 
-    /// What the remark of this name says; `None` where there is none.
-    pub fn remark(&self, name: &str) -> Option<&str> {
+    /// Returns the value of the informational entry with this name, if any.
+    pub fn info_value(&self, name: &str) -> Option<&str> {
         self.info.iter().find(|info| info.name == name).map(|info| info.value.as_str())
     }
 
-    /// Makes this the one remark of its name.
-    pub fn set_remark(&mut self, name: &str, value: impl Into<String>) {
+    /// Sets an informational entry, replacing all entries with the same name.
+    pub fn set_info(&mut self, name: &str, value: impl Into<String>) {
         self.info.retain(|info| info.name != name);
         self.info.push(Info { name: name.to_owned(), value: value.into() });
     }
 }
 
-/// A remark: a name, and what it says.
+/// Informational entry: a name and a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Info {
-    /// What it is about.
+    /// Name of the entry.
     pub name: String,
-    /// What is said about that.
+    /// Value of the entry.
     pub value: String,
 }
 
-/// Who asked for an operation.
+/// Requester of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationInitiator {
-    /// Name of the person who asked; empty where nobody did.
+    /// Name of the user. Empty if no user requested the operation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub username: String,
-    /// Nobody: the policy of the application.
+    /// True if the sync policy of the Application started the operation.
     #[serde(default, skip_serializing_if = "is_false")]
     pub automated: bool,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 impl OperationInitiator {
-    /// What is said of an operation that nobody asked for: the policy of the application did.
-    pub const AUTOMATED: &str = "automated";
+    /// Name of the requester if the Application's sync policy started the operation.
+    pub const AUTOMATED_USERNAME: &str = "automated";
 
-    /// Who asked: their name, also where they have something done by the policy; `automated` where nobody did; empty where the
-    /// operation does not say.
+    /// Returns the name of the requester. This is the user if there is one, even if the sync policy acts on
+    /// the user's behalf; `automated` if the sync policy acts alone; and an empty string if the operation has
+    /// no requester.
     pub fn name(&self) -> &str {
         match self.username.as_str() {
-            "" if self.automated => Self::AUTOMATED,
+            "" if self.automated => Self::AUTOMATED_USERNAME,
             name => name,
         }
     }
 
-    /// Whether nothing is said.
+    /// Returns true if no field is set.
     pub fn is_nobody(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// The sync that is asked for.
+/// Requested sync.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncOperation {
-    /// To which revision; that of the source where it is empty.
+    /// Revision to sync to. Empty means the target revision of the source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
-    /// To which revisions, of several sources.
+    /// Revisions to sync to, for an Application with multiple sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revisions: Vec<String>,
-    /// Objects that are no longer in the manifests are deleted.
+    /// True if objects that are no longer in the manifests are deleted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub prune: bool,
-    /// Everything is tried on the server and nothing is written.
+    /// True if all writes are validated by the API server without being persisted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub dry_run: bool,
-    /// Only these resources; empty for all.
+    /// Resources to sync. Empty selects all resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<OperationResource>,
-    /// Instead of the source of the application.
+    /// Source that replaces the source of the Application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ApplicationSource>,
-    /// Instead of the sources of the application.
+    /// Sources that replace the sources of the Application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ApplicationSource>,
-    /// Manifests of whoever asks, instead of any source.
+    /// Manifests that the requester supplies. They replace all sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifests: Vec<String>,
-    /// Options, such as `CreateNamespace=true`.
+    /// Sync options, such as `CreateNamespace=true`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sync_options: Vec<String>,
-    /// How objects are written, and whether hooks run.
+    /// Strategy for writing objects, with or without hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_strategy: Option<SyncStrategy>,
-    /// How many times in a row the cluster was put right without a change of the manifests.
+    /// Number of consecutive self-heal attempts without a change of the manifests.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub auto_heal_attempts_count: i64,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// One resource of a selective sync.
+/// Resource of a selective sync.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationResource {
-    /// API group, empty for the core API.
+    /// API group. Empty for the core API group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// `kind` of the resource.
+    /// Kind of the resource.
     pub kind: String,
-    /// `metadata.name` of the resource.
+    /// Name of the resource.
     pub name: String,
-    /// Namespace; empty for any.
+    /// Namespace. Empty matches all namespaces.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// How objects are written: with `apply` no hooks run, with `hook`, or if neither is said, they do.
+/// Strategy for writing objects. Hooks run unless `apply` is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncStrategy {
-    /// Manifests are applied, and hooks do not run.
+    /// Applies the manifests without running hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apply: Option<Strategy>,
-    /// Manifests are applied and hooks run, which is so too if nothing is said.
+    /// Applies the manifests and runs hooks (the default strategy).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook: Option<Strategy>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What holds for either way.
+/// Options of either strategy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Strategy {
-    /// Delete and create again where an update is impossible.
+    /// True if objects that cannot be updated are deleted and created again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force: bool,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }

@@ -1,98 +1,158 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Rest, is_false, is_zero};
+use super::{UnknownFields, is_false, is_zero};
+use crate::{Backoff, RetryPolicy, parse_duration};
 
-/// How and when an application is synced.
+/// Automated syncs and the options of every sync.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncPolicy {
-    /// It is synced without being asked.
+    /// Automated syncs. Not set means that syncs run only on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automated: Option<Automated>,
     /// Options of every sync, such as `CreateNamespace=true`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sync_options: Vec<String>,
-    /// What happens after a failed attempt.
+    /// Retry policy for failed attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// What the namespace that is made for it bears.
+    /// Labels and annotations of the namespace that a sync creates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed_namespace_metadata: Option<ManagedNamespaceMetadata>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What is done without being asked. What is not said counts as `false`, except `enabled`.
+/// Settings of automated syncs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Automated {
-    /// Whether any of it is; yes if not said.
+    /// True if the Application is synced automatically (default: true).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// Objects that are no longer in the manifests are deleted.
+    /// True if objects that are no longer in the manifests are deleted (default: false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prune: Option<bool>,
-    /// Changes that somebody made to the cluster are undone.
+    /// True if changes made directly to the cluster are reverted (default: false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_heal: Option<bool>,
-    /// Even when that leaves no object.
+    /// True if an automated sync may prune all objects of the Application (default: false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_empty: Option<bool>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What happens after a failed attempt.
+/// Retry policy for failed attempts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Retry {
-    /// How many times it is tried again; negative for no limit.
+    /// Maximum number of retries. A negative value means no limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub limit: i64,
-    /// How long in between.
+    /// Delays between attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<RetryBackoff>,
-    /// Whether a new attempt takes the newest revision.
+    /// True if a retry uses the newest revision.
     #[serde(default, skip_serializing_if = "is_false")]
     pub refresh: bool,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Growing waits, as texts: `5s`, `3m`, or a number of seconds.
+/// Error in a retry policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRetry {
+    /// The backoff factor is invalid: delays would not grow.
+    #[error("retry.backoff.factor {0} must be a whole number of at least 1")]
+    Factor(i64),
+    /// A backoff duration is invalid.
+    #[error("invalid retry.backoff.{field} {text:?}: use a number and a unit, such as 5s")]
+    Duration {
+        /// Name of the field.
+        field: &'static str,
+        /// Value of the field.
+        text: String,
+    },
+}
+
+impl InvalidRetry {
+    /// Returns the name of the invalid field in `retry.backoff`.
+    pub fn field(&self) -> &'static str {
+        match self {
+            Self::Factor(_) => "factor",
+            Self::Duration { field, .. } => field,
+        }
+    }
+}
+
+impl Retry {
+    /// Returns the retry policy of an operation.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a duration or the factor is invalid.
+    pub fn to_policy(&self) -> Result<RetryPolicy, InvalidRetry> {
+        let by_default = Backoff::default();
+        let read = |field, text: &str, otherwise| {
+            let wrong = || InvalidRetry::Duration { field, text: text.to_owned() };
+            match text {
+                "" => Ok(otherwise),
+                seconds if seconds.chars().all(|c| c.is_ascii_digit()) => {
+                    seconds.parse().map(Duration::from_secs).map_err(|_| wrong())
+                }
+                text => parse_duration(text).map_err(|_| wrong()),
+            }
+        };
+        let factor = |factor: i64| match u32::try_from(factor) {
+            Err(_) | Ok(0) => Err(InvalidRetry::Factor(factor)),
+            Ok(factor) => Ok(factor),
+        };
+        let given = self.backoff.clone().unwrap_or_default();
+        let backoff = Backoff {
+            duration: read("duration", &given.duration, by_default.duration)?,
+            factor: given.factor.map_or(Ok(by_default.factor), factor)?,
+            max: read("maxDuration", &given.max_duration, by_default.max)?,
+        };
+        Ok(RetryPolicy { limit: self.limit, backoff, restart: false })
+    }
+}
+
+/// Exponential backoff between attempts. Durations are strings such as `5s` or `3m`, or a number of seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryBackoff {
-    /// Wait before the first retry; 5 s if not said.
+    /// Delay before the first retry (default: 5s).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub duration: String,
-    /// How many times as long each is as the one before; 2 if not said.
+    /// Factor by which the delay grows with each retry (default: 2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<i64>,
-    /// Longest wait; 3 min if not said.
+    /// Maximum delay (default: 3m).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub max_duration: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What the namespace that is made for an application bears.
+/// Labels and annotations of the namespace that a sync creates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedNamespaceMetadata {
-    /// Labels that the namespace gets.
+    /// Labels of the namespace.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations that the namespace gets.
+    /// Annotations of the namespace.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }

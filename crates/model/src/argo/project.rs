@@ -2,84 +2,84 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ObjectMeta, ResourceVersion, Rest, is_false, schemas};
+use super::{ObjectMeta, ResourceVersion, UnknownFields, is_false, schema_overrides};
 
-/// `kind` of an [`AppProject`]; nothing else is taken for one.
+/// `kind` of an [`AppProject`]; other values are rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AppProjectKind {
-    /// The only one there is.
+    /// The only valid kind.
     #[default]
     AppProject,
 }
 
-/// What the applications of a project may do.
+/// Restrictions on a group of Applications.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppProject {
-    /// Always [`API_VERSION`](super::API_VERSION).
+    /// Always `argoproj.io/v1alpha1`.
     pub api_version: ResourceVersion,
-    /// Always `AppProject`: anything else is refused.
+    /// Always `AppProject`. Other kinds are rejected.
     pub kind: AppProjectKind,
-    /// Its name, by which applications name it, its namespace, its labels and annotations.
+    /// Standard object metadata. Applications refer to the project by its name.
     pub metadata: ObjectMeta,
-    /// What they may do.
+    /// Restrictions on the Applications of the project.
     pub spec: AppProjectSpec,
-    /// Everything else, such as the status.
+    /// Other fields, such as `status`, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What the applications of a project may do: `spec` of an [`AppProject`].
+/// Restrictions on the Applications of an [`AppProject`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppProjectSpec {
-    /// What the project is for, for people.
+    /// Description of the project.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 255))]
     pub description: String,
-    /// Repositories they may use, as patterns.
+    /// Glob patterns of the permitted repositories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_repos: Vec<String>,
-    /// Namespaces their applications may be in, besides that of the control plane.
+    /// Namespaces that may contain Applications of the project, in addition to the namespace of the control plane.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_namespaces: Vec<String>,
-    /// Where they may deploy to, as patterns.
+    /// Glob patterns of the permitted destinations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<ProjectDestination>,
-    /// On whose behalf they are deployed where.
+    /// Service accounts that are impersonated for each destination.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destination_service_accounts: Vec<DestinationServiceAccount>,
-    /// Kinds of the cluster scope that they may have; none if not said.
+    /// Cluster-scoped kinds that are permitted (default: none).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster_resource_whitelist: Vec<ClusterResource>,
-    /// Kinds of the cluster scope that they may not have, also where the whitelist has them.
+    /// Cluster-scoped kinds that are forbidden. Takes precedence over the whitelist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster_resource_blacklist: Vec<ClusterResource>,
-    /// Kinds in namespaces that they may have; all if not said, none if it is empty.
+    /// Namespaced kinds that are permitted (default: all). An empty list permits none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_resource_whitelist: Option<Vec<NamespaceResource>>,
-    /// Kinds in namespaces that they may not have, also where the whitelist has them.
+    /// Namespaced kinds that are forbidden. Takes precedence over the whitelist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespace_resource_blacklist: Vec<NamespaceResource>,
-    /// Only clusters that are declared for this project.
+    /// True if only clusters that are declared for this project are permitted as destinations.
     #[serde(default, skip_serializing_if = "is_false")]
     pub permit_only_project_scoped_clusters: bool,
-    /// Keys that commits must be signed with.
+    /// GnuPG keys that commits must be signed with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signature_keys: Vec<SignatureKey>,
-    /// What commits must prove.
+    /// Required proofs of the integrity of commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::source_integrity")]
+    #[schemars(schema_with = "schema_overrides::source_integrity")]
     pub source_integrity: Option<Value>,
-    /// When they may be synced.
+    /// Time windows in which syncs are allowed or denied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sync_windows: Vec<SyncWindow>,
-    /// Everything else: roles, orphaned resources.
+    /// Other fields, such as `roles` and `orphanedResources`, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A place a project may deploy to.
+/// Permitted destination.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProjectDestination {
     /// URL of the API server.
@@ -88,106 +88,106 @@ pub struct ProjectDestination {
     /// Name of the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Namespaces there, as a pattern.
+    /// Glob pattern of the namespaces.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// On whose behalf is deployed to a place.
+/// Service account that is impersonated for a destination.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DestinationServiceAccount {
-    /// URL of the API server, as a pattern.
+    /// Glob pattern of the URL of the API server.
     pub server: String,
-    /// Namespace, as a pattern.
+    /// Glob pattern of the namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The service account, or `NAMESPACE:NAME`.
+    /// Name of the service account, or `NAMESPACE:NAME`.
     pub default_service_account: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Kinds of the cluster scope, as patterns.
+/// Glob patterns of cluster-scoped kinds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterResource {
-    /// API group; empty for the core API.
+    /// API group. Empty for the core API group.
     pub group: String,
-    /// Kinds, as a pattern: `*` stands for all.
+    /// Glob pattern of the kinds. `*` matches all kinds.
     pub kind: String,
-    /// Name; all if not said.
+    /// Name (default: all names).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Kinds that live in namespaces, as patterns.
+/// Glob patterns of namespaced kinds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamespaceResource {
-    /// API group; empty for the core API.
+    /// API group. Empty for the core API group.
     pub group: String,
-    /// Kinds, as a pattern: `*` stands for all.
+    /// Glob pattern of the kinds. `*` matches all kinds.
     pub kind: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A key that commits must be signed with.
+/// GnuPG key that commits must be signed with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SignatureKey {
-    /// Id of the key, as GnuPG shows it.
+    /// ID of the key, as printed by GnuPG.
     #[serde(rename = "keyID")]
     pub key_id: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// When applications of a project may be synced, or may not.
+/// Time window in which syncs are allowed or denied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncWindow {
-    /// `allow` or `deny`; where windows of both kinds are active, `deny` counts.
+    /// `allow` or `deny`. `deny` takes precedence if windows of both kinds are active.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// When it begins: five fields, as cron has them.
+    /// Start of the window as a cron schedule with five fields.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub schedule: String,
-    /// How long it lasts, such as `8h`.
+    /// Duration of the window, such as `8h`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub duration: String,
-    /// Names of applications it is about, as patterns.
+    /// Glob patterns of the names of the affected Applications.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applications: Vec<String>,
-    /// Namespaces that are deployed to, as patterns.
+    /// Glob patterns of the destination namespaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
-    /// Clusters that are deployed to, by name or URL, as patterns.
+    /// Glob patterns of the names or URLs of the destination clusters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<String>,
-    /// Syncs that a person asks for may pass all the same.
+    /// True if syncs requested by a user are allowed regardless of the window.
     #[serde(default, skip_serializing_if = "is_false")]
     pub manual_sync: bool,
-    /// The time zone of the schedule, such as `Europe/Berlin`; UTC if not said.
+    /// Time zone of the schedule, such as `Europe/Berlin` (default: UTC).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub time_zone: String,
-    /// All of applications, namespaces and clusters must match, as far as they are said, and not one of them.
+    /// True if applications, namespaces and clusters must all match, as far as they are set. Otherwise one match suffices.
     #[serde(default, skip_serializing_if = "is_false")]
     pub and_operator: bool,
-    /// Syncs that were allowed when they began may go on.
+    /// True if a sync may continue if it was allowed when it started.
     #[serde(default, skip_serializing_if = "is_false")]
     pub sync_overrun: bool,
-    /// What the window is for, for people.
+    /// Description of the window.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }

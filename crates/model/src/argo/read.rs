@@ -1,54 +1,54 @@
-//! Reads a resource, and says which field is wrong where it cannot be read.
+//! Deserialization of resources, with errors that name the invalid field.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{AppProject, Application, ApplicationSet, definitions};
+use super::{AppProject, Application, ApplicationSet, crds};
 
-/// Why a resource cannot be read.
+/// Error that occurs when a resource cannot be deserialized.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{problem}", prefix(.field))]
-pub struct Unreadable {
-    /// The path of the field, such as `spec.strategy.rollingSync.steps[0]`; empty where it is the resource itself.
+#[error("{}{problem}", field_prefix(.field))]
+pub struct InvalidResource {
+    /// Path of the field, such as `spec.strategy.rollingSync.steps[0]`. Empty for the resource itself.
     pub field: String,
-    /// What is wrong with it.
+    /// Description of what is wrong with the field.
     pub problem: String,
 }
 
-fn prefix(field: &str) -> String {
+fn field_prefix(field: &str) -> String {
     if field.is_empty() { String::new() } else { format!("{field}: ") }
 }
 
-/// A custom resource that is read here.
+/// Custom resource that can be deserialized.
 pub trait Resource: DeserializeOwned {
-    /// The schema of its definition.
+    /// Returns the schema from the resource's definition.
     fn schema() -> &'static Value;
 }
 
 impl Resource for Application {
     fn schema() -> &'static Value {
-        definitions::schema_of("Application")
+        crds::crd_schema("Application")
     }
 }
 
 impl Resource for ApplicationSet {
     fn schema() -> &'static Value {
-        definitions::schema_of("ApplicationSet")
+        crds::crd_schema("ApplicationSet")
     }
 }
 
 impl Resource for AppProject {
     fn schema() -> &'static Value {
-        definitions::schema_of("AppProject")
+        crds::crd_schema("AppProject")
     }
 }
 
-/// Reads a resource from its document. A field that is null is none, as it is for an API server.
+/// Reads a resource from a JSON value. As on an API server, a null field counts as unset.
 ///
 /// # Errors
 ///
-/// A field has another type, or one is missing that has to be there.
-pub fn read<T: Resource>(value: &Value) -> Result<T, Unreadable> {
+/// Returns an error if a field has the wrong type or a required field is missing.
+pub fn read_resource<T: Resource>(value: &Value) -> Result<T, InvalidResource> {
     deserialize(value).or_else(|error| {
         let mut said = value.clone();
         if let Some(metadata) = said.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -59,7 +59,7 @@ pub fn read<T: Resource>(value: &Value) -> Result<T, Unreadable> {
     })
 }
 
-/// Removes the fields that are null, but where anything may be.
+/// Removes fields that are null, except where the schema permits any value.
 fn drop_nulls(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -81,19 +81,19 @@ fn drop_nulls(schema: &Value, value: &mut Value) {
     }
 }
 
-fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<T, Unreadable> {
+fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<T, InvalidResource> {
     serde_path_to_error::deserialize(value).map_err(|error| {
-        // The document itself is written as a dot.
+        // The path of the resource itself is a dot.
         let field = match error.path().to_string() {
             path if path == "." => String::new(),
             path => path,
         };
-        Unreadable { field, problem: error.into_inner().to_string() }
+        InvalidResource { field, problem: error.into_inner().to_string() }
     })
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use serde_json::json;
 
@@ -101,7 +101,7 @@ mod tests {
     use crate::argo::{Application, ApplicationSet};
 
     #[test]
-    fn the_field_is_named_that_cannot_be_read() {
+    fn the_error_names_the_invalid_field() {
         let set = |spec: Value| {
             json!({
                 "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
@@ -124,7 +124,7 @@ mod tests {
             (json!("nothing"), ""),
         ];
         for (document, field) in wrong {
-            let error = read::<ApplicationSet>(&document).unwrap_err();
+            let error = read_resource::<ApplicationSet>(&document).unwrap_err();
             assert_eq!(error.field, field, "{error}");
             assert!(!error.problem.is_empty());
             assert_eq!(error.to_string().starts_with(&format!("{field}: ")), !field.is_empty(), "{error}");
@@ -133,10 +133,10 @@ mod tests {
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "a"},
             "spec": {"project": "", "destination": {"server": 3}},
         });
-        assert_eq!(read::<Application>(&application).unwrap_err().field, "spec.destination.server");
+        assert_eq!(read_resource::<Application>(&application).unwrap_err().field, "spec.destination.server");
     }
 
-    /// As in a file whose author has left a value out, and as in what Go writes.
+    /// Null fields occur in files with an omitted value, and in the output of Go programs.
     #[test]
     fn a_field_that_is_null_is_none() {
         let application = |spec: Value| {
@@ -153,19 +153,19 @@ mod tests {
                 "helm": {"valuesObject": {"image": null}, "parameters": [{"name": "a", "value": null}]},
             }],
         }));
-        let read_as = read::<Application>(&written).unwrap();
+        let read_as = read_resource::<Application>(&written).unwrap();
         assert_eq!(
             serde_json::to_value(&read_as.spec).unwrap(),
             json!({
                 "project": "", "destination": {"name": "x"}, "syncPolicy": {},
                 "sources": [{
                     "repoURL": "r", "directory": {},
-                    // For Helm, null takes a value of the chart away.
+                    // In Helm, null removes a value of the chart.
                     "helm": {"valuesObject": {"image": null}, "parameters": [{"name": "a"}]},
                 }],
             })
         );
-        for (source, why) in [
+        for (source, reason) in [
             (json!({"repoURL": null}), "spec.source: missing field `repoURL`"),
             (
                 json!({"repoURL": "r", "helm": {"valueFiles": [null]}}),
@@ -173,8 +173,8 @@ mod tests {
             ),
         ] {
             let wrong = application(json!({"project": "", "destination": {}, "source": source}));
-            let error = read::<Application>(&wrong).unwrap_err().to_string();
-            assert!(error.starts_with(why), "{error}");
+            let error = read_resource::<Application>(&wrong).unwrap_err().to_string();
+            assert!(error.starts_with(reason), "{error}");
         }
     }
 }

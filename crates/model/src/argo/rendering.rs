@@ -4,217 +4,217 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{IntOrString, Rest, is_false};
+use super::{IntOrString, UnknownFields, is_false};
 
-/// What Helm is told of a chart.
+/// Options for rendering a Helm chart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HelmSource {
-    /// Name of the release; that of the application, if not said.
+    /// Name of the Helm release (default: the name of the Application).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub release_name: String,
-    /// Files of values, or patterns of them; later ones win.
+    /// Values files, or glob patterns of values files. Later files take precedence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub value_files: Vec<String>,
-    /// Files of values that are not there are left out.
+    /// True if missing values files are ignored.
     #[serde(default, skip_serializing_if = "is_false")]
     pub ignore_missing_value_files: bool,
-    /// Values, as a text; they win over those of files.
+    /// Helm values as a YAML string. They take precedence over values files.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub values: String,
-    /// Values; then `values` do not count.
+    /// Helm values as an object. If set, `values` is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Rest>")]
+    #[schemars(with = "Option<UnknownFields>")]
     pub values_object: Option<Value>,
-    /// Single values; they win over all others.
+    /// Individual values. They take precedence over all other values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<HelmParameter>,
-    /// Single values that are contents of files.
+    /// Individual values that are read from files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub file_parameters: Vec<HelmFileParameter>,
-    /// Credentials are shown to all servers that the repository of a chart names.
+    /// True if credentials are sent to all servers that the repository of the chart names.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pass_credentials: bool,
-    /// Definitions in `crds` are left out.
+    /// True if the CustomResourceDefinitions in `crds` are skipped.
     #[serde(default, skip_serializing_if = "is_false")]
     pub skip_crds: bool,
-    /// Tests are left out.
+    /// True if Helm tests are skipped.
     #[serde(default, skip_serializing_if = "is_false")]
     pub skip_tests: bool,
-    /// Values are not held against the schema of the chart.
+    /// True if values are not validated against the schema of the chart.
     #[serde(default, skip_serializing_if = "is_false")]
     pub skip_schema_validation: bool,
-    /// Version of Helm: `v3`.
+    /// Version of Helm, which is `v3`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Version of Kubernetes that templates see.
+    /// Kubernetes version that is passed to the templates.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kube_version: String,
-    /// API versions that templates see beside those of Helm.
+    /// API versions that are passed to the templates, in addition to those built into Helm.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub api_versions: Vec<String>,
-    /// Namespace of the release; that of the destination, if not said.
+    /// Namespace of the Helm release (default: the namespace of the destination).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A single value of a chart.
+/// Individual value of a Helm chart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HelmParameter {
-    /// Which, as a path with dots.
+    /// Path of the value, with dots between its keys.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its value, as `helm --set` takes it.
+    /// Value, in the syntax of `helm --set`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
-    /// It is a text, whatever it looks like.
+    /// True if the value is always a string.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force_string: bool,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A single value of a chart that is the content of a file.
+/// Individual value of a Helm chart that is read from a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HelmFileParameter {
-    /// Which, as a path with dots.
+    /// Path of the value, with dots between its keys.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The file whose content is the value; `$REF/…` names one of another source.
+    /// Path of the file that contains the value. `$REF/…` refers to a file of another source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What is changed in the kustomization of a folder before it is built.
+/// Changes to a kustomization before it is built.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KustomizeSource {
-    /// Stands before all names.
+    /// Prefix of all names.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name_prefix: String,
-    /// Stands after all names.
+    /// Suffix of all names.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name_suffix: String,
     /// Namespace of all objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Images, as `kustomize edit set image` takes them.
+    /// Image overrides, in the syntax of `kustomize edit set image`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// How many replicas workloads have, whatever their manifests say.
+    /// Replica counts that override those of the manifests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<KustomizeReplicas>,
-    /// Labels of all objects.
+    /// Labels that are added to all objects.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub common_labels: BTreeMap<String, String>,
-    /// They take the place of labels of the same name.
+    /// True if the labels replace existing labels of the same name.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force_common_labels: bool,
-    /// Selectors do not get them.
+    /// True if the labels are not added to selectors.
     #[serde(default, skip_serializing_if = "is_false")]
     pub label_without_selector: bool,
-    /// Templates of pods get them, where selectors do not.
+    /// True if the labels are added to pod templates even if they are not added to selectors.
     #[serde(default, skip_serializing_if = "is_false")]
     pub label_include_templates: bool,
-    /// Annotations of all objects.
+    /// Annotations that are added to all objects.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub common_annotations: BTreeMap<String, String>,
-    /// Variables in annotations are replaced.
+    /// True if variables in annotations are replaced.
     #[serde(default, skip_serializing_if = "is_false")]
     pub common_annotations_envsubst: bool,
-    /// They take the place of annotations of the same name.
+    /// True if the annotations replace existing annotations of the same name.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force_common_annotations: bool,
-    /// Patches of the objects that the folder makes.
+    /// Patches of the objects in the kustomization.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<KustomizePatch>,
-    /// Folders of Kustomize components that are put in, by paths from the folder of the source.
+    /// Paths of Kustomize components to add, relative to the path of the source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<String>,
-    /// Components that are not there are left out.
+    /// True if missing components are ignored.
     #[serde(default, skip_serializing_if = "is_false")]
     pub ignore_missing_components: bool,
-    /// Version of Kubernetes that charts in a kustomization see.
+    /// Kubernetes version that is passed to charts in the kustomization.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kube_version: String,
-    /// API versions that charts in a kustomization see.
+    /// API versions that are passed to charts in the kustomization.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub api_versions: Vec<String>,
-    /// Version of Kustomize, among those that were set up.
+    /// Version of Kustomize. Must be one of the configured versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// How many replicas the workloads of a name have.
+/// Replica count of the workloads with a name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KustomizeReplicas {
-    /// `metadata.name` of the workloads.
+    /// Name of the workloads.
     pub name: String,
-    /// How many: a number, or a text that is one.
+    /// Number of replicas, as a number or a numeric string.
     #[schemars(with = "IntOrString")]
     pub count: Value,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A patch of objects, and which they are.
+/// Patch and the objects that it applies to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KustomizePatch {
-    /// A file of it.
+    /// Path of the patch file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// Or the patch itself: YAML, merged strategically, or a list of operations as RFC 6902 has them.
+    /// Inline patch: a strategic merge patch in YAML, or a JSON patch (RFC 6902).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub patch: String,
-    /// Which objects it is for; if not said, the one that the patch names.
+    /// Selector of the patched objects (default: the object that the patch names).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<KustomizeSelector>,
-    /// `allowNameChange`, `allowKindChange`.
+    /// Options of the patch: `allowNameChange` and `allowKindChange`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, bool>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Which objects a patch is for.
+/// Selector of the patched objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KustomizeSelector {
-    /// API group; empty for any.
+    /// API group. Empty matches all groups.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// API version; empty for any.
+    /// API version. Empty matches all versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Kind; empty for any.
+    /// Kind. Empty matches all kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Name, a regular expression.
+    /// Regular expression that the name must match.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Namespace, a regular expression.
+    /// Regular expression that the namespace must match.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Labels that they have: `app=shop,tier!=db`.
+    /// Label selector, such as `app=shop,tier!=db`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label_selector: String,
-    /// Annotations that they have: `team=web`.
+    /// Annotation selector, such as `team=web`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub annotation_selector: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }

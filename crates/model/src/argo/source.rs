@@ -2,69 +2,124 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{HelmSource, KustomizeSource, Rest, is_false, schemas};
+use super::{HelmSource, KustomizeSource, SpecProblem, UnknownFields, is_false, schema_overrides};
 
-/// Where manifests come from, and what makes them.
+/// Source of manifests and the options for rendering them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSource {
-    /// Address of the repository.
+    /// URL of the repository.
     #[serde(rename = "repoURL")]
     pub repo_url: String,
-    /// Folder in the repository.
+    /// Path of the folder in the repository.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// Branch, tag, commit or version; empty for `HEAD`.
+    /// Branch, tag, commit or version. Empty means `HEAD`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub target_revision: String,
-    /// Chart of a Helm repository, instead of a folder.
+    /// Name of a chart in a Helm repository. Used instead of `path`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub chart: String,
-    /// Name under which other sources use its files.
+    /// Name by which other sources refer to files of this source.
     #[serde(default, rename = "ref", skip_serializing_if = "String::is_empty")]
     pub reference: String,
-    /// Name among several sources.
+    /// Name of the source among multiple sources.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Only tags that begin like this, for a version constraint.
+    /// Prefix that a tag must have to be considered for a version constraint.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tag_prefix: String,
-    /// The folder holds plain manifests.
+    /// Options for a folder of plain manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<Box<DirectorySource>>,
-    /// The folder, or the chart, is for Helm.
+    /// Options for Helm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub helm: Option<Box<HelmSource>>,
-    /// The folder is for Kustomize.
+    /// Options for Kustomize.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kustomize: Option<Box<KustomizeSource>>,
-    /// The folder is for a config management plugin.
+    /// Options for a config management plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::plugin")]
+    #[schemars(schema_with = "schema_overrides::plugin")]
     pub plugin: Option<Value>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// How a folder of plain manifests is read.
+impl ApplicationSource {
+    /// Checks the fields that locate the manifests. `field` is the path of the source, such as `spec.source`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names the missing, invalid or ineffective field and its correction.
+    pub(super) fn check(&self, field: &str, is_one_of_several: bool) -> Result<(), SpecProblem> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        let wrong = |part: &str, message: String| Err(SpecProblem::new(format!("{field}{part}"), message));
+        let Self { repo_url, path, chart, reference, .. } = self;
+        if repo_url.trim().is_empty() {
+            return wrong(".repoURL", format!("{field}.repoURL is empty; set the URL of a repository"));
+        }
+        if !reference.is_empty() && !is_one_of_several {
+            return wrong(
+                ".ref",
+                format!("{field}.ref has no effect because there are no other sources; use spec.sources"),
+            );
+        }
+        if !reference.chars().all(is_name) {
+            return wrong(
+                ".ref",
+                format!(
+                    "invalid {field}.ref {reference:?}: use only letters, digits, dashes and underscores"
+                ),
+            );
+        }
+        if !reference.is_empty() && !chart.is_empty() {
+            return wrong(
+                "",
+                format!("{field} has both ref and chart; only a Git repository can provide value files"),
+            );
+        }
+        // Only `.` selects the whole repository. Otherwise a forgotten path could prune existing objects.
+        let is_chart = !chart.is_empty() || repo_url.starts_with("oci://");
+        if path.is_empty() && !is_chart && reference.is_empty() {
+            return wrong(
+                "",
+                format!(
+                    "{field}.path is missing; set the folder of the manifests, or `.` for the whole repository"
+                ),
+            );
+        }
+        if path.starts_with('/') {
+            return wrong(
+                ".path",
+                format!(
+                    "{field}.path {path:?} is absolute; use a path relative to the root of the repository"
+                ),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Options for a folder of plain manifests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DirectorySource {
-    /// Folders in it are read too.
+    /// True if subfolders are read too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub recurse: bool,
-    /// Only files whose path matches this pattern.
+    /// Glob pattern of the paths of included files.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub include: String,
-    /// No files whose path matches this pattern.
+    /// Glob pattern of the paths of excluded files.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub exclude: String,
-    /// What Jsonnet files are given.
+    /// Options for Jsonnet files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::jsonnet")]
+    #[schemars(schema_with = "schema_overrides::jsonnet")]
     pub jsonnet: Option<Value>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }

@@ -3,95 +3,97 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApplicationDestination, ApplicationSource, OperationRequest, Rest, Time, is_false, is_zero};
+use super::{
+    ApplicationDestination, ApplicationSource, OperationRequest, Time, UnknownFields, is_false, is_zero,
+};
 use crate::argo::{ManagedNamespaceMetadata, ResourceIgnoreDifferences};
 use crate::{HealthStatus, OperationPhase};
 
-/// What was found out and done: `status` of an application.
+/// Observed state of an Application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationStatus {
-    /// How it stands to its manifests.
+    /// Result of the comparison of the cluster with the manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync: Option<SyncStatus>,
-    /// How well it does.
+    /// Health of the Application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthState>,
-    /// Each resource of the manifests, and each in the cluster that is the application's.
+    /// Resources of the manifests, and resources in the cluster that belong to the Application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceStatus>,
-    /// What is wrong with it.
+    /// Current problems of the Application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ApplicationCondition>,
-    /// Its syncs that succeeded, oldest first.
+    /// History of successful syncs, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<RevisionHistory>,
-    /// The operation under way, or the last one.
+    /// State of the running or most recent operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_state: Option<OperationState>,
-    /// When it was last compared with the newest revision.
+    /// Time of the last comparison with the newest revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconciled_at: Option<Time>,
-    /// Written by older programs.
+    /// Deprecated: written by older versions of Argo CD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_at: Option<Time>,
-    /// What makes its manifests: `Directory`, `Helm`, `Kustomize`, `Plugin`.
+    /// Tool that renders the manifests: `Directory`, `Helm`, `Kustomize` or `Plugin`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source_type: String,
-    /// The same, of several sources.
+    /// Tools that render the manifests of an Application with multiple sources, in the order of the sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_types: Vec<String>,
-    /// What runs in it.
+    /// Summary of the images and URLs of the Application.
     #[serde(default, skip_serializing_if = "ApplicationSummary::is_empty")]
     pub summary: ApplicationSummary,
-    /// Where the health of its resources is kept; empty for here.
+    /// Location of the health of the resources. Empty means `resources`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_health_source: String,
-    /// Namespace of the control plane that works on it.
+    /// Namespace of the control plane that manages the Application.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub controller_namespace: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 impl ApplicationStatus {
-    /// Whether nothing is known yet.
+    /// Returns true if no field is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// How an application stands to its manifests.
+/// Result of the comparison of the cluster with the manifests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncStatus {
-    /// The verdict over all resources: one that differs makes the application `OutOfSync`.
+    /// Status of the Application as a whole. It is `OutOfSync` if one resource differs.
     pub status: SyncStatusCode,
-    /// Which manifests were compared with which place; a later change of the spec makes a new comparison due.
+    /// Compared sources and destination. A later change of the spec requires a new comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compared_to: Option<ComparedTo>,
-    /// The revision that was compared.
+    /// Compared revision.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
-    /// The revisions, of several sources.
+    /// Revisions of an Application with multiple sources, in the order of the sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revisions: Vec<String>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Whether the cluster is as the manifests want it.
+/// Result of a comparison of the cluster with the manifests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SyncStatusCode {
-    /// It could not be told; Argo CD writes an empty text until it has tried.
+    /// The comparison was not possible. Argo CD writes an empty string before the first comparison.
     #[default]
     #[serde(alias = "")]
     Unknown,
-    /// Nothing differs that counts.
+    /// There are no differences, apart from ignored ones.
     Synced,
-    /// Something differs, is missing, or is there and no longer wanted.
+    /// An object differs, is missing, or exists without being in the manifests.
     OutOfSync,
 }
 
@@ -101,132 +103,132 @@ impl fmt::Display for SyncStatusCode {
     }
 }
 
-/// What was compared with the cluster.
+/// Sources and destination of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComparedTo {
-    /// The only source; nothing where there are several.
+    /// Source of an Application with a single source. Not set if there are multiple sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ApplicationSource>,
-    /// The sources, of several.
+    /// Sources of an Application with multiple sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ApplicationSource>,
-    /// The cluster and namespace that the manifests were compared with.
+    /// Cluster and namespace that the manifests were compared with.
     pub destination: ApplicationDestination,
-    /// Differences that did not count.
+    /// Differences that were ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore_differences: Vec<ResourceIgnoreDifferences>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// How well an application, or one of its resources, does.
+/// Health of an Application or of one of its resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthState {
-    /// In one word; an application does as its worst resource. Argo CD writes nothing where it does not know.
+    /// Health status. An Application has the worst status of its resources. Not set by Argo CD if the status is unknown.
     #[serde(default = "unknown")]
     pub status: HealthStatus,
-    /// Why, for people; may be empty.
+    /// Human-readable reason for the status. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// When `status` became what it is.
+    /// Time of the last change of `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 const fn unknown() -> HealthStatus {
     HealthStatus::Unknown
 }
 
-/// One resource of an application.
+/// State of one resource of an Application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceStatus {
-    /// API group, empty for the core API.
+    /// API group. Empty for the core API group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// API version of its manifest, without the group.
+    /// API version of the manifest, without the group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// `kind` of the resource.
+    /// Kind of the resource.
     #[serde(default)]
     pub kind: String,
-    /// Namespace, empty for cluster-scoped resources.
+    /// Namespace. Empty for cluster-scoped resources.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// `metadata.name` of the resource.
+    /// Name of the resource.
     #[serde(default)]
     pub name: String,
-    /// How it stands to its manifest; nothing for what is not compared, such as hooks.
+    /// Result of the comparison with the manifest. Not set for resources that are not compared, such as hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<SyncStatusCode>,
-    /// How well it does; nothing for kinds without health.
+    /// Health of the resource. Not set for kinds without a health status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthState>,
-    /// It is a hook, which is not compared with its manifest.
+    /// True if the resource is a hook, which is not compared with its manifest.
     #[serde(default, skip_serializing_if = "is_false")]
     pub hook: bool,
-    /// It is no longer in the manifests.
+    /// True if the resource is no longer in the manifests.
     #[serde(default, skip_serializing_if = "is_false")]
     pub requires_pruning: bool,
-    /// A person has to approve its deletion.
+    /// True if a user must approve the deletion of the resource.
     #[serde(default, skip_serializing_if = "is_false")]
     pub requires_deletion_confirmation: bool,
-    /// Number of its wave; 0 where nothing says so.
+    /// Sync wave (default: 0).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sync_wave: i64,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What is wrong with an application.
+/// Problem of an Application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationCondition {
-    /// What kind of wrong.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub kind: ConditionType,
-    /// What is wrong, in a sentence for people.
+    /// Human-readable description of the problem.
     pub message: String,
-    /// When it was first so, with this very message.
+    /// Time at which the condition first had this message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
 }
 
-/// Kinds of conditions: errors, then warnings.
+/// Types of conditions: errors first, then warnings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionType {
-    /// The manifests could not be read, or not be compared.
+    /// The manifests could not be read or compared.
     ComparisonError,
-    /// It could not be deleted.
+    /// The Application could not be deleted.
     DeletionError,
-    /// What it asks for cannot be.
+    /// The specification is invalid.
     InvalidSpecError,
-    /// It is not synced by itself, or that failed.
+    /// An automated sync failed or was not started.
     SyncError,
-    /// Something else went wrong.
+    /// Another error occurred.
     UnknownError,
-    /// A kind that is not looked at.
+    /// A resource has a kind that is excluded from observation.
     ExcludedResourceWarning,
-    /// Objects that belong to nobody.
+    /// There are orphaned objects.
     OrphanedResourceWarning,
-    /// An object is in the manifests more than once.
+    /// The manifests contain an object more than once.
     RepeatedResourceWarning,
-    /// An object belongs to another application.
+    /// An object belongs to another Application.
     SharedResourceWarning,
-    /// One that is not known here.
+    /// An unknown type.
     #[serde(untagged)]
     Other(String),
 }
 
 impl ConditionType {
-    /// Whether it is an error, and no warning.
+    /// Returns true for errors and false for warnings.
     pub fn is_error(&self) -> bool {
         match self {
             Self::Other(name) => name.ends_with("Error"),
@@ -244,148 +246,148 @@ impl fmt::Display for ConditionType {
     }
 }
 
-/// A sync that succeeded.
+/// Successful sync in the history.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RevisionHistory {
-    /// Number; that of the next one is one more.
+    /// Sequence number, incremented on every sync.
     pub id: i64,
-    /// The revision that was deployed, of the only source.
+    /// Deployed revision of an Application with a single source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
-    /// The revisions, of several sources.
+    /// Revisions of an Application with multiple sources, in the order of the sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revisions: Vec<String>,
-    /// The only source; nothing where there are several.
+    /// Source of an Application with a single source. Not set if there are multiple sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ApplicationSource>,
-    /// The sources, of several.
+    /// Sources of an Application with multiple sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ApplicationSource>,
-    /// When the sync began.
+    /// Time at which the sync started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deploy_started_at: Option<Time>,
-    /// When the sync had succeeded.
+    /// Time at which the sync succeeded.
     pub deployed_at: Time,
-    /// Who asked for the sync: a person, or the policy of the application.
+    /// Requester of the sync: a user, or the sync policy of the Application.
     #[serde(default, skip_serializing_if = "super::OperationInitiator::is_nobody")]
     pub initiated_by: super::OperationInitiator,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// The operation under way, or the last one.
+/// State of the running or most recent operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationState {
-    /// What was asked: the operation as it was begun.
+    /// Operation as it was requested.
     pub operation: OperationRequest,
-    /// `Running`, `Terminating`, or what it has ended in.
+    /// Phase of the operation: `Running`, `Terminating`, or its final phase.
     pub phase: OperationPhase,
-    /// What it is doing or waiting for, or how it has ended.
+    /// Human-readable progress or result of the operation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// When it was begun.
+    /// Time at which the operation started.
     pub started_at: Time,
-    /// When it ended; nothing while it is under way.
+    /// Time at which the operation ended. Not set while it is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
-    /// How many times it was tried again.
+    /// Number of retries so far.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retry_count: i64,
-    /// What became of it.
+    /// Result of the sync.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_result: Option<SyncOperationResult>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What became of a sync.
+/// Result of a sync.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["revision"]))]
 pub struct SyncOperationResult {
-    /// The revision that was synced to.
+    /// Revision that was synced.
     #[serde(default)]
     pub revision: String,
-    /// The revisions, of several sources.
+    /// Revisions of an Application with multiple sources, in the order of the sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revisions: Vec<String>,
-    /// The only source; nothing where there are several.
+    /// Source of an Application with a single source. Not set if there are multiple sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ApplicationSource>,
-    /// The sources, of several.
+    /// Sources of an Application with multiple sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ApplicationSource>,
-    /// What the namespace that was made bears.
+    /// Labels and annotations of the namespace that the sync created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed_namespace_metadata: Option<ManagedNamespaceMetadata>,
-    /// What became of each object.
+    /// Results of the individual objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<SyncResource>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What became of one object of a sync.
+/// Result of one object of a sync.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncResource {
-    /// API group, empty for the core API.
+    /// API group. Empty for the core API group.
     pub group: String,
     /// API version of the manifest, without the group.
     pub version: String,
-    /// `kind` of the object.
+    /// Kind of the object.
     pub kind: String,
-    /// Namespace, empty for cluster-scoped objects.
+    /// Namespace. Empty for cluster-scoped objects.
     pub namespace: String,
-    /// `metadata.name` of the object.
+    /// Name of the object.
     pub name: String,
-    /// `Synced`, `SyncFailed`, `Pruned`, `PruneSkipped`; empty for a hook.
+    /// Result: `Synced`, `SyncFailed`, `Pruned` or `PruneSkipped`. Empty for a hook.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// The cluster's words, or the health message.
+    /// Message of the API server, or the health message of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// `PreSync`, `Sync` … for a hook; empty for a resource.
+    /// Type of the hook, such as `PreSync` or `Sync`. Empty for a resource that is not a hook.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hook_type: String,
-    /// How the hook, or the health of the object, stands.
+    /// Phase of the hook, or health of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hook_phase: String,
-    /// Phase in which it was written, run or pruned: `PreSync`, `Sync` …
+    /// Sync phase in which the object was applied, run or pruned, such as `PreSync` or `Sync`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sync_phase: String,
-    /// Images of its containers.
+    /// Images of the containers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What runs in an application.
+/// Summary of the images and URLs of an Application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationSummary {
-    /// Images of its containers as they are in the cluster, sorted.
+    /// Images of the running containers, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// Where it is reached from outside.
+    /// URLs at which the Application is reachable from outside the cluster.
     #[serde(default, rename = "externalURLs", skip_serializing_if = "Vec::is_empty")]
     pub external_urls: Vec<String>,
-    /// It makes applications.
+    /// True if the Application creates Applications.
     #[serde(default, rename = "isAppOfApps", skip_serializing_if = "is_false")]
     pub is_app_of_apps: bool,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 impl ApplicationSummary {
-    /// Whether there is nothing to say.
+    /// Returns true if no field is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -5,13 +5,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Timestamp;
 
-/// A moment as the fields of Kubernetes have it: in RFC 3339, in whole seconds.
+/// Time in Kubernetes format: RFC 3339 in whole seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(Timestamp);
 
 impl Time {
-    /// The moment itself, at the beginning of its second.
-    pub const fn moment(self) -> Timestamp {
+    /// Returns the timestamp at the start of the second.
+    pub const fn timestamp(self) -> Timestamp {
         self.0
     }
 }

@@ -4,16 +4,16 @@ use super::*;
 
 const OURS: &str = "app:/ConfigMap:shop/c";
 
-fn by(method: TrackingMethod) -> Tracking {
+fn tracking_by(method: TrackingMethod) -> Tracking {
     Tracking { method, ..Tracking::default() }
 }
 
-fn all() -> [Tracking; 3] {
-    [TrackingMethod::Annotation, TrackingMethod::AnnotationAndLabel, TrackingMethod::Label].map(by)
+fn all_methods() -> [Tracking; 3] {
+    [TrackingMethod::Annotation, TrackingMethod::AnnotationAndLabel, TrackingMethod::Label].map(tracking_by)
 }
 
-/// `ConfigMap shop/c` with an annotation, a label and the writer of the label.
-fn live(id: &str, label: &str, writer: &str) -> Object {
+/// Returns `ConfigMap shop/c` with an annotation, a label and the field manager of the label.
+fn live_object(id: &str, label: &str, writer: &str) -> Object {
     let mut object = Object::try_from(json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "c", "namespace": "shop"}}))
     .unwrap();
@@ -43,7 +43,7 @@ fn ids_are_written_and_read() {
         let object = Object::try_from(object).unwrap();
         assert_eq!(tracking_id("app", &object, "shop"), id);
         let read = TrackingId::parse(id).unwrap();
-        assert!(read.names(&object) && read.application == "app", "{id}");
+        assert!(read.matches_object(&object) && read.application == "app", "{id}");
     }
     for text in ["", "app", "app:Pod:ns/n", "app:/Pod:n", "app:a/b/Pod:ns/n", "app:/Pod:ns/a/b"] {
         assert_eq!(TrackingId::parse(text), None, "{text}");
@@ -51,9 +51,10 @@ fn ids_are_written_and_read() {
 }
 
 #[test]
-fn who_owns_what() {
+fn owners_of_live_objects() {
     let (ours, foreign, copied) = (OURS, "other:/ConfigMap:shop/c", "app:/ConfigMap:shop/original");
-    // Annotation, label and its writer; then the owner by annotation, by both, and by the label alone.
+    // Annotation, label and the label's field manager; then the owner by annotation, by both, and by the
+    // label alone.
     for (id, label, writer, owners) in [
         ("", "", "", [None, None, None]),
         (ours, "", "", [Some("app"); 3]),
@@ -66,8 +67,8 @@ fn who_owns_what() {
         ("", "app", "tidegate", [Some("app"); 3]),
         ("", "app", "kube-controller-manager", [None, None, None]),
     ] {
-        let live = live(id, label, writer);
-        for (tracking, owner) in all().iter().zip(owners) {
+        let live = live_object(id, label, writer);
+        for (tracking, owner) in all_methods().iter().zip(owners) {
             assert_eq!(tracking.owner(&live), owner, "{id} {label} {writer} by {:?}", tracking.method);
             let mut lean = live.clone();
             if let Some(notes) = lean.metadata_mut().get_mut("managedFields") {
@@ -79,8 +80,8 @@ fn who_owns_what() {
 }
 
 #[test]
-fn installations_are_kept_apart() {
-    for mut tracking in all() {
+fn installations_are_distinguished() {
+    for mut tracking in all_methods() {
         for (ours, theirs, owner) in [
             ("", "", Some("app")),
             ("", "b", None),
@@ -88,7 +89,7 @@ fn installations_are_kept_apart() {
             ("b", "b", Some("app")),
             ("a", "b", None),
         ] {
-            let mut live = live(OURS, "app", "tidegate");
+            let mut live = live_object(OURS, "app", "tidegate");
             live.set_annotation(INSTALLATION_ID, theirs);
             tracking.installation = ours.to_owned();
             assert_eq!(tracking.owner(&live), owner, "{ours} {theirs}");
@@ -97,30 +98,30 @@ fn installations_are_kept_apart() {
 }
 
 #[test]
-fn a_definition_is_nobodys_by_its_label() {
-    let mut definition = live("", "app", "tidegate").as_value().clone();
+fn a_crd_is_not_owned_by_its_label() {
+    let mut definition = live_object("", "app", "tidegate").as_value().clone();
     definition["apiVersion"] = json!("apiextensions.k8s.io/v1");
     definition["kind"] = json!("CustomResourceDefinition");
     let definition = Object::try_from(definition).unwrap();
-    assert!(all().iter().all(|tracking| tracking.owner(&definition).is_none()));
+    assert!(all_methods().iter().all(|tracking| tracking.owner(&definition).is_none()));
 }
 
 #[test]
 fn marks_are_those_of_the_method_and_no_others() {
     for (tracking, id, label) in [
-        (by(TrackingMethod::Annotation), Some(OURS), Some("before")),
-        (by(TrackingMethod::AnnotationAndLabel), Some(OURS), Some("app")),
-        (by(TrackingMethod::Label), None, Some("app")),
+        (tracking_by(TrackingMethod::Annotation), Some(OURS), Some("before")),
+        (tracking_by(TrackingMethod::AnnotationAndLabel), Some(OURS), Some("app")),
+        (tracking_by(TrackingMethod::Label), None, Some("app")),
     ] {
-        let mut manifest = live("other:/ConfigMap:shop/c", "before", "");
+        let mut manifest = live_object("other:/ConfigMap:shop/c", "before", "");
         manifest.set_annotation(INSTALLATION_ID, "another");
-        tracking.stamp(&mut manifest, "app", "shop");
+        tracking.mark_manifest(&mut manifest, "app", "shop");
         assert_eq!(manifest.annotation(TRACKING_ID), id);
         assert_eq!(manifest.label(INSTANCE_LABEL), label);
         assert_eq!(manifest.annotation(INSTALLATION_ID), None);
         assert!(tracking.is_owner("app", &manifest));
         let tracking = Tracking { installation: "ours".to_owned(), ..tracking };
-        tracking.stamp(&mut manifest, "app", "shop");
+        tracking.mark_manifest(&mut manifest, "app", "shop");
         assert_eq!(manifest.annotation(INSTALLATION_ID), Some("ours"));
         assert!(tracking.is_owner("app", &manifest));
     }
@@ -143,12 +144,16 @@ fn labels_hold_names_that_fit() {
         (cut, "---", None),
         (cut, "my/shop", None),
     ] {
-        assert_eq!(by(method).label_value(application).ok().flatten(), value, "{method:?} {application}");
+        assert_eq!(
+            tracking_by(method).label_value(application).ok().flatten(),
+            value,
+            "{method:?} {application}"
+        );
     }
-    assert_eq!(by(TrackingMethod::Annotation).label_value("---"), Ok(None));
-    let refused = by(whole).check("my/shop").unwrap_err().to_string();
+    assert_eq!(tracking_by(TrackingMethod::Annotation).label_value("---"), Ok(None));
+    let refused = tracking_by(whole).check("my/shop").unwrap_err().to_string();
     assert!(
-        refused.starts_with("the application name \"my/shop\" cannot be the value of label app.kub"),
+        refused.starts_with("application name \"my/shop\" is not a valid value of label app.kub"),
         "{refused}"
     );
 }
@@ -165,16 +170,19 @@ fn keys_of_labels_are_checked() {
 }
 
 #[test]
-fn a_search_looks_at_everything_where_the_annotation_may_be_the_only_mark() {
-    let labelled = Search::Labelled { key: INSTANCE_LABEL.to_owned(), value: "app".to_owned() };
-    let (before, after) = (live(OURS, "", ""), live(OURS, "app", ""));
+fn a_search_reads_everything_if_the_annotation_may_be_the_only_mark() {
+    let labelled = TrackingSelector::Labeled { key: INSTANCE_LABEL.to_owned(), value: "app".to_owned() };
+    let (before, after) = (live_object(OURS, "", ""), live_object(OURS, "app", ""));
     for method in [TrackingMethod::AnnotationAndLabel, TrackingMethod::Label] {
         for (named, search) in
-            [(vec![], &labelled), (vec![&after], &labelled), (vec![&after, &before], &Search::Everything)]
+            [(vec![], &labelled), (vec![&after], &labelled), (vec![&after, &before], &TrackingSelector::All)]
         {
-            assert_eq!(by(method).search("app", named.into_iter()), *search);
+            assert_eq!(tracking_by(method).search_selector("app", named.into_iter()), *search);
         }
     }
-    assert_eq!(by(TrackingMethod::Annotation).search("app", [&after].into_iter()), Search::Everything);
-    assert!(labelled.meets(&after) && !labelled.meets(&before) && Search::Everything.meets(&before));
+    assert_eq!(
+        tracking_by(TrackingMethod::Annotation).search_selector("app", [&after].into_iter()),
+        TrackingSelector::All
+    );
+    assert!(labelled.matches(&after) && !labelled.matches(&before) && TrackingSelector::All.matches(&before));
 }

@@ -1,13 +1,13 @@
-//! The custom resources are read and written without loss, under the names their users know.
+//! Custom resources are read and written without loss, with their documented field names.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
     missing_docs,
-    reason = "tests stop at the first surprise"
+    reason = "tests may panic"
 )]
 
-mod definitions;
+mod crds;
 
 use std::fs;
 
@@ -22,16 +22,16 @@ fn yaml(text: &str) -> Value {
 }
 
 #[test]
-fn nothing_is_lost() {
+fn an_application_survives_a_round_trip() {
     let written = yaml(FULL);
     let application: Application = serde_json::from_value(written.clone()).unwrap();
     assert_eq!(serde_json::to_value(&application).unwrap(), written);
-    assert_eq!(application.unknown_fields(), Vec::<String>::new(), "every field of it is read");
-    assert_eq!(application.sources(), application.spec.sources, "there are several");
+    assert_eq!(application.unknown_fields(), Vec::<String>::new(), "every field is read");
+    assert_eq!(application.sources(), application.spec.sources, "several sources are set");
 }
 
 #[test]
-fn unknown_fields_are_kept_and_named() {
+fn unknown_fields_are_preserved_and_named() {
     let mut written = yaml(FULL);
     for (place, name) in [
         ("/spec", "sourceHydrator"),
@@ -53,12 +53,12 @@ fn unknown_fields_are_kept_and_named() {
         "spec.syncPolicy.automated.pause",
         "operation.sync.exclude",
     ];
-    assert_eq!(application.unknown_fields(), unknown, "a status is no wish");
+    assert_eq!(application.unknown_fields(), unknown, "the status is not part of the spec");
 }
 
-/// A pointer to a boolean that is not set is not the same as one that is false.
+/// An unset optional boolean differs from false.
 #[test]
-fn what_is_not_said_stays_unsaid() {
+fn unset_fields_stay_unset() {
     let least = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "a"},
         "spec": {"project": "", "destination": {}, "syncPolicy": {"automated": {}}},
@@ -101,12 +101,12 @@ fn projects_are_read_too() {
     });
     let project: AppProject = serde_json::from_value(written.clone()).unwrap();
     assert_eq!(serde_json::to_value(&project).unwrap(), written);
-    // What is not read: rules for people, and what only warns.
+    // Not modeled: rules for people, and settings that only warn.
     assert_eq!(project.spec.rest.keys().collect::<Vec<_>>(), ["orphanedResources", "roles"]);
     assert_eq!(project.spec.sync_windows[0].rest.len(), 0);
     assert_eq!(project.unknown_fields(), Vec::<String>::new());
     assert_eq!(project.unsupported_fields(), ["spec.orphanedResources", "spec.roles"]);
-    // A restriction that is misspelt is none.
+    // A misspelled restriction has no effect.
     let mut misspelt = written;
     misspelt["spec"]["namespaceResourceBlackList"] = json!([{"group": "", "kind": "Secret"}]);
     misspelt["spec"]["destinations"][0]["namespaces"] = json!("shop");
@@ -118,7 +118,7 @@ fn projects_are_read_too() {
 }
 
 #[test]
-fn what_a_project_asks_for_in_vain_is_named() {
+fn unsupported_fields_of_a_project_are_named() {
     for (spec, expected) in [
         (json!({}), &[][..]),
         (json!({"orphanedResources": null, "roles": null}), &[]),
@@ -141,11 +141,11 @@ fn what_a_project_asks_for_in_vain_is_named() {
 }
 
 #[test]
-fn nothing_of_an_application_set_is_lost() {
+fn an_application_set_survives_a_round_trip() {
     let written = yaml(FULL_SET);
     let set: ApplicationSet = serde_json::from_value(written.clone()).unwrap();
     assert_eq!(serde_json::to_value(&set).unwrap(), written);
-    assert_eq!(set.unknown_fields(), Vec::<String>::new(), "every field of it is read");
+    assert_eq!(set.unknown_fields(), Vec::<String>::new(), "every field is read");
     let names = set.spec.generators.iter().flat_map(|entry| entry.generators()).map(Generator::name);
     let wanted = [
         "list",
@@ -166,7 +166,7 @@ fn nothing_of_an_application_set_is_lost() {
 }
 
 #[test]
-fn unknown_fields_of_an_application_set_are_kept_and_named() {
+fn unknown_fields_of_an_application_set_are_preserved_and_named() {
     let mut written = yaml(FULL_SET);
     for (place, name) in [
         ("/spec", "rollback"),
@@ -193,10 +193,10 @@ fn unknown_fields_of_an_application_set_are_kept_and_named() {
         "spec.template.spec.source.oci",
         "spec.strategy.deletionSync.steps[0].soak",
     ];
-    assert_eq!(set.unknown_fields(), unknown, "a status is no wish");
+    assert_eq!(set.unknown_fields(), unknown, "the status is not part of the spec");
 }
 
-/// Older programs wrote null there.
+/// Older programs wrote null for this field.
 #[test]
 fn target_revisions_that_are_null_are_none() {
     let set = json!({
@@ -211,10 +211,10 @@ fn target_revisions_that_are_null_are_none() {
     assert_eq!(status.get("targetRevisions"), Some(&json!([])), "the definition wants a list");
 }
 
-/// Each field of the fixtures is one of the resource's own definition.
+/// Every field in the fixtures is in the resource definition.
 #[test]
 fn the_names_are_those_of_the_definition() {
-    // What Argo CD proposes, and has not built.
+    // Argo CD has proposed these fields but not implemented them.
     for (file, fixture, beyond) in [
         ("application-crd.yaml", FULL, &[][..]),
         ("applicationset-crd.yaml", FULL_SET, &["spec.strategy.deletionSync"]),

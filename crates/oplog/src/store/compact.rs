@@ -1,110 +1,267 @@
-//! Compaction: finished streams beyond the newest are reduced to their summaries and in the end forgotten, the oldest
-//! facts of long open ones go, and so do blobs nobody refers to.
+//! Compaction: reduces older finished streams to their summaries and later removes them. Also removes the oldest events of long
+//! open streams, and unreferenced blobs.
 //!
-//! The head goes first and says what is gone; rows it no longer counts are left-overs, which opening clears should the
-//! removal be interrupted. What is forgotten is reduced before, so that a head, a summary and their index are all there is
-//! of it; these go at once, after the witness has forgotten it, because what the witness knows is missed. Blobs go last,
-//! after the rows that referred to them are gone from the disk.
+//! Compaction runs in short steps, and the log accepts appends between two steps. It is due if it was scheduled, or if the log
+//! has grown by about a tenth of its retention (see `ledger`). In the latter case it examines only the lines that have changed.
+//!
+//! The head is written first and records the removal. Rows that the head no longer counts are leftovers, which are cleared when
+//! the log is opened if the removal was interrupted. A stream is reduced before it is forgotten, so only its head, its summary
+//! and their index entries remain. These are removed together, after the witness has forgotten the stream; otherwise the stream
+//! would be reported as lost. Blobs are removed last, after the rows that referred to them are gone from the disk.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use tidegate_model::{Digest, StreamId, Timestamp};
 
-use super::head::{Head, chain};
+use super::head::{Head, chain_digest};
 use super::keys::{self, Key};
-use super::record::{self, Held, write_own};
-use super::{Live, SledLog, State};
-use crate::codec::Part;
+use super::record::{self, ContentLocation, encode_row};
+use super::{LiveStream, SledLog, State};
+use crate::codec::RecordType;
 use crate::frame;
-use crate::retention::{Fate, fate};
-use crate::{Compacted, LogError, Retention};
+use crate::retention::{HistoryLineKey, RetentionDecision};
+use crate::{CompactionResult, LogError, Retention};
 
-/// So many streams are forgotten in one batch.
-const FORGOTTEN_AT_ONCE: usize = 512;
+/// Maximum number of streams forgotten in one step.
+const FORGET_STEP_MAX: usize = 512;
+/// Maximum number of streams reduced in one step, and the number of rows after which a step doesn't start another stream. The
+/// rows of a larger stream are removed in separate steps.
+const REDUCE_STEP_MAX: usize = 32;
+const ROW_STEP_MAX: usize = 1024;
+/// Maximum number of lines to examine before the streams found are reduced.
+const LINE_STEP_MAX: usize = 64;
+/// Maximum number of blob files removed in one step.
+const BLOB_STEP_MAX: usize = 64;
 
-/// What a compaction changes in heads, and the rows that are then left over.
+/// Changes that a compaction makes to heads, and the rows that are leftovers after that.
 #[derive(Default)]
-struct Changes {
+struct HeadChanges {
     heads: Vec<(StreamId, Head)>,
-    /// Go together with the heads.
+    /// Reference rows, removed together with the heads.
     references: Vec<Vec<u8>>,
     remove: Vec<Vec<u8>>,
+    /// Blobs to which these rows, or a snapshot, referred.
+    unreferenced: Vec<Digest>,
+}
+
+/// Remaining work of a compaction.
+#[derive(Default)]
+pub(super) struct Agenda {
+    /// True if a complete compaction is scheduled but has not begun.
+    is_scheduled: bool,
+    /// True if the current compaction is a complete one.
+    is_complete: bool,
+    lines: Vec<HistoryLineKey>,
+    reduce: Vec<StreamId>,
+    open: Vec<StreamId>,
+    /// Rows that no head counts any more.
+    rows: Vec<Vec<u8>>,
+    /// Reduced streams to remove.
+    forget: BTreeSet<StreamId>,
+    /// Streams that the witness has forgotten but the database still contains.
+    forgotten: Vec<(StreamId, LiveStream)>,
+    /// Unreferenced blobs.
+    pub(super) blobs: Vec<Digest>,
+    /// Folders to search for unreferenced blobs, and the bytes found in the folders searched so far.
+    folders: Vec<PathBuf>,
+    swept_bytes: u64,
+    /// Known size of the blobs in bytes.
+    blob_bytes: u64,
 }
 
 impl SledLog {
-    pub(super) fn compact_log(&self, keep: &Retention, now: Timestamp) -> Result<Compacted, LogError> {
+    pub(super) fn mark_scheduled(&self) {
+        self.lock().agenda.is_scheduled = true;
+        self.is_compaction_due.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn run_compaction_step(
+        &self,
+        keep: &Retention,
+        now: Timestamp,
+    ) -> Result<Option<CompactionResult>, LogError> {
         let mut state = self.lock_to_write()?;
-        let mut done = Compacted::default();
-        let Fate { reduced, mut forgotten } = self.fate(&state, keep, now);
-        let mut changes = Changes::default();
-        for stream in reduced {
-            if let Some(live) = state.live.get(&stream).filter(|live| !live.head.reduced) {
+        loop {
+            if let Some(done) = self.next_step(&mut state, keep, now)? {
+                return Ok(Some(done));
+            }
+            if !self.examine_growth(&mut state, keep)? {
+                self.is_compaction_due.store(false, Ordering::SeqCst);
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Updates the allowed growth, and begins a compaction if one is due. Returns true if a compaction has begun.
+    fn examine_growth(&self, state: &mut State, keep: &Retention) -> Result<bool, LogError> {
+        let is_scheduled = std::mem::take(&mut state.agenda.is_scheduled);
+        let written = self.blobs.bytes_written();
+        state.ledger.set_limit(keep, self.database.size_bytes()?.saturating_add(state.agenda.blob_bytes));
+        if !is_scheduled && !state.ledger.is_due(written) {
+            return Ok(false);
+        }
+        state.agenda.is_complete = is_scheduled;
+        state.agenda.lines = state.ledger.take_lines(is_scheduled);
+        state.agenda.open = state.ledger.open_streams();
+        if is_scheduled {
+            let counted = self.count_blobs(state)?;
+            debug_assert_eq!(&counted, state.ledger.blobs(), "references to blobs were miscounted");
+            *state.ledger.blobs() = counted;
+            state.agenda.folders = self.blobs.folders()?;
+            state.agenda.swept_bytes = 0;
+        }
+        state.ledger.reset_growth(written);
+        Ok(true)
+    }
+
+    /// Runs the next step on the agenda; returns `None` if the agenda is empty.
+    fn next_step(
+        &self,
+        state: &mut State,
+        keep: &Retention,
+        now: Timestamp,
+    ) -> Result<Option<CompactionResult>, LogError> {
+        let keep = if state.agenda.is_complete { *keep } else { keep.for_growth() };
+        loop {
+            if !state.agenda.rows.is_empty() {
+                return self.remove_rows(state).map(Some);
+            }
+            if !state.agenda.reduce.is_empty() {
+                return self.reduce_streams(state).map(Some);
+            }
+            if state.agenda.lines.is_empty() {
+                break;
+            }
+            self.examine_lines(state, &keep, now);
+        }
+        while let Some(stream) = state.agenda.open.pop() {
+            let done = self.cut_open_stream(state, stream, &keep)?;
+            if done != CompactionResult::default() {
+                return Ok(Some(done));
+            }
+        }
+        if !state.agenda.forgotten.is_empty() {
+            return self.remove_forgotten(state).map(Some);
+        }
+        // Each removal rewrites the witness, so removals are rare, but they happen well before the log has grown by a tenth.
+        let many = state.ledger.finished_count().saturating_sub(state.agenda.forget.len()) / 20;
+        let most = if state.agenda.is_complete { 0 } else { many };
+        if state.agenda.forget.len() > most {
+            return self.forget_streams(state).map(Some);
+        }
+        if !state.agenda.blobs.is_empty() {
+            return self.remove_blobs(state).map(Some);
+        }
+        if let Some(folder) = state.agenda.folders.pop() {
+            return self.sweep_folder(state, &folder).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// Finds the streams in some lines that must be reduced or forgotten.
+    fn examine_lines(&self, state: &mut State, keep: &Retention, now: Timestamp) {
+        let left = state.agenda.lines.len().saturating_sub(LINE_STEP_MAX);
+        let mut fate = RetentionDecision::default();
+        for line in state.agenda.lines.split_off(left) {
+            if self.codecs.has_kind(&line.kind) {
+                fate.add_line(state.ledger.finished_in_line(&line, &state.streams), keep, now);
+            }
+        }
+        let is_whole = |stream: &StreamId| state.streams.get(stream).is_some_and(|live| !live.head.reduced);
+        state.agenda.reduce.extend(fate.reduced.into_iter().filter(is_whole));
+        // Damage to a stream is reported as long as the stream is listed.
+        let is_damaged = |stream: &StreamId| self.damage.iter().any(|damage| damage.stream == Some(*stream));
+        state.agenda.forget.extend(fate.forgotten.into_iter().filter(|stream| !is_damaged(stream)));
+    }
+
+    /// Reduces some streams to their summaries.
+    fn reduce_streams(&self, state: &mut State) -> Result<CompactionResult, LogError> {
+        let (mut changes, mut done) = (HeadChanges::default(), CompactionResult::default());
+        while done.streams < REDUCE_STEP_MAX
+            && changes.remove.len() < ROW_STEP_MAX
+            && let Some(stream) = state.agenda.reduce.pop()
+        {
+            let live = state.streams.get(&stream).filter(|live| !live.is_open() && !live.head.reduced);
+            if let Some(live) = live {
                 done.streams += 1;
-                done.facts += self.reduce(stream, &live.head, &mut changes)?;
+                done.events += self.reduce_stream(stream, &live.head, &mut changes)?;
             }
         }
-        for (stream, live) in &state.live {
-            if live.is_open() && self.codecs.know(&live.kind) {
-                done.facts += self.cut(*stream, live, keep, &mut changes)?;
-            }
-        }
-        // What was ever damaged of it is told as long as it is listed.
-        forgotten.retain(|stream| !self.damage.iter().any(|damage| damage.stream == Some(*stream)));
-        done.forgotten = forgotten.len();
-        self.poisoning(|| {
-            self.write_changes(&mut state, changes)?;
-            self.forget(&mut state, &forgotten)
-        })?;
-        // Nothing may be removed from a directory that has come in the place of ours.
-        self.check_place(&state)?;
-        done.blobs = self.remove_blobs(&state)?;
+        self.write_or_poison(|| self.write_changes(state, changes))?;
         Ok(done)
     }
 
-    fn fate(&self, state: &State, keep: &Retention, now: Timestamp) -> Fate {
-        let known = state.live.iter().filter(|(_, live)| self.codecs.know(&live.kind));
-        let finished =
-            known.filter_map(|(stream, live)| Some((*stream, live.history_line(), live.finished_at?)));
-        fate(finished, keep, now)
-    }
-
-    /// Leaves nothing but the summary; returns how many facts go.
-    fn reduce(&self, stream: StreamId, head: &Head, changes: &mut Changes) -> Result<usize, LogError> {
-        let facts = self.database.rows(&keys::of(keys::FACT, stream))?;
-        changes.remove.extend(facts.iter().map(|(key, _)| key.to_vec()));
-        for family in [keys::SNAPSHOT, keys::REFERENCE] {
-            let rows = self.database.rows(&keys::of(family, stream))?;
-            changes.remove.extend(rows.iter().map(|(key, _)| key.to_vec()));
-        }
-        changes.heads.push((stream, reduced(head)));
-        Ok(facts.len())
-    }
-
-    /// Lets the oldest facts of an open stream go that its snapshot covers; returns how many.
-    fn cut(
+    /// Reduces a stream to its summary. Returns the number of removed events.
+    fn reduce_stream(
         &self,
         stream: StreamId,
-        live: &Live,
+        head: &Head,
+        changes: &mut HeadChanges,
+    ) -> Result<usize, LogError> {
+        let events = head.base.saturating_add(1)..=head.last;
+        let before = changes.remove.len();
+        changes.remove.extend(events.map(|number| keys::event(stream, number)));
+        let count = changes.remove.len().saturating_sub(before);
+        for (key, _) in self.database.rows(&keys::prefix(keys::SNAPSHOT, stream))? {
+            changes.remove.push(key.to_vec());
+        }
+        for (key, _) in self.database.rows(&keys::prefix(keys::REFERENCE, stream))? {
+            if let Some(Key::Reference(_, digest)) = keys::parse(&key) {
+                changes.unreferenced.push(digest);
+            }
+            changes.references.push(key.to_vec());
+        }
+        changes.unreferenced.extend(head.snapshot.and_then(|mark| mark.blob));
+        changes.heads.push((stream, reduced_head(head)));
+        Ok(count)
+    }
+
+    /// Removes the oldest events of an open stream if it has too many.
+    fn cut_open_stream(
+        &self,
+        state: &mut State,
+        stream: StreamId,
         keep: &Retention,
-        changes: &mut Changes,
+    ) -> Result<CompactionResult, LogError> {
+        let (mut changes, mut done) = (HeadChanges::default(), CompactionResult::default());
+        let Some(live) = state.streams.get(&stream).filter(|live| live.is_open()) else { return Ok(done) };
+        let is_due = state.agenda.is_complete || keep.is_exceeded(live.head.last, live.head.base);
+        if !is_due || !self.codecs.has_kind(&live.kind) {
+            return Ok(done);
+        }
+        done.events = self.cut_events(stream, live, keep, &mut changes)?;
+        self.write_or_poison(|| self.write_changes(state, changes))?;
+        Ok(done)
+    }
+
+    /// Removes the oldest events of an open stream that its snapshot covers. Returns their number.
+    fn cut_events(
+        &self,
+        stream: StreamId,
+        live: &LiveStream,
+        keep: &Retention,
+        changes: &mut HeadChanges,
     ) -> Result<usize, LogError> {
         let head = &live.head;
         let snapshot = head.snapshot.map(|mark| mark.sequence);
-        let Some(cut) = keep.cut(head.last, head.base, snapshot) else { return Ok(0) };
+        let Some(cut) = keep.cut_point(head.last, head.base, snapshot) else { return Ok(0) };
         if !self.has_sound_snapshot(stream, live) {
             return Ok(0);
         }
-        let first = keys::fact(stream, head.base.saturating_add(1));
-        let gone = self.database.between(&first, &keys::fact(stream, cut))?;
-        let base_digest = gone.iter().fold(head.base_digest, |digest, (_, row)| chain(digest, row));
-        // Two facts may be in one blob.
-        let after = keys::fact(stream, cut.saturating_add(1));
-        let kept = self.database.between(&after, &keys::fact(stream, head.last))?;
+        let first = keys::event(stream, head.base.saturating_add(1));
+        let gone = self.database.rows_between(&first, &keys::event(stream, cut))?;
+        let base_digest = gone.iter().fold(head.base_digest, |digest, (_, row)| chain_digest(digest, row));
+        // Two events may share one blob.
+        let after = keys::event(stream, cut.saturating_add(1));
+        let kept = self.database.rows_between(&after, &keys::event(stream, head.last))?;
         let kept: BTreeSet<Digest> = kept.iter().filter_map(|(_, row)| blob_of(row)).collect();
         let unused: BTreeSet<Digest> =
             gone.iter().filter_map(|(_, row)| blob_of(row)).filter(|digest| !kept.contains(digest)).collect();
         let references = head.references.saturating_sub(u64::try_from(unused.len()).unwrap_or(u64::MAX));
+        changes.unreferenced.extend(&unused);
         changes.references.extend(unused.into_iter().map(|digest| keys::reference(stream, digest)));
         let revision = head.revision.saturating_add(1);
         changes.heads.push((stream, Head { revision, base: cut, base_digest, references, ..head.clone() }));
@@ -112,98 +269,143 @@ impl SledLog {
         Ok(gone.len())
     }
 
-    /// Whether the snapshot can stand for the facts it covers.
-    fn has_sound_snapshot(&self, stream: StreamId, live: &Live) -> bool {
+    /// Returns true if the snapshot can replace the events that it covers.
+    fn has_sound_snapshot(&self, stream: StreamId, live: &LiveStream) -> bool {
         let Some(mark) = live.head.snapshot else { return false };
-        let sound = self.snapshot(stream, mark).and_then(|record| {
-            let checked = self.codecs.check(&live.kind, Part::Snapshot, record.kind, &record.content);
+        let sound = self.read_snapshot(stream, mark).and_then(|record| {
+            let checked = self.codecs.check(&live.kind, RecordType::Snapshot, record.kind, &record.content);
             checked.map_err(|error| LogError::Damaged { stream: stream.into(), reason: error.to_string() })
         });
         if let Err(error) = &sound {
-            tracing::warn!(%stream, %error, "a snapshot is damaged; the facts it covers are kept");
+            tracing::warn!(%stream, %error, "a snapshot is damaged; the events it covers are kept");
         }
         sound.is_ok()
     }
 
-    fn write_changes(&self, state: &mut State, changes: Changes) -> Result<(), LogError> {
-        let Changes { heads, references, remove } = changes;
+    /// Writes heads, and removes as many leftover rows as fit in the batch.
+    fn write_changes(&self, state: &mut State, changes: HeadChanges) -> Result<(), LogError> {
+        let HeadChanges { heads, references, mut remove, unreferenced } = changes;
         if heads.is_empty() {
             return Ok(());
         }
         let mut batch = sled::Batch::default();
         for (stream, head) in &heads {
-            batch.insert(keys::of(keys::HEAD, *stream), write_own(*stream, head.revision, head)?);
+            batch.insert(keys::prefix(keys::HEAD, *stream), encode_row(*stream, head.revision, head)?);
         }
-        references.into_iter().for_each(|key| batch.remove(key));
+        let later = remove.split_off(remove.len().min(ROW_STEP_MAX));
+        references.into_iter().chain(remove).for_each(|key| batch.remove(key));
         self.database.commit(batch)?;
-        self.database.remove(remove.iter().map(Vec::as_slice))?;
-        state.stats.flushes += 2;
+        state.stats.flushes += 1;
+        state.agenda.rows.extend(later);
         for (stream, head) in heads {
-            if let Some(live) = state.live.get_mut(&stream) {
-                live.head = head;
+            if let Some(live) = state.streams.get(&stream).cloned() {
+                state.put_stream(stream, LiveStream { head, ..live });
             }
         }
+        let blobs = state.ledger.blobs();
+        let unused: Vec<Digest> =
+            unreferenced.into_iter().filter_map(|digest| blobs.remove(digest)).collect();
+        state.agenda.blobs.extend(unused);
         Ok(())
     }
 
-    /// Leaves nothing of streams that are reduced.
-    fn forget(&self, state: &mut State, streams: &[StreamId]) -> Result<(), LogError> {
-        let Some(newest) = streams.last() else { return Ok(()) };
-        let gone: Vec<(StreamId, Live)> =
-            streams.iter().filter_map(|stream| state.live.remove_entry(stream)).collect();
-        state.forgotten = state.forgotten.max(Some(*newest));
-        // Whatever is missing of what it names would be taken for lost.
-        self.renew_witness(state)?;
-        for some in gone.chunks(FORGOTTEN_AT_ONCE) {
-            let mut batch = sled::Batch::default();
-            for (stream, live) in some {
-                batch.remove(keys::of(keys::HEAD, *stream));
-                batch.remove(keys::of(keys::SUMMARY, *stream));
-                live.index(*stream).for_each(|key| batch.remove(key));
-            }
-            self.database.commit(batch)?;
-            state.stats.flushes += 1;
-        }
-        Ok(())
+    /// Removes rows that no head counts any more.
+    fn remove_rows(&self, state: &mut State) -> Result<CompactionResult, LogError> {
+        let left = state.agenda.rows.len().saturating_sub(ROW_STEP_MAX);
+        let rows = state.agenda.rows.split_off(left);
+        self.write_or_poison(|| self.database.remove_rows(rows.iter().map(Vec::as_slice)))?;
+        state.stats.flushes += 1;
+        Ok(CompactionResult::default())
     }
 
-    /// Removes the blobs that no stream refers to and that nobody is about to refer to.
-    fn remove_blobs(&self, state: &State) -> Result<usize, LogError> {
-        let _collecting = self.collecting.write().unwrap_or_else(PoisonError::into_inner);
-        let mut keep: BTreeSet<Digest> = self.unclaimed().keys().copied().collect();
-        for (key, _) in self.database.rows(&[keys::REFERENCE])? {
-            if let Some(Key::Reference(_, digest)) = keys::parse(&key) {
-                keep.insert(digest);
+    /// Drops reduced streams from memory and makes the witness forget them.
+    fn forget_streams(&self, state: &mut State) -> Result<CompactionResult, LogError> {
+        let streams = std::mem::take(&mut state.agenda.forget);
+        let mut gone = Vec::new();
+        for stream in streams {
+            if state.streams.get(&stream).is_some_and(|live| live.head.reduced)
+                && let Some(live) = state.remove_stream(stream)
+            {
+                state.forgotten = state.forgotten.max(Some(stream));
+                gone.push((stream, live));
             }
         }
-        keep.extend(self.inventory_blobs()?);
-        keep.extend(state.live.values().filter_map(|live| live.head.snapshot?.blob));
-        keep.extend(self.blobs_left_alone()?);
-        self.blobs.retain(&keep)
+        let done = CompactionResult { forgotten: gone.len(), ..CompactionResult::default() };
+        if !gone.is_empty() {
+            state.agenda.forgotten.extend(gone);
+            // If the witness still named a missing stream, the stream would count as lost.
+            self.write_or_poison(|| self.renew_witness(state))?;
+        }
+        Ok(done)
     }
 
-    /// Snapshots of streams that a newer program has to look after.
-    fn blobs_left_alone(&self) -> Result<Vec<Digest>, LogError> {
+    /// Removes the remaining rows of some streams that the witness has forgotten.
+    fn remove_forgotten(&self, state: &mut State) -> Result<CompactionResult, LogError> {
+        let left = state.agenda.forgotten.len().saturating_sub(FORGET_STEP_MAX);
+        let mut batch = sled::Batch::default();
+        for (stream, live) in state.agenda.forgotten.split_off(left) {
+            batch.remove(keys::prefix(keys::HEAD, stream));
+            batch.remove(keys::prefix(keys::SUMMARY, stream));
+            live.index_keys(stream).for_each(|key| batch.remove(key));
+        }
+        self.write_or_poison(|| self.database.commit(batch))?;
+        state.stats.flushes += 1;
+        Ok(CompactionResult::default())
+    }
+
+    /// Removes some of the blobs that no stream refers to and that no append is about to refer to.
+    fn remove_blobs(&self, state: &mut State) -> Result<CompactionResult, LogError> {
+        let _collecting = self.blob_gc_lock.write().unwrap_or_else(PoisonError::into_inner);
+        let unclaimed = self.lock_unreferenced_blobs();
+        let left = state.agenda.blobs.len().saturating_sub(BLOB_STEP_MAX);
+        let mut done = CompactionResult::default();
+        for digest in state.agenda.blobs.split_off(left) {
+            if !state.ledger.is_blob_used(&digest) && !unclaimed.contains_key(&digest) {
+                done.blobs += usize::from(self.blobs.remove(digest)?);
+            }
+        }
+        Ok(done)
+    }
+
+    /// Removes unreferenced blobs from one folder, including blobs that earlier processes left.
+    fn sweep_folder(
+        &self,
+        state: &mut State,
+        folder: &std::path::Path,
+    ) -> Result<CompactionResult, LogError> {
+        let _collecting = self.blob_gc_lock.write().unwrap_or_else(PoisonError::into_inner);
+        let unclaimed = self.lock_unreferenced_blobs();
+        let is_kept = |digest: &Digest| state.ledger.is_blob_used(digest) || unclaimed.contains_key(digest);
+        let (blobs, bytes) = self.blobs.sweep(folder, is_kept)?;
+        state.agenda.swept_bytes = state.agenda.swept_bytes.saturating_add(bytes);
+        if state.agenda.folders.is_empty() {
+            state.agenda.blob_bytes = state.agenda.swept_bytes;
+        }
+        Ok(CompactionResult { blobs, ..CompactionResult::default() })
+    }
+
+    /// Returns the snapshot blobs of streams that only a newer program can interpret.
+    pub(super) fn foreign_snapshot_blobs(&self) -> Result<Vec<Digest>, LogError> {
         let mut blobs = Vec::new();
-        for (stream, _) in self.set_aside.iter().filter(|(_, broken)| broken.is_left_alone()) {
-            let rows = self.database.rows(&keys::of(keys::SNAPSHOT, *stream))?;
+        for (stream, _) in self.quarantined.iter().filter(|(_, broken)| broken.is_left_in_place()) {
+            let rows = self.database.rows(&keys::prefix(keys::SNAPSHOT, *stream))?;
             blobs.extend(rows.iter().filter_map(|(_, row)| blob_of(row)));
         }
         Ok(blobs)
     }
 }
 
-/// The blob that holds the content of a record, when it is a large one.
+/// Returns the blob that contains a record, if the record is large.
 fn blob_of(row: &[u8]) -> Option<Digest> {
-    let (framed, _) = frame::parse(row).ok()?;
-    match record::held(&framed).ok()? {
-        Held::Blob(digest) => Some(digest),
-        Held::Inline(_) => None,
+    let (framed, _) = frame::parse_frame(row).ok()?;
+    match record::content_location(&framed).ok()? {
+        ContentLocation::Blob(digest) => Some(digest),
+        ContentLocation::Inline(_) => None,
     }
 }
 
-/// A head that counts nothing but the summary.
-fn reduced(head: &Head) -> Head {
+/// Returns a head that counts only the summary.
+fn reduced_head(head: &Head) -> Head {
     Head {
         revision: head.revision.saturating_add(1),
         base: head.last,

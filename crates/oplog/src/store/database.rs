@@ -1,12 +1,13 @@
-//! sled, and all that is known about its manners. Nothing else calls it.
+//! The sled database, and workarounds for its behavior. No other module calls sled.
 //!
-//! - Its `flush` on Linux reaches the kernel but not the disk, so a commit also syncs the files themselves.
-//! - Values near a page's limit go to files of their own that it never syncs; ours are kept small, and such files are
-//!   looked for and synced all the same.
-//! - A snapshot of its index that was left half written makes it refuse to open; such leftovers are removed.
-//! - Its background flusher stays on: it also collects garbage.
-//! - It may panic on damaged files; every call is guarded.
-//! - After it is closed a thread of its own may hold its lock for a moment.
+//! - On Linux, sled's `flush` reaches the kernel but not the disk, so a commit also syncs the files themselves.
+//! - sled stores values near the page limit in separate files that it never syncs. Our values are kept small, but such files are
+//!   searched for and synced anyway.
+//! - sled refuses to open a database with a half-written snapshot of its index, so such leftovers are removed.
+//! - sled's background flusher stays enabled, because it also collects garbage. It syncs the data file each time, even if nothing
+//!   was written, so it runs rarely. Groups don't depend on it.
+//! - sled may panic on damaged files, so every call is guarded.
+//! - After the database is closed, one of sled's threads may hold the lock for a moment.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,58 +17,55 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::guard::guarded;
+use super::panic_guard::catch_panic;
 use crate::{LogError, files};
 
-/// Pages kept in memory. The log reads a stream once, on recovery, so more would buy nothing.
+/// Size of the page cache in bytes. The log reads a stream only once, during recovery, so a larger cache would not help.
 const CACHE_BYTES: u64 = 16 << 20;
 
-/// How often and how long to wait for sled's threads to let go of a database this process has just closed: 5 s in all.
-const LOCK_ATTEMPTS: u32 = 250;
-const LOCK_WAIT: Duration = Duration::from_millis(20);
+/// Interval of sled's garbage collection.
+const GC_INTERVAL_MS: u64 = 5_000;
 
-/// sled's data file is made of segments of this size, which it never changes for an existing database.
+/// Maximum number of attempts, at this interval, to open a database that this process has just closed and whose lock sled's
+/// threads have yet to release: 5 s in total.
+const LOCK_ATTEMPTS: u32 = 250;
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
+
+/// Size of a segment in sled's data file in bytes. It never changes for an existing database.
 const SEGMENT_BYTES: u64 = 512 << 10;
 
-/// Each segment begins with the inverted checksum of the 16 bytes that follow it.
+/// Size of a segment header. The header begins with the inverted checksum of the 16 bytes that follow.
 const SEGMENT_HEADER_BYTES: u64 = 20;
 
-/// Rows are removed this many at a time, so that no batch is larger than a few segments.
+/// Maximum number of rows to remove at once, so that a batch is never larger than a few segments.
 const REMOVALS_MAX: usize = 4096;
 
-/// A log of a million streams is smaller; what is larger is not read through, and not copied.
+/// Maximum size of a database in bytes. A log of a million streams is smaller; anything larger is not read or copied.
 const DATABASE_MAX_BYTES: u64 = 4 << 30;
 
-/// The layout of the rows that this program writes. An earlier one is read, and goes on in this one.
-const LAYOUT: u32 = 2;
+/// Layout of the rows that this program writes. It can read earlier layouts, and continues them in this one.
+const LAYOUT: u32 = 1;
 
-/// A folder beside sled's files says by its name which layout is in them, from 2 on. Programs that knew only the first
-/// refuse whatever folder is there, and its name is what they say; nothing can be told to them in another way.
+/// Name prefix of the empty files alongside sled's files that state the layout of the rows. The highest layout counts. Previews
+/// of the first version did not create such files.
 const LAYOUT_PREFIX: &str = "layout-";
 
-fn layout_folder() -> String {
-    format!("{LAYOUT_PREFIX}{LAYOUT}-needs-a-newer-tidegate")
+fn layout_file_name() -> String {
+    format!("{LAYOUT_PREFIX}{LAYOUT}")
 }
 
-/// Refuses the files of a database that cannot be one, or was written by a newer program, before anything of them is read.
+/// Rejects files that cannot be a database, or that another version wrote, before their content is read.
 pub(crate) fn check_files(folder: &Path) -> Result<(), LogError> {
-    for path in files::list(folder)? {
+    let paths = files::list_folder(folder)?;
+    check_layout(folder, &paths)?;
+    for path in paths {
         let found = match std::fs::metadata(&path) {
-            // sled's threads tidy up.
+            // sled's threads may remove files meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            found => found.map_err(|error| LogError::io(&path, "look at", error))?,
+            found => found.map_err(|error| LogError::from_io(&path, "access", error))?,
         };
-        // It keeps large values in a folder of this name.
-        if found.is_dir() && files::name(&path) == "blobs" {
-            continue;
-        }
-        if found.is_dir()
-            && let Some(found) = layout(files::name(&path))
-        {
-            if found > LAYOUT {
-                let path = files::parent(folder).to_path_buf();
-                return Err(LogError::NewerLayout { path, found, known: LAYOUT });
-            }
+        // sled stores large values in a folder with this name.
+        if found.is_dir() && files::file_name(&path) == "blobs" {
             continue;
         }
         if !found.is_file() {
@@ -80,67 +78,100 @@ pub(crate) fn check_files(folder: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-/// The layout that the name of a folder stands for.
-fn layout(name: &str) -> Option<u32> {
-    name.strip_prefix(LAYOUT_PREFIX)?.split('-').next()?.parse().ok()
+/// Rejects the files of a database whose layout this program does not know.
+fn check_layout(folder: &Path, paths: &[PathBuf]) -> Result<(), LogError> {
+    let layout = paths
+        .iter()
+        .filter(|path| path.is_file())
+        .filter_map(|path| parse_layout(files::file_name(path)))
+        .max();
+    let path = || files::parent_folder(folder).to_path_buf();
+    match layout {
+        Some(found) if found > LAYOUT => Err(LogError::NewerLayout { path: path(), found, known: LAYOUT }),
+        None if paths.iter().any(|path| files::file_name(path) == "conf") => {
+            Err(LogError::UnknownLayout { path: path() })
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Why a database did not open.
+/// Returns the layout that a file name states.
+fn parse_layout(name: &str) -> Option<u32> {
+    name.strip_prefix(LAYOUT_PREFIX)?.parse().ok()
+}
+
+/// Creates the empty file that states the layout. The file is durable once its folder is synced.
+fn create_layout_file(path: &Path) -> Result<(), LogError> {
+    File::create(path).map(drop).map_err(|error| LogError::from_io(path, "create", error))
+}
+
+/// Error when opening a database.
 #[derive(Debug)]
 pub(crate) enum OpenError {
-    /// Its files are damaged.
+    /// The files are damaged.
     Damaged(String),
-    /// It, or the system, refuses for another reason; its files may be fine.
-    Refused(LogError),
+    /// Any other error of the database or the system; the files may be intact.
+    Other(LogError),
 }
 
 impl From<LogError> for OpenError {
     fn from(error: LogError) -> Self {
-        Self::Refused(error)
+        Self::Other(error)
     }
 }
 
-/// sled as it was opened for one log, with what it takes to know that its files are on the disk.
+/// The sled database of one log, with the handles needed to sync its files.
 pub(crate) struct Database {
-    /// `None` only while it is being dropped.
+    /// `None` only while the database is being dropped.
     db: Option<sled::Db>,
-    /// sled's data file, opened by us: a sync through any handle reaches the whole file.
+    /// Our own handle for sled's data file. A sync through any handle covers the whole file.
     file: File,
     path: PathBuf,
-    synced: Mutex<BTreeSet<PathBuf>>,
-    /// The folder that names the layout is there.
-    is_marked: AtomicBool,
-    /// Rows read so far.
+    synced_files: Mutex<BTreeSet<PathBuf>>,
+    /// True if the file that states the layout exists.
+    has_layout_file: AtomicBool,
+    /// Number of rows read.
     reads: AtomicU64,
 }
 
-/// A row, as sled hands it out.
+/// A row as returned by sled.
 pub(crate) type Row = (sled::IVec, sled::IVec);
 
 impl Database {
-    /// Opens or makes the database in `folder`.
+    /// Opens or creates the database in `folder`.
     pub(crate) fn open(folder: &Path) -> Result<Self, OpenError> {
         files::create_folder(folder)?;
-        for path in files::list(folder)? {
-            let name = files::name(&path);
+        for path in files::list_folder(folder)? {
+            let name = files::file_name(&path);
             if name.starts_with("snap.") && name.ends_with(".generating") {
-                std::fs::remove_file(&path).map_err(|error| LogError::io(&path, "remove", error))?;
+                std::fs::remove_file(&path).map_err(|error| LogError::from_io(&path, "remove", error))?;
             }
         }
         let (path, conf) = (folder.join("db"), folder.join("conf"));
         let is_new = !files::exists(&conf)?;
-        let db = open_when_unlocked(folder, &path)?;
-        let file = File::open(&path).map_err(|error| LogError::io(&path, "open", error))?;
-        let is_marked = AtomicBool::new(files::exists(&folder.join(layout_folder()))?);
-        let database =
-            Self { db: Some(db), file, path, synced: Mutex::default(), is_marked, reads: AtomicU64::new(0) };
+        let mark = folder.join(layout_file_name());
         if is_new {
-            // What opening made is durable before the first record is.
-            let synced = File::open(&conf).and_then(|conf| conf.sync_all());
-            synced.map_err(|error| LogError::io(&conf, "sync", error))?;
-            database.sync()?;
+            // Created before sled's files, because a database without a layout file counts as written by another version.
+            create_layout_file(&mark)?;
         }
-        // Always: whoever made them may have been killed before this.
+        let db = open_when_unlocked(folder, &path)?;
+        let file = File::open(&path).map_err(|error| LogError::from_io(&path, "open", error))?;
+        if is_new {
+            // Files that were created during opening become durable before the first record does. The data file is synced with
+            // that record.
+            let synced = File::open(&conf).and_then(|conf| conf.sync_all());
+            synced.map_err(|error| LogError::from_io(&conf, "sync", error))?;
+        }
+        let has_layout_file = AtomicBool::new(files::exists(&mark)?);
+        let database = Self {
+            db: Some(db),
+            file,
+            path,
+            synced_files: Mutex::default(),
+            has_layout_file,
+            reads: AtomicU64::new(0),
+        };
+        // Always sync, because the process that created them may have been killed before this point.
         files::sync_folder(folder)?;
         Ok(database)
     }
@@ -151,80 +182,83 @@ impl Database {
         call: impl FnOnce(&sled::Db) -> Result<T, sled::Error>,
     ) -> Result<T, LogError> {
         let Some(db) = &self.db else { return Err(LogError::Poisoned) };
-        match guarded(|| call(db)) {
+        match catch_panic(|| call(db)) {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(sled::Error::Io(error))) => Err(LogError::io(&self.path, action, error)),
-            Ok(Err(error)) => Err(LogError::Sled { action, reason: words(&error) }),
+            Ok(Err(sled::Error::Io(error))) => Err(LogError::from_io(&self.path, action, error)),
+            Ok(Err(error)) => Err(LogError::Sled { action, reason: describe_sled_error(&error) }),
             Err(reason) => Err(LogError::Sled { action, reason }),
         }
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<sled::IVec>, LogError> {
-        self.count(1);
+        self.count_reads(1);
         self.call("read a row", |db| db.get(key))
     }
 
-    /// All rows whose key begins with `prefix`, in order.
+    /// Returns all rows whose keys begin with `prefix`, in order.
     pub(crate) fn rows(&self, prefix: &[u8]) -> Result<Vec<Row>, LogError> {
         let rows: Vec<Row> = self.call("read rows", |db| db.scan_prefix(prefix).collect())?;
-        self.count(rows.len());
+        self.count_reads(rows.len());
         Ok(rows)
     }
 
-    /// The rows with keys from `from` to `to`, in order.
-    pub(crate) fn between(&self, from: &[u8], to: &[u8]) -> Result<Vec<Row>, LogError> {
+    /// Returns the rows with keys from `from` to `to`, in order.
+    pub(crate) fn rows_between(&self, from: &[u8], to: &[u8]) -> Result<Vec<Row>, LogError> {
         if from > to {
             return Ok(Vec::new());
         }
         let rows: Vec<Row> = self.call("read rows", |db| db.range(from..=to).collect())?;
-        self.count(rows.len());
+        self.count_reads(rows.len());
         Ok(rows)
     }
 
-    /// Rows looked up, or looked through, so far.
+    /// Returns the number of rows that were looked up or scanned.
     pub(crate) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
 
-    fn count(&self, rows: usize) {
+    fn count_reads(&self, rows: usize) {
         self.reads.fetch_add(u64::try_from(rows).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// The first row whose key is `from` or greater.
+    /// Returns the first row whose key is equal to or greater than `from`.
     pub(crate) fn first_from(&self, from: &[u8]) -> Result<Option<Row>, LogError> {
-        self.count(1);
+        self.count_reads(1);
         self.call("read its rows", |db| db.range(from..).next().transpose())
     }
 
-    /// Applies a batch as a whole or not at all, and makes it durable.
+    /// Applies a batch atomically and makes it durable.
     pub(crate) fn commit(&self, batch: sled::Batch) -> Result<(), LogError> {
         self.apply(batch)?;
         self.flush()
     }
 
-    /// Applies a batch as a whole or not at all; durable after the next flush.
+    /// Applies a batch atomically. The batch is durable after the next flush.
     pub(crate) fn apply(&self, batch: sled::Batch) -> Result<(), LogError> {
-        self.mark()?;
+        self.write_layout_file()?;
         self.call("write", |db| db.apply_batch(batch))
     }
 
-    /// Sees to it that programs which would not understand what is about to be written leave it alone.
-    fn mark(&self) -> Result<(), LogError> {
-        if !self.is_marked.load(Ordering::SeqCst) {
-            files::create_folder(&self.path.with_file_name(layout_folder()))?;
-            self.is_marked.store(true, Ordering::SeqCst);
+    /// Writes the current layout to a database that has an earlier one, so that programs which cannot read the next write are
+    /// kept out.
+    fn write_layout_file(&self) -> Result<(), LogError> {
+        if !self.has_layout_file.load(Ordering::SeqCst) {
+            let mark = self.path.with_file_name(layout_file_name());
+            create_layout_file(&mark)?;
+            files::sync_folder(files::parent_folder(&mark))?;
+            self.has_layout_file.store(true, Ordering::SeqCst);
         }
         Ok(())
     }
 
-    /// Makes everything applied so far durable.
+    /// Makes all applied batches durable.
     pub(crate) fn flush(&self) -> Result<(), LogError> {
         self.call("flush", |db| db.flush())?;
         self.sync()
     }
 
-    /// Removes rows, so many at a time, and flushes.
-    pub(crate) fn remove<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<(), LogError> {
+    /// Removes rows in batches and flushes.
+    pub(crate) fn remove_rows<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<(), LogError> {
         let mut keys = keys.into_iter().peekable();
         while keys.peek().is_some() {
             let mut batch = sled::Batch::default();
@@ -234,20 +268,20 @@ impl Database {
         self.flush()
     }
 
-    /// A segment whose header is damaged, if there is one.
+    /// Returns a segment with a damaged header, if there is one.
     ///
-    /// sled does not mind when it opens: what is in the segment can still be read by the index. But what it writes
-    /// into such a segment is not found by the next opening, so a database like this must not be written to.
-    pub(crate) fn damaged_segment(&self) -> Result<Option<u64>, LogError> {
-        let failed = |error| LogError::io(&self.path, "read", error);
+    /// sled ignores this damage when it opens the database, because its index can still read the segment. But data that sled then
+    /// writes to such a segment is not found the next time the database is opened, so such a database must not be written to.
+    pub(crate) fn find_damaged_segment(&self) -> Result<Option<u64>, LogError> {
+        let failed = |error| LogError::from_io(&self.path, "read", error);
         for number in 0.. {
             let offset = SEGMENT_BYTES.saturating_mul(number);
             let header = read_at(&self.file, SEGMENT_HEADER_BYTES, offset).map_err(failed)?;
             if header.is_empty() {
                 break;
             }
-            if !is_header(&header) {
-                // One that is not in use is filled with one value.
+            if !is_valid_header(&header) {
+                // An unused segment is filled with a single value.
                 let segment = read_at(&self.file, SEGMENT_BYTES, offset).map_err(failed)?;
                 if segment.iter().any(|byte| Some(byte) != segment.first()) {
                     return Ok(Some(number));
@@ -257,24 +291,30 @@ impl Database {
         Ok(None)
     }
 
-    /// Whether its data is where whoever opens it next looks for it.
+    /// Returns the size of the database's data file in bytes.
+    pub(crate) fn size_bytes(&self) -> Result<u64, LogError> {
+        let found = self.file.metadata().map_err(|error| LogError::from_io(&self.path, "access", error))?;
+        Ok(found.len())
+    }
+
+    /// Returns true if the data file is at the path where the next process looks for it.
     pub(crate) fn is_in_place(&self) -> Result<bool, LogError> {
         files::is_in_place(&self.file, &self.path)
     }
 
     fn sync(&self) -> Result<(), LogError> {
-        self.file.sync_data().map_err(|error| LogError::io(&self.path, "sync", error))?;
+        self.file.sync_data().map_err(|error| LogError::from_io(&self.path, "sync", error))?;
         let folder = self.path.with_file_name("blobs");
-        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut synced = self.synced_files.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found = BTreeSet::new();
         let mut new = false;
-        for path in files::list(&folder)? {
+        for path in files::list_folder(&folder)? {
             if !synced.contains(&path) {
                 match File::open(&path).and_then(|file| file.sync_data()) {
                     Ok(()) => new = true,
-                    // Collected as garbage since it was listed.
+                    // sled has garbage-collected the file since it was listed.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                    Err(error) => return Err(LogError::io(&path, "sync", error)),
+                    Err(error) => return Err(LogError::from_io(&path, "sync", error)),
                 }
             }
             found.insert(path);
@@ -284,8 +324,8 @@ impl Database {
     }
 }
 
-/// What sled says, without what it says to its own developers.
-fn words(error: &sled::Error) -> String {
+/// Returns sled's message without its remarks to its own developers.
+fn describe_sled_error(error: &sled::Error) -> String {
     match error {
         sled::Error::Corruption { at: Some(at), .. } => format!("its data is damaged at {at:?}"),
         sled::Error::Corruption { at: None, .. } => "its data is damaged".to_owned(),
@@ -293,12 +333,12 @@ fn words(error: &sled::Error) -> String {
     }
 }
 
-fn is_header(header: &[u8]) -> bool {
+fn is_valid_header(header: &[u8]) -> bool {
     let Some((stored, fields)) = header.split_first_chunk::<4>() else { return false };
     crc32fast::hash(fields) == !u32::from_le_bytes(*stored)
 }
 
-/// Reads up to `length` bytes; fewer where the file ends.
+/// Reads up to `length` bytes; fewer at the end of the file.
 fn read_at(mut file: &File, length: u64, offset: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     file.seek(io::SeekFrom::Start(offset))?;
@@ -306,12 +346,12 @@ fn read_at(mut file: &File, length: u64, offset: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// sled flushes when it is dropped, and may panic when that fails.
+/// sled flushes when it is dropped, and may panic if the flush fails.
 impl Drop for Database {
     fn drop(&mut self) {
         let db = self.db.take();
-        if let Err(reason) = guarded(|| drop(db)) {
-            tracing::error!(path = %self.path.display(), reason, "closing the log's database failed");
+        if let Err(reason) = catch_panic(|| drop(db)) {
+            tracing::error!(path = %self.path.display(), reason, "failed to close the log's database");
         }
     }
 }
@@ -319,7 +359,7 @@ impl Drop for Database {
 fn open_when_unlocked(folder: &Path, file: &Path) -> Result<sled::Db, OpenError> {
     for _ in 1..LOCK_ATTEMPTS {
         match open_once(folder, file) {
-            Err(OpenError::Refused(LogError::Locked { .. })) => std::thread::park_timeout(LOCK_WAIT),
+            Err(OpenError::Other(LogError::Locked { .. })) => std::thread::park_timeout(LOCK_RETRY_DELAY),
             other => return other,
         }
     }
@@ -328,35 +368,36 @@ fn open_when_unlocked(folder: &Path, file: &Path) -> Result<sled::Db, OpenError>
 
 fn open_once(folder: &Path, file: &Path) -> Result<sled::Db, OpenError> {
     let config = sled::Config::new().path(folder).cache_capacity(CACHE_BYTES);
-    match guarded(|| config.open()) {
+    let config = config.flush_every_ms(Some(GC_INTERVAL_MS));
+    match catch_panic(|| config.open()) {
         Ok(Ok(db)) => Ok(db),
-        Ok(Err(sled::Error::Io(error))) => Err(sort_io(folder, file, error)),
-        Ok(Err(error)) => Err(OpenError::Damaged(words(&error))),
-        Err(reason) => Err(panicked(folder, reason)),
+        Ok(Err(sled::Error::Io(error))) => Err(classify_io_error(folder, file, error)),
+        Ok(Err(error)) => Err(OpenError::Damaged(describe_sled_error(&error))),
+        Err(reason) => Err(panic_error(folder, reason)),
     }
 }
 
-fn sort_io(folder: &Path, file: &Path, error: io::Error) -> OpenError {
-    // sled gives its lock error no kind of its own.
+fn classify_io_error(folder: &Path, file: &Path, error: io::Error) -> OpenError {
+    // sled doesn't have a separate error variant for its lock.
     if error.to_string().contains("could not acquire lock") {
         let holder = "a thread or program that has its database open".to_owned();
-        return OpenError::Refused(LogError::Locked { path: folder.to_path_buf(), holder });
+        return OpenError::Other(LogError::Locked { path: folder.to_path_buf(), holder });
     }
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
             OpenError::Damaged(error.to_string())
         }
-        _ => OpenError::Refused(LogError::io(file, "open", error)),
+        _ => OpenError::Other(LogError::from_io(file, "open", error)),
     }
 }
 
-/// A panic may also come from a disk that takes no more writes; then nothing is moved.
-fn panicked(folder: &Path, reason: String) -> OpenError {
+/// A panic may also be caused by a disk that rejects writes. In that case nothing is moved.
+fn panic_error(folder: &Path, reason: String) -> OpenError {
     let probe = folder.join("probe");
     let written = files::write_durably(&probe, &[0; 4096]);
     let _ = std::fs::remove_file(&probe);
     match written {
         Ok(()) => OpenError::Damaged(reason),
-        Err(error) => OpenError::Refused(error),
+        Err(error) => OpenError::Other(error),
     }
 }

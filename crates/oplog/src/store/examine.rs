@@ -1,7 +1,7 @@
-//! Looks through a whole database: which streams are there, and what is to be said of each.
+//! Examination of a whole database: its streams and their state.
 //!
-//! Reading may fail in places, where pages are damaged. That spoils the streams whose rows are there and nothing
-//! else, so the examination goes on with the next stream and says that the database must be replaced.
+//! Some reads may fail because pages are damaged. This affects only the streams with rows on these pages, so the examination
+//! continues with the next stream and reports that the database must be replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,27 +9,27 @@ use std::io;
 use tidegate_model::StreamId;
 
 use super::database::Database;
+use super::inventories;
 use super::keys::{self, Key};
-use super::stock;
-use super::verify::{Broken, Rows, Unsound, Verdict, verify};
+use super::verify::{StreamFault, StreamRows, Verdict, VerifyError, verify_stream};
 use crate::blobs::BlobStore;
 use crate::{Codecs, LogError};
 
-/// What was found in a database.
+/// Findings about a database.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    pub(crate) streams: BTreeMap<StreamId, Result<Verdict, Broken>>,
-    /// Keys that this program does not write.
-    pub(crate) odd: Vec<Vec<u8>>,
-    pub(crate) index: BTreeSet<Vec<u8>>,
-    /// Inventories that are damaged, and how.
+    pub(crate) streams: BTreeMap<StreamId, Result<Verdict, StreamFault>>,
+    /// Keys in a format that this program does not write.
+    pub(crate) unknown_keys: Vec<Vec<u8>>,
+    pub(crate) index_keys: BTreeSet<Vec<u8>>,
+    /// Damaged inventories and a description of the damage.
     pub(crate) inventories: Vec<(StreamId, String)>,
-    /// What could not be read; the database must then be replaced by one that can.
+    /// Part of the database that could not be read, if any. The database must then be replaced.
     pub(crate) unreadable: Option<String>,
 }
 
-/// Examines every stream of the database, and those it should have according to `expected`.
-pub(crate) fn examine(
+/// Examines every stream in the database, as well as the `expected` streams.
+pub(crate) fn examine_database(
     database: &Database,
     blobs: &BlobStore,
     codecs: &Codecs,
@@ -37,7 +37,7 @@ pub(crate) fn examine(
 ) -> Result<Findings, LogError> {
     let mut findings = Findings::default();
     let mut streams = BTreeSet::new();
-    match survey(database, blobs, &mut findings, &mut streams) {
+    match find_streams(database, blobs, &mut findings, &mut streams) {
         Ok(()) => {}
         Err(error) if is_damage(&error) => {
             // Not all streams could be listed; the witness knows the rest.
@@ -47,18 +47,18 @@ pub(crate) fn examine(
         Err(error) => return Err(error),
     }
     for stream in streams {
-        let verdict = match Rows::read(database, stream) {
-            // Known from the witness only, and not there.
+        let verdict = match StreamRows::read(database, stream) {
+            // The stream is known only from the witness, and is absent.
             Ok(rows) if rows.rows.is_empty() => continue,
-            Ok(rows) => match verify(stream, &rows, blobs, codecs) {
+            Ok(rows) => match verify_stream(stream, &rows, blobs, codecs) {
                 Ok(verdict) => Ok(verdict),
-                Err(Unsound::Broken(broken)) => Err(broken),
-                Err(Unsound::Unseen(error)) => return Err(error),
+                Err(VerifyError::Broken(broken)) => Err(broken),
+                Err(VerifyError::Unreadable(error)) => return Err(error),
             },
             Err(error) if is_damage(&error) => {
                 let reason = format!("its rows cannot be read: {error}");
                 findings.unreadable.get_or_insert_with(|| reason.clone());
-                Err(Broken::new(reason))
+                Err(StreamFault::new(reason))
             }
             Err(error) => return Err(error),
         };
@@ -67,8 +67,8 @@ pub(crate) fn examine(
     Ok(findings)
 }
 
-/// Finds the streams by leaping over their rows.
-fn survey(
+/// Finds the streams, skipping over their rows.
+fn find_streams(
     database: &Database,
     blobs: &BlobStore,
     findings: &mut Findings,
@@ -78,40 +78,40 @@ fn survey(
     while let Some((key, _)) = database.first_from(&from)? {
         from = match (keys::parse(&key), key.get(..17)) {
             (Some(Key::Index), _) => {
-                findings.index.insert(key.to_vec());
-                next(&key)
+                findings.index_keys.insert(key.to_vec());
+                key_after(&key)
             }
             (Some(Key::Inventory(id)), _) => {
-                let problem = stock::check(database, blobs, id)?;
+                let problem = inventories::check_row(database, blobs, id)?;
                 findings.inventories.extend(problem.map(|problem| (id, problem)));
-                next(&key)
+                key_after(&key)
             }
-            // Whatever else begins like a row of a stream is looked at with that stream.
-            (_, Some(prefix)) if keys::OWN.contains(prefix.first().unwrap_or(&0)) => {
-                streams.extend(keys::indexed(prefix));
-                match after(prefix) {
+            // Any other key that begins like the row of a stream is examined together with that stream.
+            (_, Some(prefix)) if keys::STREAM_FAMILIES.contains(prefix.first().unwrap_or(&0)) => {
+                streams.extend(keys::indexed_stream(prefix));
+                match key_after_prefix(prefix) {
                     Some(from) => from,
                     None => return Ok(()),
                 }
             }
             _ => {
-                findings.odd.push(key.to_vec());
-                next(&key)
+                findings.unknown_keys.push(key.to_vec());
+                key_after(&key)
             }
         };
     }
     Ok(())
 }
 
-/// The smallest key after `key`.
-fn next(key: &[u8]) -> Vec<u8> {
+/// Returns the smallest key that is greater than `key`.
+fn key_after(key: &[u8]) -> Vec<u8> {
     let mut next = key.to_vec();
     next.push(0);
     next
 }
 
-/// The smallest key after all that begin with `prefix`.
-fn after(prefix: &[u8]) -> Option<Vec<u8>> {
+/// Returns the smallest key that is greater than all keys which begin with `prefix`.
+fn key_after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut after = prefix.to_vec();
     while let Some(last) = after.pop() {
         if let Some(more) = last.checked_add(1) {
@@ -122,7 +122,7 @@ fn after(prefix: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Whether an error speaks of damaged files, rather than of a disk or a system in trouble.
+/// Returns true if an error indicates damaged files, rather than a failing disk or system.
 pub(crate) fn is_damage(error: &LogError) -> bool {
     match error {
         LogError::Sled { .. } => true,
@@ -142,10 +142,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leaps_land_behind_everything_with_the_prefix() {
-        assert_eq!(after(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(after(b"a\xff"), Some(b"b".to_vec()));
-        assert_eq!(after(b"\xff\xff"), None);
-        assert_eq!(next(b"a"), b"a\0".to_vec());
+    fn skipped_keys_are_exactly_those_with_the_prefix() {
+        assert_eq!(key_after_prefix(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(key_after_prefix(b"a\xff"), Some(b"b".to_vec()));
+        assert_eq!(key_after_prefix(b"\xff\xff"), None);
+        assert_eq!(key_after(b"a"), b"a\0".to_vec());
     }
 }

@@ -1,51 +1,51 @@
-//! The head of a stream: how far its records reach, and a digest over them, so that a missing, repeated or
-//! exchanged record is noticed even if every record by itself is sound.
+//! The head of a stream: the extent of its records and a digest over them. The digest reveals a missing, repeated or exchanged
+//! record even if every single record is intact.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tidegate_model::Digest;
 
 use crate::Epoch;
-use crate::rules::Standing;
+use crate::append_checks::AppendState;
 
-/// Row `h`. Its layout is part of the format; golden logs hold it. The one before is [`super::earlier::Head`].
+/// Row `h`. Its layout is part of the format; golden logs contain such rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
-    /// Counts up with every change; the summary written with it bears the same number.
+    /// Revision, incremented with every change. A summary that is written together with the head has the same revision.
     pub(crate) revision: u64,
-    /// Facts up to this one are gone. Where not all are, an earlier program removed those that the snapshot covers.
+    /// Sequence number of the last removed event.
     pub(crate) base: u64,
-    /// The digest up to there.
+    /// Digest of the events up to `base`.
     pub(crate) base_digest: Digest,
-    /// Sequence number of the last fact.
+    /// Sequence number of the last event.
     pub(crate) last: u64,
-    /// The digest up to there.
+    /// Digest of the events up to `last`.
     pub(crate) digest: Digest,
-    /// Where the newest snapshot is; `None` where none was made, or none is left.
+    /// Location of the newest snapshot; `None` if there is none.
     pub(crate) snapshot: Option<SnapshotMark>,
-    /// How many reference rows there are.
+    /// Number of reference rows.
     pub(crate) references: u64,
-    /// Only the summary is kept.
+    /// True if only the summary is kept.
     pub(crate) reduced: bool,
-    /// Epoch of whoever wrote last.
+    /// Epoch of the last writer.
     pub(crate) epoch: Epoch,
-    /// Who began that epoch; empty in the first.
+    /// Process that began the epoch; empty in the first epoch.
     pub(crate) taken_by: String,
 }
 
-/// What the head knows about the newest snapshot.
+/// Newest snapshot, as recorded in the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SnapshotMark {
-    /// The last fact it covers.
+    /// Sequence number of the last event that the snapshot covers.
     pub(crate) sequence: u64,
-    /// The digest up to there.
+    /// Digest of the events up to `sequence`.
     pub(crate) digest: Digest,
-    /// The blob that holds it, when it is a large one.
+    /// Blob that contains the snapshot, if it is large.
     pub(crate) blob: Option<Digest>,
 }
 
 impl Head {
-    /// Of a stream without facts.
+    /// Returns the head of a stream without events.
     pub(crate) fn new() -> Self {
         let none = Digest([0; 32]);
         Self {
@@ -62,21 +62,21 @@ impl Head {
         }
     }
 
-    /// Takes in who wrote.
-    pub(crate) fn written(&mut self, after: &Standing) {
+    /// Records the writer.
+    pub(crate) fn record_writer(&mut self, after: &AppendState) {
         self.epoch = after.epoch;
         self.taken_by.clone_from(&after.taken_by);
     }
 
-    /// Takes in the next fact, as the bytes that are stored.
+    /// Adds the next event, given as the stored bytes.
     pub(crate) fn extend(&mut self, record: &[u8]) {
         self.last = self.last.saturating_add(1);
-        self.digest = chain(self.digest, record);
+        self.digest = chain_digest(self.digest, record);
     }
 }
 
-/// The digest after one more record.
-pub(crate) fn chain(digest: Digest, record: &[u8]) -> Digest {
+/// Returns the digest after one more record.
+pub(crate) fn chain_digest(digest: Digest, record: &[u8]) -> Digest {
     let mut hasher = Sha256::new();
     hasher.update(digest.0);
     hasher.update(record);

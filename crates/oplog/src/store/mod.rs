@@ -1,34 +1,34 @@
-//! The log on disk: records in sled, large content in blobs beside it.
+//! The log on disk: records are in sled, and large content is in blobs alongside it.
 //!
 //! ```text
 //! <dir>/log/          sled: one tree, see `keys`; everything about one group is one atomic batch
 //! <dir>/blobs/        large records and manifests, named by a keyed digest
-//! <dir>/witness       how far each stream got, independent of sled
-//! <dir>/quarantine/   what was found damaged, with reasons
-//! <dir>/key           what blobs are sealed with, and key-id: which key that is
-//! <dir>/holder        the lock, and who has it
+//! <dir>/witness       progress of each stream, independent of sled
+//! <dir>/quarantine/   damaged data, with reasons
+//! <dir>/key           key that seals blobs; key-id contains its fingerprint
+//! <dir>/holder        the lock and its holder
 //! <dir>/rescue/       a copy of log/ while it is being opened
-//! <dir>/log.new/      a database being made anew, see `salvage`
+//! <dir>/log.new/      a replacement database under construction, see `salvage`
 //! ```
 //!
-//! Opening checks every record (`open`, `verify`); appending is one batch, one flush, one sync (`append`).
+//! Opening checks every record (`open`, `verify`). Appending takes one batch, one flush and one sync (`append`).
 
 mod append;
 mod compact;
 mod database;
-mod earlier;
 mod examine;
-mod guard;
 mod head;
+mod inventories;
 mod keys;
-mod line;
+mod ledger;
+mod listing;
 mod open;
+mod panic_guard;
 mod read;
-mod reading;
+mod read_only;
 mod record;
 mod repair;
 mod salvage;
-mod stock;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -38,81 +38,87 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use tidegate_model::{Digest, StreamId, StreamKind, Timestamp};
 
+use self::compact::Agenda;
 use self::database::Database;
 use self::head::Head;
-use self::line::Line;
-use self::reading::Guard;
-use self::verify::Broken;
+use self::ledger::Ledger;
+use self::listing::ListingRow;
+use self::read_only::LogGuard;
+use self::verify::StreamFault;
+use crate::append_checks::AppendState;
 use crate::blobs::BlobStore;
 use crate::holder::Holder;
-use crate::rules::Standing;
-use crate::witness::{Seen, Witness};
+use crate::witness::{Progress, Witness};
 use crate::{
-    Blobs, Codecs, Compacted, Damage, History, Impaired, Inventories, InventoryUpdate, Known, LogError,
-    LogKey, LogStats, Lookup, OperationLog, RawAppend, RawEntry, RawLoaded, Record, Retention, retention,
+    ApplicationInventory, Blobs, Codecs, CompactionResult, Damage, History, ImpairedStream, Inventories,
+    InventoryUpdate, LogEntries, LogError, LogKey, LogStats, Lookup, OperationLog, RawAppend, RawEntry,
+    RawLoadedStream, Record, Retention, retention,
 };
 
-/// How a log is opened.
+/// Options for opening a log.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// The process that opens it, as it is to be named to others that find it locked.
+    /// Process that opens the log, as described to other processes that find the log locked.
     pub holder: Holder,
-    /// The key that content beside the log is sealed with. `None`: the one in the state directory, which is made when it
-    /// is needed first.
+    /// Key that seals content alongside the log. `None` uses the key in the state directory, which is created on first use.
     pub key: Option<LogKey>,
-    /// The kinds of streams the program can read.
+    /// Kinds of streams that the program can read.
     pub codecs: Codecs,
 }
 
-/// The durable operation log.
+/// The durable operation log, stored on disk.
 pub struct SledLog {
     directory: PathBuf,
     codecs: Codecs,
-    /// Who writes, as others are told that find a stream taken over.
+    /// Name of the writer, as reported to processes whose stream it has taken over.
     writer: String,
     database: Database,
     blobs: BlobStore,
     state: Mutex<State>,
-    poisoned: AtomicBool,
-    /// Read to put blobs, write to remove those nobody refers to.
-    collecting: RwLock<()>,
-    /// Blobs that were put and not referred to yet, and how often; a compaction leaves them alone.
-    unclaimed: Mutex<BTreeMap<Digest, usize>>,
-    set_aside: BTreeMap<StreamId, Broken>,
+    is_poisoned: AtomicBool,
+    /// True if a compaction may have work to do.
+    is_compaction_due: AtomicBool,
+    /// Lock held for reading to store blobs, and for writing to remove unreferenced ones.
+    blob_gc_lock: RwLock<()>,
+    /// Stored blobs that are not referenced yet, and how many times each was stored. Compactions keep them.
+    unreferenced_blobs: Mutex<BTreeMap<Digest, usize>>,
+    quarantined: BTreeMap<StreamId, StreamFault>,
     damage: Vec<Damage>,
-    impaired: Vec<Impaired>,
-    /// Last, so that it goes after the database is closed.
-    guard: Guard,
+    impaired: Vec<ImpairedStream>,
+    /// Must be the last field, so that it is dropped after the database has been closed.
+    guard: LogGuard,
 }
 
-/// What changes with every group.
+/// State that changes with every group.
 struct State {
-    live: BTreeMap<StreamId, Live>,
+    streams: BTreeMap<StreamId, LiveStream>,
     witness: Witness,
-    /// Up to this id, a stream that is not there was forgotten on purpose.
+    /// Every absent stream up to this ID was removed on purpose.
     forgotten: Option<StreamId>,
     stats: LogStats,
+    ledger: Ledger,
+    agenda: Agenda,
 }
 
-/// What is kept in memory of a stream.
+/// In-memory state of a stream.
 #[derive(Clone, Debug)]
-struct Live {
+struct LiveStream {
     head: Head,
     kind: StreamKind,
     application: Option<String>,
-    set: Option<String>,
-    /// `None` while it is open.
+    appset: Option<String>,
+    /// `None` while the stream is open.
     finished_at: Option<Timestamp>,
 }
 
-impl Live {
-    fn new(head: Head, line: &Line) -> Self {
-        let Line { application, set, finished_at, .. } = line;
+impl LiveStream {
+    fn new(head: Head, line: &ListingRow) -> Self {
+        let ListingRow { application, set, finished_at, .. } = line;
         Self {
             head,
             kind: line.kind(),
             application: application.clone(),
-            set: set.clone(),
+            appset: set.clone(),
             finished_at: *finished_at,
         }
     }
@@ -121,74 +127,82 @@ impl Live {
         self.finished_at.is_none()
     }
 
-    fn standing(&self) -> Standing {
+    fn append_state(&self) -> AppendState {
         let Head { last, epoch, taken_by, .. } = &self.head;
-        Standing { kind: self.kind.clone(), last: *last, epoch: *epoch, taken_by: taken_by.clone() }
+        AppendState { kind: self.kind.clone(), last: *last, epoch: *epoch, taken_by: taken_by.clone() }
     }
 
-    fn index(&self, stream: StreamId) -> impl Iterator<Item = Vec<u8>> {
-        keys::index(stream, self.application.as_deref(), self.set.as_deref(), self.is_open())
+    fn index_keys(&self, stream: StreamId) -> impl Iterator<Item = Vec<u8>> {
+        keys::index_keys(stream, self.application.as_deref(), self.appset.as_deref(), self.is_open())
     }
 
-    fn history_line(&self) -> retention::Line<'_> {
-        retention::Line::new(&self.kind, self.application.as_deref(), self.set.as_deref())
+    fn history_line(&self) -> retention::HistoryLine<'_> {
+        retention::HistoryLine::new(&self.kind, self.application.as_deref(), self.appset.as_deref())
     }
 
-    fn is_wanted(&self, lookup: &Lookup, codecs: &Codecs) -> bool {
-        let Lookup { application, set, open, kind, known } = lookup;
+    fn matches(&self, lookup: &Lookup, codecs: &Codecs) -> bool {
+        let Lookup { application, appset, open, kind, has_known_kind } = lookup;
         application.as_ref().is_none_or(|wanted| self.application.as_ref() == Some(wanted))
-            && set.as_ref().is_none_or(|wanted| self.set.as_ref() == Some(wanted))
+            && appset.as_ref().is_none_or(|wanted| self.appset.as_ref() == Some(wanted))
             && open.is_none_or(|wanted| self.is_open() == wanted)
             && kind.as_ref().is_none_or(|wanted| self.kind == *wanted)
-            && known.is_none_or(|wanted| codecs.know(&self.kind) == wanted)
+            && has_known_kind.is_none_or(|wanted| codecs.has_kind(&self.kind) == wanted)
     }
 
-    /// What the witness is told.
-    fn note((stream, live): (&StreamId, &Self)) -> (StreamId, Seen) {
-        (*stream, Seen { last: live.head.last, ended: !live.is_open() })
+    /// Returns the note for the witness.
+    fn witness_note((stream, live): (&StreamId, &Self)) -> (StreamId, Progress) {
+        (*stream, Progress { last: live.head.last, has_ended: !live.is_open() })
     }
 }
 
 impl SledLog {
-    /// The state directory, as it was named when it was opened.
+    /// Returns the state directory, as named when it was opened.
     pub fn directory(&self) -> &std::path::Path {
         &self.directory
     }
 
-    /// How much was written since the log was opened.
+    /// Returns the amount of data written since the log was opened.
     pub fn stats(&self) -> LogStats {
-        LogStats { blobs: self.blobs.written(), reads: self.database.reads(), ..self.lock().stats }
+        LogStats { blobs: self.blobs.files_written(), reads: self.database.reads(), ..self.lock().stats }
     }
 
-    /// Flushes to the disk since the log was opened; see [`LogStats::flushes`].
+    /// Returns the number of entries in memory, which the retention limits.
+    pub fn entries_in_memory(&self) -> LogEntries {
+        let unclaimed = self.lock_unreferenced_blobs().len();
+        let state = self.lock();
+        let (bookkeeping, blobs) = state.ledger.entries();
+        LogEntries { streams: state.streams.len(), bookkeeping, blobs: blobs.saturating_add(unclaimed) }
+    }
+
+    /// Returns the number of flushes to disk since the log was opened; see [`LogStats::flushes`].
     pub fn flushes(&self) -> u64 {
         self.stats().flushes
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked while writing has left the poison flag set, which is checked after this.
+        // A thread that panicked while writing has set the poison flag, which is checked after this.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn unclaimed(&self) -> MutexGuard<'_, BTreeMap<Digest, usize>> {
-        self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_unreferenced_blobs(&self) -> MutexGuard<'_, BTreeMap<Digest, usize>> {
+        self.unreferenced_blobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_to_write(&self) -> Result<MutexGuard<'_, State>, LogError> {
-        // First: whoever only reads is to be told so.
-        self.guard.check(&self.directory)?;
+        // Checked first, so that a reader gets this error.
+        self.guard.check_writable(&self.directory)?;
         let state = self.lock();
-        if self.poisoned.load(Ordering::SeqCst) {
+        if self.is_poisoned.load(Ordering::SeqCst) {
             return Err(LogError::Poisoned);
         }
-        self.check_place(&state)?;
+        self.check_in_place(&state)?;
         Ok(state)
     }
 
-    /// Refuses to go on where the directory, or a file in it, is not the one that was opened: what is written there is
-    /// found by nobody, and what lies there may be another process's.
-    fn check_place(&self, state: &State) -> Result<(), LogError> {
-        self.guard.check(&self.directory)?;
+    /// Rejects all later writes if the directory or a file in it is no longer the one that was opened. Data written there would
+    /// be lost, and the files there may belong to another process.
+    fn check_in_place(&self, state: &State) -> Result<(), LogError> {
+        self.guard.check_writable(&self.directory)?;
         if self.database.is_in_place()? && state.witness.is_in_place()? {
             Ok(())
         } else {
@@ -196,29 +210,29 @@ impl SledLog {
         }
     }
 
-    /// Runs a write: from its begin until it succeeds the log counts as poisoned, so that neither an error nor a panic
-    /// on the way leaves a log that takes more.
-    fn poisoning<T>(&self, write: impl FnOnce() -> Result<T, LogError>) -> Result<T, LogError> {
-        self.poisoned.store(true, Ordering::SeqCst);
+    /// Runs a write. The log counts as poisoned until the write succeeds, so that the log never accepts more writes after an
+    /// error or a panic.
+    fn write_or_poison<T>(&self, write: impl FnOnce() -> Result<T, LogError>) -> Result<T, LogError> {
+        self.is_poisoned.store(true, Ordering::SeqCst);
         let result = write();
         match &result {
-            Ok(_) => self.poisoned.store(false, Ordering::SeqCst),
-            Err(error) => tracing::error!(%error, "the log takes no more writes until it is opened again"),
+            Ok(_) => self.is_poisoned.store(false, Ordering::SeqCst),
+            Err(error) => tracing::error!(%error, "the log accepts no more writes until it is opened again"),
         }
         result
     }
 
-    fn broken(stream: StreamId, broken: &Broken) -> LogError {
-        match broken.newer {
+    fn broken_stream_error(stream: StreamId, broken: &StreamFault) -> LogError {
+        match broken.newer_kind {
             Some((kind, highest)) => LogError::NewerRecord { kind, highest },
             None => LogError::Damaged { stream: stream.into(), reason: broken.reason.clone() },
         }
     }
 
-    fn live<'a>(&self, state: &'a State, stream: StreamId) -> Result<&'a Live, LogError> {
-        match (state.live.get(&stream), self.set_aside.get(&stream)) {
+    fn find_stream<'a>(&self, state: &'a State, stream: StreamId) -> Result<&'a LiveStream, LogError> {
+        match (state.streams.get(&stream), self.quarantined.get(&stream)) {
             (Some(live), _) => Ok(live),
-            (None, Some(broken)) => Err(Self::broken(stream, broken)),
+            (None, Some(broken)) => Err(Self::broken_stream_error(stream, broken)),
             (None, None) => Err(LogError::UnknownStream { stream: stream.into() }),
         }
     }
@@ -235,17 +249,17 @@ impl OperationLog for SledLog {
         self.append_group(&group)
     }
 
-    fn load(&self, stream: StreamId) -> Result<RawLoaded, LogError> {
+    fn load(&self, stream: StreamId) -> Result<RawLoadedStream, LogError> {
         self.load_stream(stream)
     }
 
-    fn facts(&self, stream: StreamId) -> Result<History<Record>, LogError> {
-        self.all_facts(stream)
+    fn events(&self, stream: StreamId) -> Result<History<Record>, LogError> {
+        self.read_all_events(stream)
     }
 
     fn entry(&self, stream: StreamId) -> Result<Option<RawEntry>, LogError> {
         let state = self.lock();
-        state.live.get(&stream).map(|live| self.read_entry(stream, live)).transpose()
+        state.streams.get(&stream).map(|live| self.read_entry(stream, live)).transpose()
     }
 
     fn find(&self, lookup: &Lookup) -> Result<Vec<RawEntry>, LogError> {
@@ -253,37 +267,45 @@ impl OperationLog for SledLog {
     }
 
     fn ids(&self) -> Vec<StreamId> {
-        self.lock().live.keys().copied().collect()
+        self.lock().streams.keys().copied().collect()
     }
 
-    fn compact(&self, keep: &Retention, now: Timestamp) -> Result<Compacted, LogError> {
-        self.compact_log(keep, now)
+    fn schedule_compaction(&self) {
+        self.mark_scheduled();
+    }
+
+    fn compact_step(&self, keep: &Retention, now: Timestamp) -> Result<Option<CompactionResult>, LogError> {
+        self.run_compaction_step(keep, now)
+    }
+
+    fn is_compaction_due(&self) -> bool {
+        self.is_compaction_due.load(Ordering::SeqCst)
     }
 
     fn damage(&self) -> Vec<Damage> {
         self.damage.clone()
     }
 
-    /// Waits for no write that is on its way, so the witness, which is replaced now and then, is left to the writes.
-    fn look(&self) -> Result<(), LogError> {
-        self.guard.check(&self.directory)?;
+    /// Doesn't wait for a write in progress, so it skips the witness, which is occasionally replaced by writes.
+    fn check_location(&self) -> Result<(), LogError> {
+        self.guard.check_writable(&self.directory)?;
         match self.database.is_in_place()? {
             true => Ok(()),
             false => Err(LogError::Moved { path: self.directory.clone() }),
         }
     }
 
-    fn impaired(&self) -> Vec<Impaired> {
+    fn impaired_streams(&self) -> Vec<ImpairedStream> {
         self.impaired.clone()
     }
 }
 
 impl Blobs for SledLog {
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
-        self.guard.check(&self.directory)?;
-        let _collecting = self.collecting.read().unwrap_or_else(PoisonError::into_inner);
-        // Counted before it is there, so that no compaction can come between.
-        *self.unclaimed().entry(self.blobs.digest_of(content)?).or_default() += 1;
+        self.guard.check_writable(&self.directory)?;
+        let _collecting = self.blob_gc_lock.read().unwrap_or_else(PoisonError::into_inner);
+        // Counted before the blob exists, so that a compaction cannot interfere.
+        *self.lock_unreferenced_blobs().entry(self.blobs.digest_of(content)?).or_default() += 1;
         self.blobs.put(content)
     }
 
@@ -293,11 +315,11 @@ impl Blobs for SledLog {
 }
 
 impl Inventories for SledLog {
-    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<Known>, LogError> {
-        self.inventory_of(cluster, application)
+    fn inventory(&self, cluster: &str, application: &str) -> Result<Option<ApplicationInventory>, LogError> {
+        self.find_inventory(cluster, application)
     }
 
     fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError> {
-        self.change_inventory_alone(update)
+        self.write_inventory_change(update)
     }
 }

@@ -1,5 +1,5 @@
-//! Opening: take the lock, open the database whatever state it is in, check every record, act on what was found, and
-//! only then take appends. A fresh directory goes the same way; it is simply found to hold nothing.
+//! Opening: takes the lock, opens the database in any state, checks every record, handles the findings, and only then accepts
+//! appends. A new directory is handled in the same way and turns out to be empty.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,77 +8,101 @@ use std::sync::{Mutex, RwLock};
 
 use tidegate_model::StreamId;
 
+use super::compact::Agenda;
 use super::database::{Database, OpenError};
 use super::examine::Findings;
 use super::head::Head;
 use super::keys;
-use super::line::Line;
-use super::reading::Guard;
-use super::repair::Settled;
-use super::salvage::Folders;
-use super::verify::{Broken, Verdict};
-use super::{Live, OpenOptions, SledLog, State, examine, record, repair};
+use super::ledger::Ledger;
+use super::listing::ListingRow;
+use super::read_only::LogGuard;
+use super::repair::RepairedStreams;
+use super::salvage::DatabaseFolders;
+use super::verify::{StreamFault, Verdict};
+use super::{LiveStream, OpenOptions, SledLog, State, examine, record, repair};
 use crate::blobs::BlobStore;
-use crate::quarantine::{KeptRow, Quarantine, Subject};
-use crate::witness::{Seen, Testimony, WITNESS, Witness};
-use crate::{Codecs, Damage, Impaired, LogError, LogStats, RawEntry, files, holder, key, witness};
+use crate::quarantine::{Quarantine, QuarantinedRow, Subject};
+use crate::witness::{Progress, WITNESS_FILE, Witness, WitnessContent};
+use crate::{Codecs, Damage, ImpairedStream, LogError, LogStats, RawEntry, files, holder, key, witness};
 
-/// Of who writes, so much is kept with a stream that was taken over.
+/// Maximum number of characters in a writer's name that is stored with a stream that was taken over.
 const WRITER_MAX_CHARS: usize = 200;
 
-fn shortened(holder: &str) -> String {
+fn truncate_writer(holder: &str) -> String {
     holder.chars().take(WRITER_MAX_CHARS).collect()
 }
 
 impl SledLog {
-    /// Opens the log in a state directory, which is made if need be, and checks every record in it.
+    /// Opens the log in a state directory and checks every record in it. The directory is created if it is missing.
     ///
-    /// What is found damaged is set aside and reported by [`crate::OperationLog::damage`]; everything else works. An
-    /// error means that the directory itself cannot be used, and says what to do.
+    /// Damaged data is quarantined and reported by [`crate::OperationLog::damage`]; everything else can be used.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the directory itself cannot be used. The error says what to do next.
     pub fn open(directory: impl AsRef<Path>, options: OpenOptions) -> Result<Self, LogError> {
         let directory = directory.as_ref().to_path_buf();
         files::create_folder(&directory)?;
-        let lock = holder::take(&directory, &options.holder)?;
-        // Before anything is looked at: with another key everything would look damaged.
-        let key = key::settle(&directory, options.key)?;
+        let lock = holder::take_lock(&directory, &options.holder)?;
+        // This comes before any check, because with another key everything would look damaged.
+        let (key, mut is_changed) = key::load_or_create_key(&directory, options.key)?;
+        for folder in ["quarantine", "blobs"] {
+            is_changed |= files::create_one_folder(&directory.join(folder))?;
+        }
+        // If `log` is missing, creating it also syncs the directory.
+        if is_changed && files::exists(&directory.join("log"))? {
+            files::sync_folder(&directory)?;
+        }
         let quarantine = Quarantine::open(directory.join("quarantine"))?;
         let blobs = BlobStore::open(directory.join("blobs"), key)?;
-        let writer = (shortened(&options.holder.to_string()), options.codecs);
-        Self::examined(directory.clone(), &directory, quarantine, blobs, Guard::lock(lock), writer)
+        let writer = (truncate_writer(&options.holder.to_string()), options.codecs);
+        let log = Self::open_and_examine(
+            directory.clone(),
+            &directory,
+            quarantine,
+            blobs,
+            LogGuard::from_lock(lock),
+            writer,
+        )?;
+        log.fill_ledger()?;
+        Ok(log)
     }
 
-    /// Opens the database in `root`, checks it and acts on what is found; all that is written is written there.
-    pub(super) fn examined(
+    /// Opens the database in `root`, checks it and handles the findings. All writes go to that database.
+    pub(super) fn open_and_examine(
         directory: PathBuf,
         root: &Path,
         quarantine: Quarantine,
         blobs: BlobStore,
-        guard: Guard,
+        guard: LogGuard,
         (writer, codecs): (String, Codecs),
     ) -> Result<Self, LogError> {
         let earlier = quarantine.list()?;
-        let testimony = witness::read(&root.join(WITNESS))?;
-        let mut folders = Folders::of(root);
+        let testimony = witness::read_witness(&root.join(WITNESS_FILE))?;
+        let mut folders = DatabaseFolders::in_directory(root);
         folders.settle_interrupted()?;
         folders.copy()?;
-        let (database, mut findings) = sound(&folders, &blobs, &quarantine, &testimony, &codecs)?;
-        doubt_reopened(&mut findings, &testimony);
-        let Settled { live, mut set_aside, left_alone, lacking } =
-            repair::settle(&database, &blobs, &quarantine, findings)?;
-        report_losses(&testimony, &live, &left_alone, &quarantine)?;
-        let doubt = doubt_of(&testimony, live.is_empty() && left_alone.is_empty() && set_aside.is_empty());
-        folders.forget_copy()?;
-        let mut seen: BTreeMap<StreamId, Seen> = live.iter().map(Live::note).collect();
-        // Whoever knows them better finds what was known of them.
-        seen.extend(left_alone.iter().filter_map(|stream| Some((*stream, *testimony.seen.get(stream)?))));
-        let witness = Witness::resume(root.join(WITNESS), &testimony, seen)?;
+        let (database, mut findings) = open_or_salvage(&folders, &blobs, &quarantine, &testimony, &codecs)?;
+        reject_lost_ends(&mut findings, &testimony);
+        let RepairedStreams { live, mut quarantined, left_in_place, incomplete } =
+            repair::repair_streams(&database, &blobs, &quarantine, findings)?;
+        report_losses(&testimony, &live, &left_in_place, &quarantine)?;
+        let doubt =
+            witness_damage(&testimony, live.is_empty() && left_in_place.is_empty() && quarantined.is_empty());
+        folders.remove_copy()?;
+        let mut seen: BTreeMap<StreamId, Progress> = live.iter().map(LiveStream::witness_note).collect();
+        // Keep the witness's notes for a program that knows these streams.
+        seen.extend(
+            left_in_place.iter().filter_map(|stream| Some((*stream, *testimony.progress.get(stream)?))),
+        );
+        let witness = Witness::resume(root.join(WITNESS_FILE), &testimony, seen)?;
 
-        let mut damage = gather_damage(&quarantine, &live, &mut set_aside)?;
+        let mut damage = collect_damage(&quarantine, &live, &mut quarantined)?;
         damage.extend(doubt);
         for found in damage.iter_mut().filter(|found| !earlier.contains(found)) {
             found.is_new = true;
         }
-        let impaired = list_impaired(&database, &quarantine, lacking, &set_aside)?;
+        let impaired = list_impaired(&database, &quarantine, incomplete, &quarantined)?;
         Ok(Self {
             directory,
             codecs,
@@ -86,15 +110,18 @@ impl SledLog {
             database,
             blobs,
             state: Mutex::new(State {
-                live,
+                streams: live,
                 witness,
                 forgotten: testimony.forgotten,
                 stats: LogStats::default(),
+                ledger: Ledger::default(),
+                agenda: Agenda::default(),
             }),
-            poisoned: AtomicBool::new(false),
-            collecting: RwLock::default(),
-            unclaimed: Mutex::default(),
-            set_aside,
+            is_poisoned: AtomicBool::new(false),
+            is_compaction_due: AtomicBool::new(false),
+            blob_gc_lock: RwLock::default(),
+            unreferenced_blobs: Mutex::default(),
+            quarantined,
             damage,
             impaired,
             guard,
@@ -102,188 +129,184 @@ impl SledLog {
     }
 }
 
-/// Opens the database and examines it; if anything is amiss with it, what can be saved of it.
-fn sound(
-    folders: &Folders,
+/// Opens the database and examines it. Salvages it if there is any problem.
+fn open_or_salvage(
+    folders: &DatabaseFolders,
     blobs: &BlobStore,
     quarantine: &Quarantine,
-    testimony: &Testimony,
+    testimony: &WitnessContent,
     codecs: &Codecs,
 ) -> Result<(Database, Findings), LogError> {
-    let expected = || testimony.seen.keys().copied();
+    let expected = || testimony.progress.keys().copied();
     let reason = match Database::open(&folders.log) {
         Ok(database) => {
-            let findings = examine::examine(&database, blobs, codecs, expected())?;
-            match amiss(&database, &findings, testimony, quarantine)? {
+            let findings = examine::examine_database(&database, blobs, codecs, expected())?;
+            match find_problem(&database, &findings, testimony, quarantine)? {
                 None => return Ok((database, findings)),
                 Some(reason) => reason,
             }
         }
-        Err(OpenError::Damaged(reason)) => format!("it does not open: {reason}"),
-        Err(OpenError::Refused(error)) => return Err(error),
+        Err(OpenError::Damaged(reason)) => format!("it cannot be opened: {reason}"),
+        Err(OpenError::Other(error)) => return Err(error),
     };
     let database = folders.salvage(testimony, quarantine, &reason)?;
-    let findings = examine::examine(&database, blobs, codecs, expected())?;
+    let findings = examine::examine_database(&database, blobs, codecs, expected())?;
     match findings.unreadable {
-        // It was written a moment ago, so it is not the old damage.
+        // This database was just written, so the problem is not the old damage.
         Some(reason) => Err(LogError::Sled { action: "read", reason }),
         None => Ok((database, findings)),
     }
 }
 
-/// What is wrong with a database that opened.
-fn amiss(
+/// Returns the problem with a database that could be opened, if there is one.
+fn find_problem(
     database: &Database,
     findings: &Findings,
-    testimony: &Testimony,
+    testimony: &WitnessContent,
     quarantine: &Quarantine,
 ) -> Result<Option<String>, LogError> {
     if let Some(reason) = &findings.unreadable {
         return Ok(Some(reason.clone()));
     }
-    if let Some(segment) = database.damaged_segment()? {
+    if let Some(segment) = database.find_damaged_segment()? {
         return Ok(Some(format!("the header of its segment {segment} is damaged")));
     }
-    for (&stream, seen) in &testimony.seen {
+    for (&stream, seen) in &testimony.progress {
         let lost = match findings.streams.get(&stream) {
             Some(Ok(verdict)) => verdict.head.last < seen.last,
             Some(Err(_)) => false,
-            None => !quarantine.knows(stream)?,
+            None => !quarantine.has_stream(stream)?,
         };
         if lost {
-            return Ok(Some(format!("it lacks facts of stream {stream} that were acknowledged")));
+            return Ok(Some(format!("acknowledged events of stream {stream} are missing")));
         }
     }
     Ok(None)
 }
 
-/// A stream that was over, but of whose end the record is lost, would be resumed, and do again what later
-/// streams may have undone. It is set aside instead. Where only its summary is from before the end, that is reported:
-/// whoever knows its facts states it again.
-fn doubt_reopened(findings: &mut Findings, testimony: &Testimony) {
-    for (stream, seen) in testimony.seen.iter().filter(|(_, seen)| seen.ended) {
+/// Quarantines a stream whose recorded end is lost, because resuming the stream could repeat work that later streams may have
+/// undone. If only its summary is older than the end, this is reported, and the owner of the events can write the summary again.
+fn reject_lost_ends(findings: &mut Findings, testimony: &WitnessContent) {
+    for (stream, seen) in testimony.progress.iter().filter(|(_, seen)| seen.has_ended) {
         if let Some(verdict) = findings.streams.get_mut(stream)
-            && let Ok(Verdict { line, head, lacking, .. }) = verdict
+            && let Ok(Verdict { line, head, missing, .. }) = verdict
             && line.finished_at.is_none()
         {
             let (last, lost) = (head.last, seen.last.saturating_sub(head.last));
             if lost == 0 {
-                lacking.push("it was over, but its summary is lost; what is left is an older one".to_owned());
+                missing.push(
+                    "it had ended, but its last summary is lost; the remaining one is older".to_owned(),
+                );
                 continue;
             }
             let reason =
-                format!("it was over, but its last {lost} facts are lost; what is left ends at fact {last}");
-            *verdict = Err(Broken::new(reason));
+                format!("it had ended, but its last {lost} events are lost; it now ends at event {last}");
+            *verdict = Err(StreamFault::new(reason));
         }
     }
 }
 
-/// Compares what the witness saw with what is there. What was set aside is reported already.
+/// Compares the witness with the streams that are present. Quarantined streams have already been reported.
 fn report_losses(
-    testimony: &Testimony,
-    live: &BTreeMap<StreamId, Live>,
+    testimony: &WitnessContent,
+    live: &BTreeMap<StreamId, LiveStream>,
     left_alone: &BTreeSet<StreamId>,
     quarantine: &Quarantine,
 ) -> Result<(), LogError> {
     let known = quarantine.list()?;
-    for (&stream, &Seen { last: seen, .. }) in &testimony.seen {
+    for (&stream, &Progress { last: seen, .. }) in &testimony.progress {
         let found = live.get(&stream).map(|live| live.head.last);
         let reason = match found {
             Some(last) if last >= seen => continue,
-            None if left_alone.contains(&stream) || quarantine.knows(stream)? => continue,
+            None if left_alone.contains(&stream) || quarantine.has_stream(stream)? => continue,
             Some(last) => format!(
-                "facts lost: {} facts, {} to {seen}, were acknowledged and are not in the database; the stream goes \
-                 on from fact {last}",
+                "events lost: {} events, {} to {seen}, were acknowledged but are not in the database; the stream continues from event {last}",
                 seen.saturating_sub(last),
                 last.saturating_add(1),
             ),
             None => {
-                format!("lost: all its {seen} facts were acknowledged and are not in the database")
+                format!("lost: all its {seen} events were acknowledged but are not in the database")
             }
         };
-        // A tail that was cut just now is in the quarantine with the same number; one report of a loss is enough.
-        let cut = format!("of {seen} facts are lost");
-        let told = |damage: &Damage| damage.stream == Some(stream) && damage.reason.contains(&cut);
-        if !known.iter().any(told) {
-            quarantine.begin(Subject::Stream(stream))?.finish(&reason)?;
+        // A tail that was just cut is in the quarantine with the same number; it is enough to report the loss once.
+        let cut = format!("of {seen} events are lost");
+        let is_reported = |damage: &Damage| damage.stream == Some(stream) && damage.reason.contains(&cut);
+        if !known.iter().any(is_reported) {
+            quarantine.create_entry(Subject::Stream(stream))?.finish(&reason)?;
         }
     }
     Ok(())
 }
 
-/// Streams that are not whole: those that lack something, and those that were set aside, with their summaries where
-/// these can be read.
+/// Lists streams that are not whole: incomplete streams, and quarantined streams with their summaries if they can be read.
 fn list_impaired(
     database: &Database,
     quarantine: &Quarantine,
     lacking: BTreeMap<StreamId, String>,
-    set_aside: &BTreeMap<StreamId, Broken>,
-) -> Result<Vec<Impaired>, LogError> {
+    set_aside: &BTreeMap<StreamId, StreamFault>,
+) -> Result<Vec<ImpairedStream>, LogError> {
     let mut impaired = Vec::new();
     for (stream, reason) in lacking {
-        impaired.push(Impaired { stream, entry: last_known(database, &[], stream)?, reason });
+        impaired.push(ImpairedStream { stream, entry: find_last_entry(database, &[], stream)?, reason });
     }
     for (&stream, broken) in set_aside {
-        let entry = last_known(database, &quarantine.rows_of(stream)?, stream)?;
-        impaired.push(Impaired { stream, entry, reason: broken.reason.clone() });
+        let entry = find_last_entry(database, &quarantine.rows_of(stream)?, stream)?;
+        impaired.push(ImpairedStream { stream, entry, reason: broken.reason.clone() });
     }
     impaired.sort_by_key(|impaired| impaired.stream);
     Ok(impaired)
 }
 
-/// The line of a stream: from the database, or else from rows that were set aside, oldest first.
-fn last_known(
+/// Returns the entry of a stream from the database, otherwise from quarantined rows, oldest first.
+fn find_last_entry(
     database: &Database,
-    aside: &[KeptRow],
+    aside: &[QuarantinedRow],
     stream: StreamId,
 ) -> Result<Option<RawEntry>, LogError> {
     let find = |family: u8| -> Result<Vec<Vec<u8>>, LogError> {
-        let wanted = keys::of(family, stream);
+        let wanted = keys::prefix(family, stream);
         let row = database.get(&wanted)?.map(|row| row.to_vec());
         let aside = aside.iter().rev().filter(|(key, _)| *key == wanted).map(|(_, row)| row.clone());
         Ok(row.into_iter().chain(aside).collect())
     };
     let lines = find(keys::SUMMARY)?;
-    let line = lines.iter().find_map(|row| Some(record::read_own::<Line>(stream, row).ok()?.1));
+    let line = lines.iter().find_map(|row| Some(record::decode_row::<ListingRow>(stream, row).ok()?.1));
     let heads = find(keys::HEAD)?;
-    let head = heads.iter().find_map(|row| Some(record::read_own::<Head>(stream, row).ok()?.1));
+    let head = heads.iter().find_map(|row| Some(record::decode_row::<Head>(stream, row).ok()?.1));
     let head = head.unwrap_or_else(Head::new);
     Ok(line.map(|line| line.into_entry(stream, head.epoch, head.last)))
 }
 
-/// All that was ever found damaged here, and which streams are set aside because of it.
-fn gather_damage(
+/// Collects all damage ever found in this log, and the streams that were quarantined because of it.
+fn collect_damage(
     quarantine: &Quarantine,
-    live: &BTreeMap<StreamId, Live>,
-    set_aside: &mut BTreeMap<StreamId, Broken>,
+    live: &BTreeMap<StreamId, LiveStream>,
+    set_aside: &mut BTreeMap<StreamId, StreamFault>,
 ) -> Result<Vec<Damage>, LogError> {
     let damage = quarantine.list()?;
     for entry in &damage {
         if let Some(stream) = entry.stream.filter(|stream| !live.contains_key(stream)) {
-            set_aside.entry(stream).or_insert_with(|| Broken::new(entry.reason.clone()));
+            set_aside.entry(stream).or_insert_with(|| StreamFault::new(entry.reason.clone()));
         }
     }
     Ok(damage)
 }
 
-/// What is to be said when the witness cannot speak for the whole log. It is told once, as a new witness is begun.
-fn doubt_of(testimony: &Testimony, is_empty: bool) -> Option<Damage> {
-    let reason = match testimony.damaged {
-        // A new log has none yet: it is written before the first fact.
-        _ if testimony.missing && !is_empty => {
-            "the witness file was missing and was begun anew: whether facts were \
-             lost, or this is an older copy of the log, cannot be told"
+/// Returns the damage to report if the witness does not cover the whole log. It is reported once, when a new witness begins.
+fn witness_damage(testimony: &WitnessContent, is_empty: bool) -> Option<Damage> {
+    let reason = match testimony.damaged_notes {
+        // A new log doesn't have a witness yet; it is written before the first event.
+        _ if testimony.is_missing && !is_empty => {
+            "the witness file was missing and was created again: lost events, or an older copy of the log, cannot be detected"
                 .to_owned()
         }
-        _ if testimony.unreadable => {
-            "the witness file was damaged and was begun anew: whether facts were lost cannot \
-             be told"
+        _ if testimony.is_unreadable => {
+            "the witness file was damaged and was created again: lost events cannot be detected"
                 .to_owned()
         }
         0 => return None,
         damaged => format!(
-            "{damaged} notes in the witness file were damaged, and it was begun anew: whether facts of their streams \
-             were lost cannot be told"
+            "{damaged} notes in the witness file were damaged, and it was created again: lost events of their streams cannot be detected"
         ),
     };
     tracing::warn!(reason, "the log is damaged");

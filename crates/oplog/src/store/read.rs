@@ -1,97 +1,99 @@
-//! Reading streams back, and finding them.
+//! Reads and lookups of streams.
 
 use tidegate_model::StreamId;
 
 use super::database::Row;
-use super::head::{Head, SnapshotMark, chain};
+use super::head::{Head, SnapshotMark, chain_digest};
 use super::keys;
-use super::line::Line;
+use super::listing::ListingRow;
 use super::record::{self, ReadError};
-use super::{Live, SledLog, State};
+use super::{LiveStream, SledLog, State};
 use crate::frame::{Address, Family, FrameError};
-use crate::{History, Loaded, LogError, Lookup, RawEntry, RawLoaded, Record};
+use crate::{History, LoadedStream, LogError, Lookup, RawEntry, RawLoadedStream, Record};
 
 impl SledLog {
-    pub(super) fn load_stream(&self, stream: StreamId) -> Result<RawLoaded, LogError> {
-        // Held while reading: facts and snapshot must be of one moment, and a compaction must not come between.
+    pub(super) fn load_stream(&self, stream: StreamId) -> Result<RawLoadedStream, LogError> {
+        // Held while reading, because events and snapshot must be from the same moment, and a compaction must not run
+        // between the two reads.
         let state = self.lock();
-        let Live { head, kind, .. } = self.live(&state, stream)?;
+        let LiveStream { head, kind, .. } = self.find_stream(&state, stream)?;
         if head.reduced {
             return Err(LogError::Compacted { stream: stream.into() });
         }
-        let loaded = |snapshot, facts| Loaded {
+        let loaded = |snapshot, events| LoadedStream {
             kind: kind.clone(),
             epoch: head.epoch,
             snapshot,
-            facts,
+            events,
             last_sequence: head.last,
         };
         if let Some(mark) = head.snapshot {
-            match self.snapshot(stream, mark) {
+            match self.read_snapshot(stream, mark) {
                 Ok(snapshot) => {
-                    let facts = self.read_facts(stream, head, Some(mark))?;
-                    return Ok(loaded(Some((mark.sequence, snapshot)), facts));
+                    let events = self.read_events(stream, head, Some(mark))?;
+                    return Ok(loaded(Some((mark.sequence, snapshot)), events));
                 }
                 Err(error) if head.base > 0 => return Err(error),
                 Err(error) => {
-                    tracing::warn!(%stream, %error, "a snapshot is damaged; the stream is read from its facts");
+                    tracing::warn!(%stream, %error, "a snapshot is damaged; reading the stream from its events");
                 }
             }
         }
-        Ok(loaded(None, self.read_facts(stream, head, None)?))
+        Ok(loaded(None, self.read_events(stream, head, None)?))
     }
 
-    pub(super) fn all_facts(&self, stream: StreamId) -> Result<History<Record>, LogError> {
+    pub(super) fn read_all_events(&self, stream: StreamId) -> Result<History<Record>, LogError> {
         let state = self.lock();
-        let Live { head, kind, .. } = self.live(&state, stream)?;
+        let LiveStream { head, kind, .. } = self.find_stream(&state, stream)?;
         if head.reduced {
             return Err(LogError::Compacted { stream: stream.into() });
         }
         let (kind, first_sequence) = (kind.clone(), head.base.saturating_add(1));
-        Ok(History { kind, first_sequence, facts: self.read_facts(stream, head, None)? })
+        Ok(History { kind, first_sequence, events: self.read_events(stream, head, None)? })
     }
 
     pub(super) fn find_entries(&self, lookup: &Lookup) -> Result<Vec<RawEntry>, LogError> {
         let state = self.lock();
-        let candidates = self.candidates(&state, lookup)?;
-        let live = candidates.iter().filter_map(|stream| Some((*stream, state.live.get(stream)?)));
-        let wanted = live.filter(|(_, live)| live.is_wanted(lookup, &self.codecs));
+        let candidates = self.candidate_streams(&state, lookup)?;
+        let live = candidates.iter().filter_map(|stream| Some((*stream, state.streams.get(stream)?)));
+        let wanted = live.filter(|(_, live)| live.matches(lookup, &self.codecs));
         wanted.map(|(stream, live)| self.read_entry(stream, live)).collect()
     }
 
-    /// The streams that may be wanted, oldest first: what the narrowest index has.
-    fn candidates(&self, state: &State, lookup: &Lookup) -> Result<Vec<StreamId>, LogError> {
+    /// Returns candidate streams from the most selective index, oldest first.
+    fn candidate_streams(&self, state: &State, lookup: &Lookup) -> Result<Vec<StreamId>, LogError> {
         let prefix = match lookup {
-            Lookup { application: Some(application), .. } => keys::of_application(application),
-            Lookup { set: Some(set), .. } => keys::of_set(set),
-            Lookup { open: Some(open), .. } => keys::of_state(*open),
-            _ => return Ok(state.live.keys().copied().collect()),
+            Lookup { application: Some(application), .. } => keys::application_prefix(application),
+            Lookup { appset: Some(set), .. } => keys::appset_prefix(set),
+            Lookup { open: Some(open), .. } => keys::state_prefix(*open),
+            _ => return Ok(state.streams.keys().copied().collect()),
         };
-        Ok(self.database.rows(&prefix)?.iter().filter_map(|(key, _)| keys::indexed(key)).collect())
+        Ok(self.database.rows(&prefix)?.iter().filter_map(|(key, _)| keys::indexed_stream(key)).collect())
     }
 
-    pub(super) fn read_entry(&self, stream: StreamId, live: &Live) -> Result<RawEntry, LogError> {
+    pub(super) fn read_entry(&self, stream: StreamId, live: &LiveStream) -> Result<RawEntry, LogError> {
         let damaged = |reason: String| LogError::Damaged { stream: stream.into(), reason };
-        let Some(row) = self.database.get(&keys::of(keys::SUMMARY, stream))? else {
+        let Some(row) = self.database.get(&keys::prefix(keys::SUMMARY, stream))? else {
             return Err(damaged("its summary is missing".to_owned()));
         };
-        let (_, line) = record::read_own::<Line>(stream, &row)
+        let (_, line) = record::decode_row::<ListingRow>(stream, &row)
             .map_err(|error| damaged(format!("its summary: {error}")))?;
         Ok(line.into_entry(stream, live.head.epoch, live.head.last))
     }
 
-    pub(super) fn snapshot(&self, stream: StreamId, mark: SnapshotMark) -> Result<Record, LogError> {
+    pub(super) fn read_snapshot(&self, stream: StreamId, mark: SnapshotMark) -> Result<Record, LogError> {
         let key = keys::snapshot(stream, mark.sequence);
         let Some(value) = self.database.get(&key)? else {
             let reason = "its snapshot is missing".to_owned();
             return Err(LogError::Damaged { stream: stream.into(), reason });
         };
         let address = Address { family: Family::Snapshot, stream, number: mark.sequence };
-        record::read(address, &value, &self.blobs).map_err(|error| damaged(stream, "snapshot", error))
+        record::read_record(address, &value, &self.blobs)
+            .map_err(|error| damage_error(stream, "snapshot", error))
     }
 
-    /// The facts after a snapshot, or all that are kept, checked for gaps and against the head.
-    fn read_facts(
+    /// Returns the events after a snapshot, or all stored events, after checking them for gaps and against the head.
+    fn read_events(
         &self,
         stream: StreamId,
         head: &Head,
@@ -99,32 +101,33 @@ impl SledLog {
     ) -> Result<Vec<Record>, LogError> {
         let (mut last, mut digest) =
             after.map_or((head.base, head.base_digest), |mark| (mark.sequence, mark.digest));
-        let (from, to) = (keys::fact(stream, last.saturating_add(1)), keys::fact(stream, head.last));
-        let rows: Vec<Row> = self.database.between(&from, &to)?;
-        let mut facts = Vec::with_capacity(rows.len());
+        let (from, to) = (keys::event(stream, last.saturating_add(1)), keys::event(stream, head.last));
+        let rows: Vec<Row> = self.database.rows_between(&from, &to)?;
+        let mut events = Vec::with_capacity(rows.len());
         for (key, value) in &rows {
             last = last.saturating_add(1);
-            if key.as_ref() != keys::fact(stream, last).as_slice() {
-                let reason = format!("gap: fact {last} is missing");
+            if key.as_ref() != keys::event(stream, last).as_slice() {
+                let reason = format!("gap: event {last} is missing");
                 return Err(LogError::Damaged { stream: stream.into(), reason });
             }
-            digest = chain(digest, value);
-            let fact =
-                record::read(Address { family: Family::Fact, stream, number: last }, value, &self.blobs);
-            facts.push(fact.map_err(|error| damaged(stream, &format!("fact {last}"), error))?);
+            digest = chain_digest(digest, value);
+            let event = record::read_record(
+                Address { family: Family::Event, stream, number: last },
+                value,
+                &self.blobs,
+            );
+            events.push(event.map_err(|error| damage_error(stream, &format!("event {last}"), error))?);
         }
         if last != head.last || digest != head.digest {
-            let reason = format!(
-                "its facts end at {last} and are not those its head, at {}, was written for",
-                head.last
-            );
+            let reason =
+                format!("its events end at {last} and do not match its head, which ends at {}", head.last);
             return Err(LogError::Damaged { stream: stream.into(), reason });
         }
-        Ok(facts)
+        Ok(events)
     }
 }
 
-fn damaged(stream: StreamId, what: &str, error: ReadError) -> LogError {
+fn damage_error(stream: StreamId, what: &str, error: ReadError) -> LogError {
     let damaged = |reason: String| LogError::Damaged { stream: stream.into(), reason };
     match error {
         ReadError::Frame(FrameError::NewerKind { kind, highest }) => LogError::NewerRecord { kind, highest },

@@ -1,93 +1,83 @@
-//! Records between their frame and their meaning: small ones are in the row, large ones in a blob the row points to.
+//! Encoding of records in rows. A small record is stored in the row, a large one in a blob that the row points to.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidegate_model::{Digest, StreamId};
 
-use super::earlier;
 use super::head::Head;
-use super::line::Line;
+use super::listing::ListingRow;
 use crate::blobs::BlobStore;
-use crate::frame::{self, Address, Family, FrameError, Framed};
+use crate::frame::{self, Address, Family, FrameError, FramedRecord};
 use crate::{LogError, Record};
 
-/// Records up to this size are kept in their row. sled puts up to 17 rows on a page and writes a page of more than
-/// 128 KiB to a file of its own, twice the work; 17 rows of this size stay below that.
+/// Maximum size in bytes of a record that is stored in its row. sled puts up to 17 rows on a page, and writes a page larger than
+/// 128 KiB to a separate file, which takes twice the work; 17 rows of this size stay below that.
 pub(crate) const INLINE_MAX_BYTES: usize = 6 << 10;
 
-/// Where a record's content is.
-pub(crate) enum Held<'a> {
+/// Location of a record's content.
+pub(crate) enum ContentLocation<'a> {
     Inline(&'a [u8]),
     Blob(Digest),
 }
 
-/// Rows of the log's own types, which are always in the row.
-pub(crate) trait Own: Serialize + DeserializeOwned {
+/// Rows of the log's own types, which are never stored in blobs.
+pub(crate) trait LogRow: Serialize + DeserializeOwned {
     const FAMILY: Family;
-    /// The layout that is written.
+    /// Layout in which rows are written.
     const KIND: u16;
 
-    /// From its bytes, in this layout or an earlier one.
-    fn read(kind: u16, content: &[u8]) -> Result<Self, FrameError>;
+    /// Decodes the value from this layout or an earlier one.
+    fn read(_kind: u16, content: &[u8]) -> Result<Self, FrameError> {
+        frame::decode_content(content)
+    }
 }
 
-impl Own for Head {
+impl LogRow for Head {
     const FAMILY: Family = Family::Head;
-    const KIND: u16 = 2;
-
-    fn read(kind: u16, content: &[u8]) -> Result<Self, FrameError> {
-        match kind {
-            0 | 1 => frame::decode::<earlier::Head>(content).map(Into::into),
-            _ => frame::decode(content),
-        }
-    }
+    const KIND: u16 = 1;
 }
 
-impl Own for Line {
+impl LogRow for ListingRow {
     const FAMILY: Family = Family::Summary;
-    const KIND: u16 = 2;
-
-    fn read(kind: u16, content: &[u8]) -> Result<Self, FrameError> {
-        match kind {
-            0 | 1 => frame::decode::<earlier::Summary>(content)?.into_line(),
-            _ => frame::decode(content),
-        }
-    }
+    const KIND: u16 = 1;
 }
 
-/// The bytes of a row, after the content was put into a blob if it is large; and that blob.
-pub(crate) fn place(
+/// Returns the bytes of a row, and its blob if there is one. Large content is first stored in that blob.
+pub(crate) fn place_record(
     record: &Record,
     address: Address,
     blobs: &BlobStore,
 ) -> Result<(Vec<u8>, Option<Digest>), LogError> {
     if record.content.len() <= INLINE_MAX_BYTES {
-        return Ok((frame::seal(address, record.kind, false, &record.content)?, None));
+        return Ok((frame::frame_record(address, record.kind, false, &record.content)?, None));
     }
     let digest = blobs.put(&record.content)?;
-    Ok((frame::seal(address, record.kind, true, &digest.0)?, Some(digest)))
+    Ok((frame::frame_record(address, record.kind, true, &digest.0)?, Some(digest)))
 }
 
-/// Where the content of a record is.
-pub(crate) fn held<'a>(framed: &Framed<'a>) -> Result<Held<'a>, FrameError> {
-    if !framed.external {
-        return Ok(Held::Inline(framed.payload));
+/// Returns the location of the content of a record.
+pub(crate) fn content_location<'a>(framed: &FramedRecord<'a>) -> Result<ContentLocation<'a>, FrameError> {
+    if !framed.is_external {
+        return Ok(ContentLocation::Inline(framed.payload));
     }
-    let digest = framed.payload.try_into().map_err(|_| FrameError::Content("it names no blob".to_owned()))?;
-    Ok(Held::Blob(Digest(digest)))
+    let digest = framed
+        .payload
+        .try_into()
+        .map_err(|_| FrameError::InvalidContent("it does not name a blob".to_owned()))?;
+    Ok(ContentLocation::Blob(Digest(digest)))
 }
 
-/// Reads a record from its row, and from its blob when it is a large one.
-pub(crate) fn read(address: Address, value: &[u8], blobs: &BlobStore) -> Result<Record, ReadError> {
-    let framed = frame::open(address.family, address.stream, Some(address.number), value)?;
-    let content = match held(&framed)? {
-        Held::Inline(content) => content.to_vec(),
-        Held::Blob(digest) => blobs.get(digest)?,
+/// Reads a record from its row, and from its blob if it is large.
+pub(crate) fn read_record(address: Address, value: &[u8], blobs: &BlobStore) -> Result<Record, ReadError> {
+    let framed = frame::open_frame(address.family, address.stream, Some(address.number), value)?;
+    let content = match content_location(&framed)? {
+        ContentLocation::Inline(content) => content.to_vec(),
+        ContentLocation::Blob(digest) => blobs.get(digest)?,
     };
     Ok(Record { kind: framed.kind, content })
 }
 
-/// Why a record could not be read.
+/// Error when reading a record.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     #[error(transparent)]
@@ -96,32 +86,32 @@ pub(crate) enum ReadError {
     Log(#[from] LogError),
 }
 
-/// The row of one of the log's own types.
-pub(crate) fn write_own<T: Own>(stream: StreamId, revision: u64, value: &T) -> Result<Vec<u8>, LogError> {
+/// Encodes the row of one of the log's own types.
+pub(crate) fn encode_row<T: LogRow>(stream: StreamId, revision: u64, value: &T) -> Result<Vec<u8>, LogError> {
     let address = Address { family: T::FAMILY, stream, number: revision };
-    frame::seal(address, T::KIND, false, &frame::encode(T::FAMILY.name(), value)?)
+    frame::frame_record(address, T::KIND, false, &frame::encode_content(T::FAMILY.name(), value)?)
 }
 
-/// Reads a row of one of the log's own types, and its revision.
-pub(crate) fn read_own<T: Own>(stream: StreamId, row: &[u8]) -> Result<(u64, T), FrameError> {
-    let framed = frame::open(T::FAMILY, stream, None, row)?;
+/// Decodes a row of one of the log's own types, with its revision.
+pub(crate) fn decode_row<T: LogRow>(stream: StreamId, row: &[u8]) -> Result<(u64, T), FrameError> {
+    let framed = frame::open_frame(T::FAMILY, stream, None, row)?;
     if framed.kind > T::KIND {
         return Err(FrameError::NewerKind { kind: framed.kind, highest: T::KIND });
     }
     Ok((framed.address.number, T::read(framed.kind, framed.payload)?))
 }
 
-/// The row of a reference to a blob.
-pub(crate) fn write_reference(stream: StreamId, digest: Digest) -> Result<Vec<u8>, LogError> {
-    frame::seal(Address { family: Family::Reference, stream, number: 0 }, 1, false, &digest.0)
+/// Encodes a row that refers to a blob.
+pub(crate) fn encode_reference(stream: StreamId, digest: Digest) -> Result<Vec<u8>, LogError> {
+    frame::frame_record(Address { family: Family::Reference, stream, number: 0 }, 1, false, &digest.0)
 }
 
-/// Whether the row of a reference names the blob that its key does.
+/// Checks that a reference row names the same blob as its key.
 pub(crate) fn check_reference(stream: StreamId, digest: Digest, row: &[u8]) -> Result<(), FrameError> {
-    let framed = frame::open(Family::Reference, stream, Some(0), row)?;
+    let framed = frame::open_frame(Family::Reference, stream, Some(0), row)?;
     if framed.payload == digest.0 {
         Ok(())
     } else {
-        Err(FrameError::Content("it names another blob".to_owned()))
+        Err(FrameError::InvalidContent("it names another blob".to_owned()))
     }
 }

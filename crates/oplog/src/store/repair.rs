@@ -1,4 +1,4 @@
-//! Acts on what an examination found: sets aside and cuts. Nothing is removed before its copy is on the disk.
+//! Repairs after an examination: quarantining and cutting. Data is removed only after its copy is on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,121 +6,127 @@ use tidegate_model::StreamId;
 
 use super::database::Database;
 use super::examine::Findings;
-use super::record::write_own;
-use super::verify::{Broken, Rows, Verdict};
-use super::{Live, keys};
+use super::record::encode_row;
+use super::verify::{StreamFault, StreamRows, Verdict};
+use super::{LiveStream, keys};
 use crate::blobs::BlobStore;
 use crate::quarantine::{Quarantine, Subject};
 use crate::{Damage, LogError};
 
-/// The streams after opening.
+/// Streams after opening.
 #[derive(Default)]
-pub(crate) struct Settled {
-    pub(crate) live: BTreeMap<StreamId, Live>,
-    pub(crate) set_aside: BTreeMap<StreamId, Broken>,
-    /// Of those, the ones whose records stay in the database.
-    pub(crate) left_alone: BTreeSet<StreamId>,
-    /// Streams that are alive and lack some content.
-    pub(crate) lacking: BTreeMap<StreamId, String>,
+pub(crate) struct RepairedStreams {
+    pub(crate) live: BTreeMap<StreamId, LiveStream>,
+    pub(crate) quarantined: BTreeMap<StreamId, StreamFault>,
+    /// Quarantined streams whose records remain in the database.
+    pub(crate) left_in_place: BTreeSet<StreamId>,
+    /// Live streams with missing content.
+    pub(crate) incomplete: BTreeMap<StreamId, String>,
 }
 
-/// Sets broken streams aside and mends the others.
-pub(crate) fn settle(
+/// Quarantines broken streams and repairs the others.
+pub(crate) fn repair_streams(
     database: &Database,
     blobs: &BlobStore,
     quarantine: &Quarantine,
     findings: Findings,
-) -> Result<Settled, LogError> {
-    set_aside_odd(database, quarantine, &findings.odd)?;
-    set_aside_inventories(database, quarantine, &findings.inventories)?;
-    let mut settled = Settled::default();
+) -> Result<RepairedStreams, LogError> {
+    quarantine_unknown_rows(database, quarantine, &findings.unknown_keys)?;
+    quarantine_inventories(database, quarantine, &findings.inventories)?;
+    let mut settled = RepairedStreams::default();
     for (stream, verdict) in findings.streams {
         match verdict {
             Ok(verdict) => {
-                mend(database, quarantine, stream, &verdict)?;
-                if !verdict.lacking.is_empty() {
-                    let reason = verdict.lacking.join("; ");
-                    report_lacking(quarantine, stream, &reason)?;
-                    settled.lacking.insert(stream, reason);
+                repair_stream(database, quarantine, stream, &verdict)?;
+                if !verdict.missing.is_empty() {
+                    let reason = verdict.missing.join("; ");
+                    report_incomplete(quarantine, stream, &reason)?;
+                    settled.incomplete.insert(stream, reason);
                 }
-                settled.live.insert(stream, Live::new(verdict.head, &verdict.line));
+                settled.live.insert(stream, LiveStream::new(verdict.head, &verdict.line));
             }
             Err(broken) => {
-                if broken.is_left_alone() {
-                    settled.left_alone.insert(stream);
+                if broken.is_left_in_place() {
+                    settled.left_in_place.insert(stream);
                 }
-                match broken.newer {
-                    // It is no damage, and a newer program finds it as it was.
-                    Some(_) => tracing::warn!(%stream, reason = broken.reason, "a newer program wrote this"),
-                    None => set_aside(database, blobs, quarantine, stream, &broken)?,
+                match broken.newer_kind {
+                    // This is not damage: a newer program finds the stream unchanged.
+                    Some(_) => {
+                        tracing::warn!(%stream, reason = broken.reason, "written by a newer version; left unchanged")
+                    }
+                    None => quarantine_stream(database, blobs, quarantine, stream, &broken)?,
                 }
-                settled.set_aside.insert(stream, broken);
+                settled.quarantined.insert(stream, broken);
             }
         }
     }
-    repair_index(database, &settled.live, findings.index)?;
+    repair_index(database, &settled.live, findings.index_keys)?;
     Ok(settled)
 }
 
-fn set_aside(
+fn quarantine_stream(
     database: &Database,
     blobs: &BlobStore,
     quarantine: &Quarantine,
     stream: StreamId,
-    broken: &Broken,
+    broken: &StreamFault,
 ) -> Result<(), LogError> {
     let is_told = |damage: &Damage| damage.stream == Some(stream) && damage.reason == broken.reason;
-    if broken.is_left_alone() && quarantine.list()?.iter().any(is_told) {
+    if broken.is_left_in_place() && quarantine.list()?.iter().any(is_told) {
         return Ok(());
     }
-    let rows = Rows::read(database, stream)?;
-    let entry = quarantine.begin(Subject::Stream(stream))?;
-    entry.rows(rows.rows.iter().map(|(key, value)| (key.as_ref(), value.as_ref())))?;
+    let rows = StreamRows::read(database, stream)?;
+    let entry = quarantine.create_entry(Subject::Stream(stream))?;
+    entry.copy_rows(rows.rows.iter().map(|(key, value)| (key.as_ref(), value.as_ref())))?;
     for digest in rows.digests() {
-        entry.blob(&blobs.path(digest))?;
+        entry.copy_blob(&blobs.path(digest))?;
     }
-    if broken.is_left_alone() {
+    if broken.is_left_in_place() {
         return entry.finish(&broken.reason).map(drop);
     }
     entry.finish(&format!("quarantined: {}", broken.reason))?;
-    database.remove(rows.rows.iter().map(|(key, _)| key.as_ref()))
+    database.remove_rows(rows.rows.iter().map(|(key, _)| key.as_ref()))
 }
 
-/// Once; nothing is moved.
-fn report_lacking(quarantine: &Quarantine, stream: StreamId, reason: &str) -> Result<(), LogError> {
+/// Reports an incomplete stream, once. Its data is not moved.
+fn report_incomplete(quarantine: &Quarantine, stream: StreamId, reason: &str) -> Result<(), LogError> {
     let known = quarantine.list()?;
     if !known.iter().any(|damage| damage.stream == Some(stream) && damage.reason == reason) {
-        quarantine.begin(Subject::Stream(stream))?.finish(reason)?;
+        quarantine.create_entry(Subject::Stream(stream))?.finish(reason)?;
     }
     Ok(())
 }
 
-fn mend(
+fn repair_stream(
     database: &Database,
     quarantine: &Quarantine,
     stream: StreamId,
     verdict: &Verdict,
 ) -> Result<(), LogError> {
     let mut batch = sled::Batch::default();
-    if !verdict.mended.is_empty() {
+    if !verdict.repairs.is_empty() {
         let mut rows = Vec::new();
         for key in &verdict.remove {
             rows.extend(database.get(key)?.map(|value| (key.as_slice(), value)));
         }
-        let entry = quarantine.begin(Subject::Stream(stream))?;
-        entry.rows(rows.iter().map(|(key, value)| (*key, value.as_ref())))?;
-        entry.finish(&verdict.mended.join("; "))?;
-        let row = write_own(stream, verdict.head.revision, &verdict.head)?;
-        batch.insert(keys::of(keys::HEAD, stream), row);
+        let entry = quarantine.create_entry(Subject::Stream(stream))?;
+        entry.copy_rows(rows.iter().map(|(key, value)| (*key, value.as_ref())))?;
+        entry.finish(&verdict.repairs.join("; "))?;
+        let row = encode_row(stream, verdict.head.revision, &verdict.head)?;
+        batch.insert(keys::prefix(keys::HEAD, stream), row);
     }
-    if verdict.remove.is_empty() && verdict.mended.is_empty() {
+    if verdict.remove.is_empty() && verdict.repairs.is_empty() {
         return Ok(());
     }
     verdict.remove.iter().for_each(|key| batch.remove(key.as_slice()));
     database.commit(batch)
 }
 
-fn set_aside_odd(database: &Database, quarantine: &Quarantine, odd: &[Vec<u8>]) -> Result<(), LogError> {
+fn quarantine_unknown_rows(
+    database: &Database,
+    quarantine: &Quarantine,
+    odd: &[Vec<u8>],
+) -> Result<(), LogError> {
     if odd.is_empty() {
         return Ok(());
     }
@@ -128,48 +134,49 @@ fn set_aside_odd(database: &Database, quarantine: &Quarantine, odd: &[Vec<u8>]) 
     for key in odd {
         rows.extend(database.get(key)?.map(|value| (key.as_slice(), value)));
     }
-    let entry = quarantine.begin(Subject::Rows)?;
-    entry.rows(rows.iter().map(|(key, value)| (*key, value.as_ref())))?;
-    entry.finish(&format!("rows quarantined: {} rows of no family this program knows", odd.len()))?;
-    database.remove(odd.iter().map(Vec::as_slice))
+    let entry = quarantine.create_entry(Subject::Rows)?;
+    entry.copy_rows(rows.iter().map(|(key, value)| (*key, value.as_ref())))?;
+    entry.finish(&format!("rows quarantined: {} rows of unknown families", odd.len()))?;
+    database.remove_rows(odd.iter().map(Vec::as_slice))
 }
 
-/// Without its inventory an application's objects are found by searching its cluster.
-fn set_aside_inventories(
+/// Quarantines damaged inventories. An application without an inventory has its objects found by a search of its cluster.
+fn quarantine_inventories(
     database: &Database,
     quarantine: &Quarantine,
     damaged: &[(StreamId, String)],
 ) -> Result<(), LogError> {
     for (id, problem) in damaged {
-        let key = keys::of(keys::INVENTORY, *id);
+        let key = keys::prefix(keys::INVENTORY, *id);
         let row = database.get(&key)?.unwrap_or_default();
-        let entry = quarantine.begin(Subject::Rows)?;
-        entry.rows([(key.as_slice(), row.as_ref())].into_iter())?;
+        let entry = quarantine.create_entry(Subject::Rows)?;
+        entry.copy_rows([(key.as_slice(), row.as_ref())].into_iter())?;
         entry.finish(&format!(
-            "inventory set aside: {problem}; the next operation of its application searches the cluster instead"
+            "inventory quarantined: {problem}; the next operation of its application searches the cluster instead"
         ))?;
-        database.remove([key.as_slice()])?;
+        database.remove_rows([key.as_slice()])?;
     }
     Ok(())
 }
 
-/// The index says nothing that the summaries do not say, so it is simply made to agree with them.
+/// Rebuilds the index from the summaries, which contain all of its information.
 fn repair_index(
     database: &Database,
-    live: &BTreeMap<StreamId, Live>,
+    live: &BTreeMap<StreamId, LiveStream>,
     found: BTreeSet<Vec<u8>>,
 ) -> Result<(), LogError> {
-    let wanted: BTreeSet<Vec<u8>> = live.iter().flat_map(|(stream, live)| live.index(*stream)).collect();
-    if wanted == found {
+    let expected: BTreeSet<Vec<u8>> =
+        live.iter().flat_map(|(stream, live)| live.index_keys(*stream)).collect();
+    if expected == found {
         return Ok(());
     }
     tracing::info!(
-        missing = wanted.difference(&found).count(),
-        stray = found.difference(&wanted).count(),
+        missing = expected.difference(&found).count(),
+        stray = found.difference(&expected).count(),
         "index rebuilt"
     );
     let mut batch = sled::Batch::default();
-    found.difference(&wanted).for_each(|key| batch.remove(key.as_slice()));
-    wanted.difference(&found).for_each(|key| batch.insert(key.as_slice(), &[][..]));
+    found.difference(&expected).for_each(|key| batch.remove(key.as_slice()));
+    expected.difference(&found).for_each(|key| batch.insert(key.as_slice(), &[][..]));
     database.commit(batch)
 }

@@ -1,13 +1,13 @@
-//! When the database is damaged: takes the records out of its files one by one and puts them into a new database.
+//! Salvage of a damaged database: extracts the records from its files one by one and writes them to a new database.
 //!
-//! sled stops reading its log at the first damaged byte, wipes what follows, and opens as if that had never been. So
-//! before every opening the files are copied; if then anything is amiss, the records are looked for in the copy: each one
-//! says where it belongs and has a checksum of its own, so a damaged byte costs the record it is in and no other.
+//! sled stops reading its log at the first damaged byte, wipes the rest, and opens the database as if the rest had never existed.
+//! Therefore the files are copied each time before they are opened. If there is any problem, the copy is searched for records.
+//! Each record contains its location and its own checksum, so a damaged byte affects only the record that contains it.
 //!
 //! ```text
-//! copy log/ → rescue/    open log/    amiss?  no:  remove rescue/
-//!                                             yes: records of rescue/ → log.new/
-//!                                                  rescue/ → quarantine/database/n/    log.new/ → log/
+//! copy log/ → rescue/    open log/    problem?  no:  remove rescue/
+//!                                               yes: records of rescue/ → log.new/
+//!                                                    rescue/ → quarantine/database/n/    log.new/ → log/
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,39 +20,39 @@ use tidegate_model::StreamId;
 use super::database::{Database, OpenError, check_files};
 use super::head::Head;
 use super::{keys, record};
-use crate::frame::{self, Address, Family, Framed};
+use crate::frame::{self, Address, Family, FramedRecord};
 use crate::quarantine::{Quarantine, Subject};
-use crate::witness::Testimony;
+use crate::witness::WitnessContent;
 use crate::{LogError, files};
 
-/// Files are searched this many bytes at a time.
+/// Number of bytes of a file that are searched at a time.
 const CHUNK_BYTES: usize = 8 << 20;
 
-/// Two chunks overlap by the largest record that is kept in a row: a summary, and its frame.
+/// Overlap of two chunks. It equals the largest record that is stored in a row, a summary with its frame.
 const OVERLAP_BYTES: usize = 512 << 10;
 
-/// Records are put into the new database this many bytes at a time.
+/// Number of record bytes that are written to the new database at a time.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// The folders of a database and its copies.
+/// Folders of a database and its copies.
 #[derive(Debug)]
-pub(crate) struct Folders {
+pub(crate) struct DatabaseFolders {
     pub(crate) log: PathBuf,
-    rescue: PathBuf,
+    copy: PathBuf,
     new: PathBuf,
-    copied: bool,
+    has_copy: bool,
 }
 
-/// Records found, by their key; of several with the same key the one with the highest number.
-type Found = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
+/// Records by key, each with its number. If several records have the same key, the record with the highest number is kept.
+type FoundRecords = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
 
-impl Folders {
-    pub(crate) fn of(directory: &Path) -> Self {
-        let [log, rescue, new] = ["log", "rescue", "log.new"].map(|name| directory.join(name));
-        Self { log, rescue, new, copied: false }
+impl DatabaseFolders {
+    pub(crate) fn in_directory(directory: &Path) -> Self {
+        let [log, copy, new] = ["log", "rescue", "log.new"].map(|name| directory.join(name));
+        Self { log, copy, new, has_copy: false }
     }
 
-    /// Completes a salvage that was interrupted after the new database was complete; forgets one that was not.
+    /// Completes a salvage that was interrupted after the new database was complete. Discards an incomplete database.
     pub(crate) fn settle_interrupted(&self) -> Result<(), LogError> {
         if files::exists(&self.new)? {
             if files::exists(&self.log)? {
@@ -64,76 +64,78 @@ impl Folders {
         Ok(())
     }
 
-    /// Copies the files of the database, to have them as they were before sled touched them. Not synced: it serves this
-    /// opening only.
+    /// Copies the database's files before sled changes them. The copy is not synced, because it is needed only while the log is
+    /// being opened.
     pub(crate) fn copy(&mut self) -> Result<(), LogError> {
-        self.forget_copy()?;
+        self.remove_copy()?;
         check_files(&self.log)?;
-        let copied = copy_files(&self.log, &self.rescue)
-            .and_then(|()| copy_files(&self.log.join("blobs"), &self.rescue.join("blobs")));
+        let copied = copy_files(&self.log, &self.copy)
+            .and_then(|()| copy_files(&self.log.join("blobs"), &self.copy.join("blobs")));
         match copied {
-            Ok(()) => self.copied = true,
-            // The log itself may still work; without a copy a damaged one is searched as sled leaves it.
-            Err(error @ (LogError::DiskFull { .. } | LogError::SizeLimit { .. })) => {
+            Ok(()) => self.has_copy = true,
+            // The log itself may still work. If it is damaged and there is no copy, it is searched in the state in which sled
+            // leaves it.
+            Err(error @ (LogError::DiskFull { .. } | LogError::FileSizeLimit { .. })) => {
                 tracing::warn!(%error, "opening the log without a copy");
-                self.forget_copy()?;
+                self.remove_copy()?;
             }
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Removes the copy that was taken before anything was tried, if there is one.
-    pub(crate) fn forget_copy(&mut self) -> Result<(), LogError> {
-        self.copied = false;
-        if files::exists(&self.rescue)? { remove_folder(&self.rescue) } else { Ok(()) }
+    /// Removes the copy that was taken before opening, if there is one.
+    pub(crate) fn remove_copy(&mut self) -> Result<(), LogError> {
+        self.has_copy = false;
+        if files::exists(&self.copy)? { remove_folder(&self.copy) } else { Ok(()) }
     }
 
-    /// Makes a new database of the records of the old one and puts it in its place; the old files go into quarantine.
-    /// The old database must be closed.
+    /// Builds a new database from the records of the old one and replaces it. The old files are moved to the quarantine. The old
+    /// database must be closed.
     pub(crate) fn salvage(
         &self,
-        testimony: &Testimony,
+        testimony: &WitnessContent,
         quarantine: &Quarantine,
         reason: &str,
     ) -> Result<Database, LogError> {
-        let source = if self.copied { &self.rescue } else { &self.log };
-        let mut found = Found::new();
-        search(&source.join("db"), &mut found)?;
-        for path in files::list(&source.join("blobs"))? {
-            search(&path, &mut found)?;
+        let source = if self.has_copy { &self.copy } else { &self.log };
+        let mut found = FoundRecords::new();
+        search_file(&source.join("db"), &mut found)?;
+        for path in files::list_folder(&source.join("blobs"))? {
+            search_file(&path, &mut found)?;
         }
-        // What was set aside or forgotten earlier may still be found in the files; it must not come back.
-        let owners: BTreeSet<StreamId> = found.keys().filter_map(|key| keys::owner(key)).collect();
+        // The files may still contain streams that were quarantined or forgotten earlier, which must not reappear.
+        let owners: BTreeSet<StreamId> = found.keys().filter_map(|key| keys::owner_of(key)).collect();
         for stream in owners {
-            if !testimony.seen.contains_key(&stream)
-                && (testimony.forgotten >= Some(stream) || quarantine.knows(stream)?)
+            if !testimony.progress.contains_key(&stream)
+                && (testimony.forgotten >= Some(stream) || quarantine.has_stream(stream)?)
             {
-                tracing::info!(%stream, "what was forgotten, or set aside, does not come back");
-                found.retain(|key, _| keys::owner(key) != Some(stream));
+                tracing::info!(%stream, "a forgotten or quarantined stream is not restored");
+                found.retain(|key, _| keys::owner_of(key) != Some(stream));
             }
         }
-        for (&stream, seen) in &testimony.seen {
-            roll_forward(&mut found, stream, seen.last)?;
+        for (&stream, seen) in &testimony.progress {
+            roll_forward_head(&mut found, stream, seen.last)?;
         }
         if files::exists(&self.new)? {
             remove_folder(&self.new)?;
         }
-        write(&self.new, &found)?;
-        self.put_in_place(quarantine, reason)?;
-        open_sound(&self.log)
+        write_database(&self.new, &found)?;
+        self.replace_database(quarantine, reason)?;
+        open_intact(&self.log)
     }
 
-    fn put_in_place(&self, quarantine: &Quarantine, reason: &str) -> Result<(), LogError> {
-        let entry = quarantine.begin(Subject::Database)?;
+    fn replace_database(&self, quarantine: &Quarantine, reason: &str) -> Result<(), LogError> {
+        let entry = quarantine.create_entry(Subject::Database)?;
         let aside = entry.folder().join("log");
-        if self.copied {
-            files::rename(&self.rescue, &aside)?;
-            entry.finish(&format!("database made anew from the records that could be read: {reason}"))?;
-            // From here to the second rename only the new database is there, and is found by the next opening.
+        if self.has_copy {
+            files::rename(&self.copy, &aside)?;
+            entry.finish(&format!("database rebuilt from the readable records: {reason}"))?;
+            // From here until the second rename, only the new database exists; if interrupted, the next process finds it when it
+            // opens the log.
             remove_folder(&self.log)?;
         } else {
-            entry.finish(&format!("database made anew from the records that could be read: {reason}"))?;
+            entry.finish(&format!("database rebuilt from the readable records: {reason}"))?;
             files::rename(&self.log, &aside)?;
         }
         files::rename(&self.new, &self.log)
@@ -141,39 +143,39 @@ impl Folders {
 }
 
 /// Opens a database that is new or was just written.
-fn open_sound(folder: &Path) -> Result<Database, LogError> {
+fn open_intact(folder: &Path) -> Result<Database, LogError> {
     Database::open(folder).map_err(|error| match error {
-        OpenError::Refused(error) => error,
+        OpenError::Other(error) => error,
         OpenError::Damaged(reason) => LogError::Sled { action: "open", reason },
     })
 }
 
 fn remove_folder(path: &Path) -> Result<(), LogError> {
-    fs::remove_dir_all(path).map_err(|error| LogError::io(path, "remove", error))
+    fs::remove_dir_all(path).map_err(|error| LogError::from_io(path, "remove", error))
 }
 
-/// Copies the files of a folder, but not its folders.
+/// Copies the files of a folder, but not its subfolders.
 fn copy_files(from: &Path, to: &Path) -> Result<(), LogError> {
-    fs::create_dir(to).map_err(|error| LogError::io(to, "create", error))?;
-    for path in files::list(from)? {
+    fs::create_dir(to).map_err(|error| LogError::from_io(to, "create", error))?;
+    for path in files::list_folder(from)? {
         if path.is_file() {
-            copy_file(&path, &to.join(files::name(&path)))?;
+            copy_file(&path, &to.join(files::file_name(&path)))?;
         }
     }
     Ok(())
 }
 
-/// Says which of the two files is the one that cannot be used.
+/// Copies a file. Errors name the file that caused them, source or target.
 fn copy_file(from: &Path, to: &Path) -> Result<(), LogError> {
-    let mut source = File::open(from).map_err(|error| LogError::io(from, "read", error))?;
-    let mut copy = File::create(to).map_err(|error| LogError::io(to, "write", error))?;
-    std::io::copy(&mut source, &mut copy).map_err(|error| LogError::io(to, "write", error))?;
+    let mut source = File::open(from).map_err(|error| LogError::from_io(from, "read", error))?;
+    let mut copy = File::create(to).map_err(|error| LogError::from_io(to, "write", error))?;
+    std::io::copy(&mut source, &mut copy).map_err(|error| LogError::from_io(to, "write", error))?;
     Ok(())
 }
 
 /// Collects the records of a file.
-fn search(path: &Path, found: &mut Found) -> Result<(), LogError> {
-    let failed = |error| LogError::io(path, "read", error);
+fn search_file(path: &Path, found: &mut FoundRecords) -> Result<(), LogError> {
+    let failed = |error| LogError::from_io(path, "read", error);
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -183,7 +185,7 @@ fn search(path: &Path, found: &mut Found) -> Result<(), LogError> {
     loop {
         let most = u64::try_from(CHUNK_BYTES).unwrap_or(u64::MAX);
         let read = file.by_ref().take(most).read_to_end(&mut chunk).map_err(failed)?;
-        collect(&chunk, found);
+        collect_records(&chunk, found);
         if read < CHUNK_BYTES {
             return Ok(());
         }
@@ -191,14 +193,14 @@ fn search(path: &Path, found: &mut Found) -> Result<(), LogError> {
     }
 }
 
-fn collect(chunk: &[u8], found: &mut Found) {
+fn collect_records(chunk: &[u8], found: &mut FoundRecords) {
     let mut rest = chunk;
-    while let Some(candidate) = frame::find(rest).and_then(|at| rest.get(at..)) {
-        rest = match frame::parse(candidate) {
+    while let Some(candidate) = frame::find_frame(rest).and_then(|at| rest.get(at..)) {
+        rest = match frame::parse_frame(candidate) {
             Ok((framed, after)) => {
                 let length = candidate.len().saturating_sub(after.len());
-                if let (Some(key), Some(row)) = (key_of(&framed), candidate.get(..length)) {
-                    add(found, key, framed.address.number, row);
+                if let (Some(key), Some(row)) = (record_key(&framed), candidate.get(..length)) {
+                    add_record(found, key, framed.address.number, row);
                 }
                 after
             }
@@ -207,55 +209,55 @@ fn collect(chunk: &[u8], found: &mut Found) {
     }
 }
 
-fn add(found: &mut Found, key: Vec<u8>, number: u64, row: &[u8]) {
+fn add_record(found: &mut FoundRecords, key: Vec<u8>, number: u64, row: &[u8]) {
     let newest = found.get(&key).is_none_or(|(known, _)| *known < number);
     if newest {
         found.insert(key, (number, row.to_vec()));
     }
 }
 
-fn key_of(framed: &Framed<'_>) -> Option<Vec<u8>> {
+fn record_key(framed: &FramedRecord<'_>) -> Option<Vec<u8>> {
     let Address { family, stream, number } = framed.address;
     Some(match family {
-        Family::Fact => keys::fact(stream, number),
+        Family::Event => keys::event(stream, number),
         Family::Snapshot => keys::snapshot(stream, number),
-        Family::Head => keys::of(keys::HEAD, stream),
-        Family::Summary => keys::of(keys::SUMMARY, stream),
-        // An older one would be found where the newest is damaged, and lack what was added since.
+        Family::Head => keys::prefix(keys::HEAD, stream),
+        Family::Summary => keys::prefix(keys::SUMMARY, stream),
+        // If the newest record is damaged, the search finds an older one, which lacks later additions.
         Family::Inventory => return None,
         Family::Reference => keys::reference(stream, tidegate_model::Digest(framed.payload.try_into().ok()?)),
     })
 }
 
-/// When the newest head is what was damaged, an older one is found. The witness knows how far the stream got, so
-/// facts up to there count, if they are all there.
-fn roll_forward(found: &mut Found, stream: StreamId, last: u64) -> Result<(), LogError> {
-    let key = keys::of(keys::HEAD, stream);
+/// Advances a head that is older than the damaged newest head. The witness knows the progress of the stream, so events up to that
+/// point count if all of them are present.
+fn roll_forward_head(found: &mut FoundRecords, stream: StreamId, last: u64) -> Result<(), LogError> {
+    let key = keys::prefix(keys::HEAD, stream);
     let Some((_, row)) = found.get(&key) else { return Ok(()) };
-    let Ok((_, mut head)) = record::read_own::<Head>(stream, row) else { return Ok(()) };
+    let Ok((_, mut head)) = record::decode_row::<Head>(stream, row) else { return Ok(()) };
     let before = head.last;
     while head.last < last
-        && let Some((_, fact)) = found.get(&keys::fact(stream, head.last.saturating_add(1)))
+        && let Some((_, event)) = found.get(&keys::event(stream, head.last.saturating_add(1)))
     {
-        head.extend(fact);
+        head.extend(event);
     }
     if head.last > before {
         head.revision = head.revision.saturating_add(1);
-        // References may have come with those facts.
-        head.references = count(found, &keys::of(keys::REFERENCE, stream));
-        found.insert(key, (head.revision, record::write_own(stream, head.revision, &head)?));
+        // Those events may have added references.
+        head.references = count_records(found, &keys::prefix(keys::REFERENCE, stream));
+        found.insert(key, (head.revision, record::encode_row(stream, head.revision, &head)?));
     }
     Ok(())
 }
 
-fn count(found: &Found, prefix: &[u8]) -> u64 {
+fn count_records(found: &FoundRecords, prefix: &[u8]) -> u64 {
     let rows = found.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(prefix)).count();
     u64::try_from(rows).unwrap_or(u64::MAX)
 }
 
-/// Writes a whole new database.
-fn write(folder: &Path, found: &Found) -> Result<(), LogError> {
-    let database = open_sound(folder)?;
+/// Writes a complete new database.
+fn write_database(folder: &Path, found: &FoundRecords) -> Result<(), LogError> {
+    let database = open_intact(folder)?;
     let (mut batch, mut bytes) = (sled::Batch::default(), 0_usize);
     for (key, (_, row)) in found {
         batch.insert(key.as_slice(), row.as_slice());

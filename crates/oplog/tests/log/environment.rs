@@ -1,4 +1,4 @@
-//! State directories that cannot be used: each is named, with what to do about it.
+//! Unusable state directories. Each error names the problem and says what to do.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -8,51 +8,53 @@ use std::process::Command;
 
 use tidegate_oplog::LogError;
 
-use crate::child::{command, command_of, copy_of_program, lines};
+use crate::child::{command, command_for_copy, copy_program, output_lines};
 use crate::kit::prelude::*;
-use crate::kit::{self, Append, Disk, Fact, Kept, append, loaded, operation, passed};
+use crate::kit::{
+    self, Append, Disk, Event, ReopenableLog, append_to_shop, loaded_stream, operation, waves_passed,
+};
 
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED_USER: u32 = 65_534;
 
 #[test]
 fn a_second_opening_names_the_holder() {
-    let mut disk = Disk::fresh();
+    let mut disk = Disk::create();
     let path = disk.path();
     disk.open();
-    let error = kit::open(&path).unwrap_err();
+    let error = kit::open_log(&path).unwrap_err();
     let LogError::Locked { path: named, holder } = &error else { panic!("{error}") };
     assert_eq!(*named, path);
     assert_eq!(holder, "pid 41 (tidegate sync shop) since 2026-11-21T09:30:00.250Z");
     assert!(error.to_string().contains("stop that process"));
-    // So it does from another process.
-    let said = lines(command("open", &path, &[]));
+    // The result is the same from another process.
+    let said = output_lines(command("open", &path, &[]));
     assert!(said.iter().any(|line| line.starts_with("refused Locked")), "{said:?}");
     disk.close();
-    assert!(kit::open(&path).is_ok(), "given back");
+    assert!(kit::open_log(&path).is_ok(), "given back");
 }
 
 #[test]
-fn a_database_that_another_program_has_open_is_not_taken_for_damaged() {
-    let mut disk = Disk::fresh();
-    disk.open().append_all(vec![append(1, 1, passed(1..=1))]).unwrap();
+fn a_database_opened_by_another_program_is_not_treated_as_damaged() {
+    let mut disk = Disk::create();
+    disk.open().append_all(vec![append_to_shop(1, 1, waves_passed(1..=1))]).unwrap();
     disk.close();
-    let other = kit::raw(&disk.path());
+    let other = kit::open_database(&disk.path());
     let folder = disk.path();
-    let opening = std::thread::spawn(move || kit::open(&folder));
-    // It waits for the lock, as it does for threads of its own process; whichever comes first, all is well.
+    let opening = std::thread::spawn(move || kit::open_log(&folder));
+    // The call waits for the lock, as it does for threads of its own process. Either order is fine.
     drop(other);
     let log = opening.join().unwrap().unwrap();
     assert_eq!(log.damage(), []);
-    assert_eq!(log.load_as::<Fact>(operation(1)).unwrap(), loaded(passed(1..=1), 1));
+    assert_eq!(log.load_as::<Event>(operation(1)).unwrap(), loaded_stream(waves_passed(1..=1), 1));
 }
 
 #[test]
-fn what_is_not_a_directory_is_named() {
+fn a_path_that_is_no_directory_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, b"a file").unwrap();
     for path in [file.clone(), file.join("below"), file.join("far/below")] {
-        let error = kit::open(&path).unwrap_err();
+        let error = kit::open_log(&path).unwrap_err();
         assert!(matches!(error, LogError::NotADirectory { .. }), "{error:?}");
         assert!(error.to_string().contains("choose another"));
     }
@@ -60,14 +62,14 @@ fn what_is_not_a_directory_is_named() {
 }
 
 #[test]
-fn folders_are_made() {
+fn missing_folders_are_created() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a/b/c");
-    drop(kit::open(&path).unwrap());
+    drop(kit::open_log(&path).unwrap());
     assert!(path.join("log").is_dir() && path.join("blobs").is_dir() && path.join("quarantine").is_dir());
 }
 
-/// Root may do everything, so as root the program is run as nobody.
+/// Root ignores permissions, so when run as root, the test starts the program as an unprivileged user.
 #[test]
 fn missing_permission_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -75,16 +77,16 @@ fn missing_permission_is_named() {
     let closed = folder.path().join("closed");
     let unreadable = folder.path().join("unreadable");
     fs::create_dir(&closed).unwrap();
-    drop(kit::open(&unreadable).unwrap());
+    drop(kit::open_log(&unreadable).unwrap());
     let root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    let program = copy_of_program(folder.path());
+    let program = copy_program(folder.path());
     let open = |path: &Path| {
-        let mut open = command_of(&program, "open", path, &[]);
+        let mut open = command_for_copy(&program, "open", path, &[]);
         open.current_dir("/");
         if root {
-            open.uid(NOBODY).gid(NOBODY);
+            open.uid(UNPRIVILEGED_USER).gid(UNPRIVILEGED_USER);
         }
-        lines(open)
+        output_lines(open)
     };
     fs::set_permissions(&closed, Permissions::from_mode(0o555)).unwrap();
     fs::set_permissions(&unreadable, Permissions::from_mode(0o000)).unwrap();
@@ -100,46 +102,48 @@ fn missing_permission_is_named() {
     fs::set_permissions(&unreadable, Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A blob that may not be read is not a damaged one.
+/// A blob that cannot be read because of permissions is not damaged.
 #[test]
-fn nothing_is_set_aside_because_of_a_missing_permission() {
-    let mut disk = Disk::fresh();
+fn nothing_is_quarantined_because_of_a_missing_permission() {
+    let mut disk = Disk::create();
     let log = disk.open();
     let blob = log.put_blob(b"manifests").unwrap();
-    log.append_all(vec![Append { blobs: vec![blob], ..append(1, 1, passed(1..=1)) }]).unwrap();
+    log.append_all(vec![Append { blobs: vec![blob], ..append_to_shop(1, 1, waves_passed(1..=1)) }]).unwrap();
     disk.close();
-    let program = copy_of_program(disk.folder.path());
+    let program = copy_program(disk.folder.path());
     fs::set_permissions(disk.folder.path(), Permissions::from_mode(0o755)).unwrap();
-    let mut open = command_of(&program, "open", &disk.path(), &[]);
+    let mut open = command_for_copy(&program, "open", &disk.path(), &[]);
     open.current_dir("/");
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
-        let owned = Command::new("chown").args(["-R", &NOBODY.to_string()]).arg(disk.path()).status();
+        let owned =
+            Command::new("chown").args(["-R", &UNPRIVILEGED_USER.to_string()]).arg(disk.path()).status();
         assert!(owned.unwrap().success());
-        open.uid(NOBODY).gid(NOBODY);
+        open.uid(UNPRIVILEGED_USER).gid(UNPRIVILEGED_USER);
     }
     fs::set_permissions(disk.path().join("blobs"), Permissions::from_mode(0o000)).unwrap();
-    let said = lines(open);
+    let said = output_lines(open);
     fs::set_permissions(disk.path().join("blobs"), Permissions::from_mode(0o755)).unwrap();
     assert!(said.iter().any(|line| line.starts_with("refused PermissionDenied")), "{said:?}");
     let log = disk.open();
     assert_eq!(
-        (log.damage(), log.load_as::<Fact>(operation(1)).unwrap()),
-        (vec![], loaded(passed(1..=1), 1))
+        (log.damage(), log.load_as::<Event>(operation(1)).unwrap()),
+        (vec![], loaded_stream(waves_passed(1..=1), 1))
     );
 }
 
-/// Whoever writes to a directory that nobody finds any more, or that has become another process's, is stopped.
+/// A process must stop writing to a directory that was moved away or now belongs to another process.
 #[test]
-fn a_directory_that_is_moved_removed_or_replaced_is_noticed_at_the_next_append() {
-    type Lose = fn(&Path, &Path);
-    let cases: [(&str, Lose); 6] = [
+fn a_moved_removed_or_replaced_directory_is_detected_at_the_next_append() {
+    type Removal = fn(&Path, &Path);
+    let cases: [(&str, Removal); 6] = [
         ("moved", |path, aside| fs::rename(path, aside).unwrap()),
         ("removed", |path, _| fs::remove_dir_all(path).unwrap()),
         ("replaced", |path, aside| {
             fs::rename(path, aside).unwrap();
-            let log = kit::open(path).unwrap();
+            let log = kit::open_log(path).unwrap();
             let digest = log.put_blob(b"of the successor").unwrap();
-            log.append_all(vec![Append { blobs: vec![digest], ..append(7, 1, passed(1..=1)) }]).unwrap();
+            log.append_all(vec![Append { blobs: vec![digest], ..append_to_shop(7, 1, waves_passed(1..=1)) }])
+                .unwrap();
         }),
         ("without its database", |path, aside| fs::rename(path.join("log"), aside).unwrap()),
         ("without its witness", |path, _| fs::remove_file(path.join("witness")).unwrap()),
@@ -149,25 +153,30 @@ fn a_directory_that_is_moved_removed_or_replaced_is_noticed_at_the_next_append()
         }),
     ];
     for (what, lose) in cases {
-        let mut disk = Disk::fresh();
+        let mut disk = Disk::create();
         let (path, aside) = (disk.path(), disk.folder.path().join("aside"));
-        disk.open().append_all(vec![append(1, 1, passed(1..=1))]).unwrap();
-        disk.open().look().unwrap();
+        disk.open().append_all(vec![append_to_shop(1, 1, waves_passed(1..=1))]).unwrap();
+        disk.open().check_location().unwrap();
         lose(&path, &aside);
         let log = disk.open();
-        let refusals =
-            [log.append_all(vec![append(1, 2, passed(2..=2))]).unwrap_err(), log.tidy(0).unwrap_err()];
+        let refusals = [
+            log.append_all(vec![append_to_shop(1, 2, waves_passed(2..=2))]).unwrap_err(),
+            log.compact_to_history(0).unwrap_err(),
+        ];
         for error in refusals {
             assert!(matches!(&error, LogError::Moved { path: named } if *named == path), "{what}: {error}");
         }
-        // Who only looks leaves the witness to the writes.
-        let seen = matches!(log.look(), Err(LogError::Moved { .. }));
+        // A read-only check leaves the witness to the writes.
+        let seen = matches!(log.check_location(), Err(LogError::Moved { .. }));
         assert_eq!(seen, what != "without its witness", "{what}");
         if what == "replaced" {
             assert!(matches!(log.put_blob(b"of the old one").unwrap_err(), LogError::Moved { .. }));
             disk.close();
-            let successor = kit::open(&path).unwrap();
-            assert_eq!((successor.damage(), successor.all(operation(7)).unwrap()), (vec![], passed(1..=1)));
+            let successor = kit::open_log(&path).unwrap();
+            assert_eq!(
+                (successor.damage(), successor.all_events(operation(7)).unwrap()),
+                (vec![], waves_passed(1..=1))
+            );
         }
     }
 }

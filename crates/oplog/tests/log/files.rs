@@ -1,5 +1,5 @@
-//! Damage to sled's own files: flipped, cut and garbled. Whatever is done to them, opening succeeds, every operation
-//! either is as it was or is named in a report, the bytes are kept, and the log takes new facts.
+//! Damage to sled's own files, which are flipped, cut and garbled. In every case, the log can be opened, each operation is
+//! unchanged or reported, the bytes are kept, and the log accepts new events.
 
 use std::fs;
 use std::path::Path;
@@ -8,109 +8,113 @@ use tidegate_model::OperationPhase;
 use tidegate_oplog::{LogKey, Lookup};
 
 use crate::kit::prelude::*;
-use crate::kit::{Disk, Fact, Kept, Log, append, codecs, is_of_witness, operation, passed, reasons};
+use crate::kit::{
+    Disk, Event, Log, ReopenableLog, append_to_shop, damage_reasons, is_witness_damage, operation,
+    test_codecs, waves_passed,
+};
 
-/// Operations in the log that is damaged; each has as many facts as `FACTS`.
+/// Number of operations in the damaged log; each has as many events as `EVENTS`.
 const OPERATIONS: u128 = 12;
-const FACTS: u32 = 40;
+const EVENTS: u32 = 40;
 
-/// The first facts of every operation; some are large enough that the whole takes several of sled's segments.
-fn facts(count: u32) -> Vec<Fact> {
+/// Returns the first events of every operation. Some are large, so that together they take up several of sled's segments.
+fn first_events(count: u32) -> Vec<Event> {
     let of = |wave: u32| match wave % 4 {
-        0 => Fact::Ended { phase: OperationPhase::Failed, notes: vec!["a long story; ".repeat(200)] },
-        _ => Fact::Passed { wave },
+        0 => Event::Ended { phase: OperationPhase::Failed, notes: vec!["a long story; ".repeat(200)] },
+        _ => Event::Passed { wave },
     };
     (1..=count).map(of).collect()
 }
 
-fn filled() -> Disk {
-    let mut disk = Disk::fresh();
+fn filled_disk() -> Disk {
+    let mut disk = Disk::create();
     let log = disk.open();
-    for (fact, sequence) in facts(FACTS).into_iter().zip(1..) {
-        let group = (1..=OPERATIONS).map(|number| append(number, sequence, vec![fact.clone()]));
+    for (event, sequence) in first_events(EVENTS).into_iter().zip(1..) {
+        let group = (1..=OPERATIONS).map(|number| append_to_shop(number, sequence, vec![event.clone()]));
         log.append_all(group.collect()).unwrap();
     }
     disk.close();
-    // Wait for sled's threads to let go of the files.
-    drop(crate::kit::raw(&disk.path()));
+    // Waits until sled's threads have released the files.
+    drop(crate::kit::open_database(&disk.path()));
     disk
 }
 
-/// Copies a folder with all that is in it.
-pub fn copy(from: &Path, to: &Path) {
+/// Copies a folder recursively.
+pub fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let to = to.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to)
+            copy_folder(&entry.path(), &to)
         } else {
             fs::copy(entry.path(), to).map(drop).unwrap()
         }
     }
 }
 
-/// What became of the operations.
+/// State of the operations after opening.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     whole: usize,
     shortened: usize,
-    gone: usize,
+    missing: usize,
 }
 
-/// Opens a damaged log and holds it to its promises.
-fn judge(path: &Path, what: &str) -> Outcome {
-    let log: Log = crate::kit::open(path).unwrap_or_else(|error| panic!("{what}: {error}"));
+/// Opens a damaged log and checks its guarantees.
+fn check_damaged_log(path: &Path, what: &str) -> Outcome {
+    let log: Log = crate::kit::open_log(path).unwrap_or_else(|error| panic!("{what}: {error}"));
     let damage = log.damage();
     let mut outcome = Outcome::default();
     for number in 1..=OPERATIONS {
-        let told = reasons(&damage, number);
-        match log.all(operation(number)) {
-            Ok(found) if found.len() == FACTS as usize => {
-                assert!(found == facts(FACTS), "{what}");
+        let reasons = damage_reasons(&damage, number);
+        match log.all_events(operation(number)) {
+            Ok(found) if found.len() == EVENTS as usize => {
+                assert!(found == first_events(EVENTS), "{what}");
                 outcome.whole += 1;
             }
             Ok(found) => {
-                assert!(found == facts(u32::try_from(found.len()).unwrap()), "{what}: a prefix");
+                assert!(found == first_events(u32::try_from(found.len()).unwrap()), "{what}: a prefix");
                 assert!(
-                    !told.is_empty(),
-                    "{what}: operation {number} lost facts and nobody was told: {damage:?}"
+                    !reasons.is_empty(),
+                    "{what}: operation {number} lost events without a report: {damage:?}"
                 );
                 outcome.shortened += 1;
             }
             Err(error) => {
                 assert!(
-                    !told.is_empty(),
-                    "{what}: operation {number} is gone ({error}) and nobody was told: {damage:?}"
+                    !reasons.is_empty(),
+                    "{what}: operation {number} is gone ({error}) without a report: {damage:?}"
                 );
-                outcome.gone += 1;
+                outcome.missing += 1;
             }
         }
     }
-    log.append_all(vec![append(99, 1, passed(1..=1))]).unwrap_or_else(|error| panic!("{what}: {error}"));
+    log.append_all(vec![append_to_shop(99, 1, waves_passed(1..=1))])
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
     for quarantine in damage.iter().filter_map(|damage| damage.quarantine.as_ref()) {
         assert!(quarantine.join("reason.txt").is_file(), "{what}");
     }
     drop(log);
-    // A second opening finds nothing new, and remembers what was reported.
-    let log: Log = crate::kit::open(path).unwrap_or_else(|error| panic!("{what}, again: {error}"));
-    assert_eq!(log.damage(), crate::kit::known(&damage), "{what}");
-    assert_eq!(log.all(operation(99)).unwrap(), passed(1..=1), "{what}");
+    // Opening the log again does not find new damage, and still knows the damage that was reported.
+    let log: Log = crate::kit::open_log(path).unwrap_or_else(|error| panic!("{what}, again: {error}"));
+    assert_eq!(log.damage(), crate::kit::without_new_damage(&damage), "{what}");
+    assert_eq!(log.all_events(operation(99)).unwrap(), waves_passed(1..=1), "{what}");
     outcome
 }
 
-fn damaged(disk: &Disk, what: &str, tamper: impl FnOnce(&Path)) -> Outcome {
+fn open_after_damage(disk: &Disk, what: &str, tamper: impl FnOnce(&Path)) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state");
-    copy(&disk.path(), &path);
+    copy_folder(&disk.path(), &path);
     tamper(&path);
-    judge(&path, what)
+    check_damaged_log(&path, what)
 }
 
-/// sled would give up everything after the damaged byte. Here it costs the record it is in, at most.
+/// sled would drop everything after the damaged byte. Here at most the damaged record is lost.
 #[test]
 fn a_flipped_bit_costs_at_most_one_operation() {
-    let disk = filled();
+    let disk = filled_disk();
     let db = fs::read(disk.db_file()).unwrap();
     let written: Vec<usize> =
         db.iter().enumerate().filter(|(_, byte)| **byte != 0).map(|(at, _)| at).collect();
@@ -118,14 +122,14 @@ fn a_flipped_bit_costs_at_most_one_operation() {
         let mut bad = db.clone();
         bad[*at] ^= 1 << (count % 8);
         let what = format!("bit flipped at {at}");
-        let outcome = damaged(&disk, &what, |path| fs::write(path.join("log/db"), &bad).unwrap());
+        let outcome = open_after_damage(&disk, &what, |path| fs::write(path.join("log/db"), &bad).unwrap());
         assert!(outcome.whole + 1 >= OPERATIONS as usize, "{what}: {outcome:?}");
     }
 }
 
 #[test]
-fn a_cut_data_file_loses_no_more_than_what_was_cut() {
-    let disk = filled();
+fn a_truncated_data_file_loses_only_the_missing_part() {
+    let disk = filled_disk();
     let db = fs::read(disk.db_file()).unwrap();
     let end = db.iter().rposition(|byte| *byte != 0).unwrap();
     for (cut, spoilt) in
@@ -133,27 +137,29 @@ fn a_cut_data_file_loses_no_more_than_what_was_cut() {
     {
         let what = format!("{cut} bytes cut");
         let left = &db[..end.saturating_sub(cut)];
-        let outcome = damaged(&disk, &what, |path| fs::write(path.join("log/db"), left).unwrap());
+        let outcome = open_after_damage(&disk, &what, |path| fs::write(path.join("log/db"), left).unwrap());
         assert!(outcome.whole >= OPERATIONS as usize - spoilt, "{what}: {outcome:?}");
     }
 }
 
 #[test]
-fn a_data_file_that_is_none() {
-    let disk = filled();
+fn a_replaced_data_file_loses_all_operations() {
+    let disk = filled_disk();
     for (what, content) in
         [("empty", Vec::new()), ("garbage", b"garbage".repeat(100_000)), ("zeros", vec![0; 1 << 20])]
     {
-        let outcome = damaged(&disk, what, |path| fs::write(path.join("log/db"), &content).unwrap());
-        assert_eq!(outcome.gone, OPERATIONS as usize, "{what}");
+        let outcome =
+            open_after_damage(&disk, what, |path| fs::write(path.join("log/db"), &content).unwrap());
+        assert_eq!(outcome.missing, OPERATIONS as usize, "{what}");
     }
-    let outcome = damaged(&disk, "no database at all", |path| fs::remove_dir_all(path.join("log")).unwrap());
-    assert_eq!(outcome.gone, OPERATIONS as usize);
+    let outcome =
+        open_after_damage(&disk, "no database at all", |path| fs::remove_dir_all(path.join("log")).unwrap());
+    assert_eq!(outcome.missing, OPERATIONS as usize);
 }
 
 #[test]
-fn other_files_of_the_database() {
-    let disk = filled();
+fn damage_to_other_database_files_is_handled() {
+    let disk = filled_disk();
     let whole = OPERATIONS as usize;
     let snapshot = |path: &Path| {
         let mut entries = fs::read_dir(path.join("log")).unwrap().map(|entry| entry.unwrap().path());
@@ -165,127 +171,137 @@ fn other_files_of_the_database() {
         content[middle] ^= 1;
         fs::write(path, content).unwrap();
     };
-    let outcome = damaged(&disk, "an index snapshot that was being written", |path| {
+    let outcome = open_after_damage(&disk, "an index snapshot that was being written", |path| {
         let left_over = path.join("log/snap.FFFFFFFFFFFFFFF0.generating");
         fs::write(left_over, b"half").unwrap();
     });
     assert_eq!(outcome.whole, whole);
-    assert_eq!(damaged(&disk, "index snapshot flipped", |path| flip(&snapshot(path))).whole, whole);
+    assert_eq!(open_after_damage(&disk, "index snapshot flipped", |path| flip(&snapshot(path))).whole, whole);
     assert_eq!(
-        damaged(&disk, "index snapshot cut", |path| fs::write(snapshot(path), b"short").unwrap()).whole,
+        open_after_damage(&disk, "index snapshot cut", |path| fs::write(snapshot(path), b"short").unwrap())
+            .whole,
         whole
     );
     assert_eq!(
-        damaged(&disk, "index snapshot gone", |path| fs::remove_file(snapshot(path)).unwrap()).whole,
+        open_after_damage(&disk, "index snapshot gone", |path| fs::remove_file(snapshot(path)).unwrap())
+            .whole,
         whole
     );
-    assert_eq!(damaged(&disk, "conf flipped", |path| flip(&path.join("log/conf"))).whole, whole);
+    assert_eq!(open_after_damage(&disk, "conf flipped", |path| flip(&path.join("log/conf"))).whole, whole);
     assert_eq!(
-        damaged(&disk, "conf gone", |path| fs::remove_file(path.join("log/conf")).unwrap()).whole,
-        whole
-    );
-    assert_eq!(
-        damaged(&disk, "witness gone", |path| fs::remove_file(path.join("witness")).unwrap()).whole,
+        open_after_damage(&disk, "conf gone", |path| fs::remove_file(path.join("log/conf")).unwrap()).whole,
         whole
     );
     assert_eq!(
-        damaged(&disk, "salvage begun", |path| fs::create_dir(path.join("log.new")).unwrap()).whole,
+        open_after_damage(&disk, "witness gone", |path| fs::remove_file(path.join("witness")).unwrap()).whole,
         whole
     );
-    let outcome = damaged(&disk, "salvage not ended", |path| {
+    assert_eq!(
+        open_after_damage(&disk, "salvage begun", |path| fs::create_dir(path.join("log.new")).unwrap()).whole,
+        whole
+    );
+    let outcome = open_after_damage(&disk, "salvage not ended", |path| {
         fs::rename(path.join("log"), path.join("log.new")).unwrap();
     });
     assert_eq!(outcome.whole, whole);
 }
 
-/// A garbled witness takes nothing away, but that it cannot speak is said.
+/// If the witness is garbled, nothing is lost, but its damage is reported.
 #[test]
-fn a_garbled_witness() {
-    let mut disk = filled();
+fn a_garbled_witness_is_reported_and_loses_nothing() {
+    let mut disk = filled_disk();
     fs::write(disk.path().join("witness"), b"something else").unwrap();
     let log = disk.open();
     let damage = log.damage();
     assert!(damage.len() == 1 && damage[0].reason.contains("witness"), "{damage:?}");
-    assert_eq!(log.all(operation(1)).unwrap(), facts(FACTS));
+    assert_eq!(log.all_events(operation(1)).unwrap(), first_events(EVENTS));
     assert_eq!(disk.reopen().damage(), [], "the new one can speak");
 }
 
-/// Nor does a missing one; without it an older copy of the log would pass for the newest.
+/// The same holds for a missing witness. Without the report, an older copy of the log could be taken for the newest.
 #[test]
-fn a_missing_witness() {
-    let mut disk = Disk::fresh();
-    disk.open().append_all(vec![append(1, 1, passed(1..=3))]).unwrap();
+fn a_missing_witness_is_reported_and_loses_nothing() {
+    let mut disk = Disk::create();
+    disk.open().append_all(vec![append_to_shop(1, 1, waves_passed(1..=3))]).unwrap();
     disk.close();
-    drop(crate::kit::raw(&disk.path()));
+    drop(crate::kit::open_database(&disk.path()));
     let (log, older) = (disk.path().join("log"), disk.folder.path().join("older"));
-    copy(&log, &older);
-    disk.open().append_all(vec![append(1, 4, passed(4..=5))]).unwrap();
+    copy_folder(&log, &older);
+    disk.open().append_all(vec![append_to_shop(1, 4, waves_passed(4..=5))]).unwrap();
     disk.close();
-    drop(crate::kit::raw(&disk.path()));
+    drop(crate::kit::open_database(&disk.path()));
     fs::remove_dir_all(&log).unwrap();
-    copy(&older, &log);
+    copy_folder(&older, &log);
     let witness = disk.path().join("witness");
     fs::remove_file(&witness).unwrap();
-    // A reader cannot begin a new one, and so says it each time.
+    // A reader cannot begin a new witness, so it reports the damage each time.
     for _ in 0..2 {
-        let read = Log::open_to_read(disk.path(), Some(LogKey::new(&[7; 32])), codecs()).unwrap();
+        let read = Log::open_read_only(disk.path(), Some(LogKey::new(&[7; 32])), test_codecs()).unwrap();
         let damage = read.damage();
-        assert!(damage.len() == 1 && damage[0].is_new && is_of_witness(&damage[0]), "{damage:?}");
+        assert!(damage.len() == 1 && damage[0].is_new && is_witness_damage(&damage[0]), "{damage:?}");
         assert!(!witness.exists());
     }
     let log = disk.open();
     let damage = log.damage();
     assert!(damage.len() == 1 && damage[0].is_new && damage[0].reason.contains("older copy"), "{damage:?}");
-    assert_eq!(log.all(operation(1)).unwrap(), passed(1..=3));
-    log.append_all(vec![append(1, 4, passed(4..=4))]).unwrap();
+    assert_eq!(log.all_events(operation(1)).unwrap(), waves_passed(1..=3));
+    log.append_all(vec![append_to_shop(1, 4, waves_passed(4..=4))]).unwrap();
     assert_eq!(disk.reopen().damage(), [], "the new one can speak");
 }
 
-/// A log that holds nothing has lost nothing: the first process may have been killed before it made the file.
+/// An empty log has not lost anything: the first process may have been killed before it created the file.
 #[test]
-fn a_missing_witness_of_an_empty_log() {
-    let mut disk = Disk::fresh();
+fn a_missing_witness_of_an_empty_log_is_no_damage() {
+    let mut disk = Disk::create();
     disk.open();
     disk.close();
     fs::remove_file(disk.path().join("witness")).unwrap();
     assert_eq!(disk.open().damage(), []);
 }
 
-/// What ended must not be resumed from an earlier fact, whatever later operations did since.
+/// A finished operation must not be resumed from an earlier event, because later operations may have changed its work.
 #[test]
-fn an_ended_operation_that_lost_its_end_is_set_aside() {
-    let mut disk = Disk::fresh();
+fn a_finished_operation_without_its_end_is_quarantined() {
+    let mut disk = Disk::create();
     let log = disk.open();
-    log.append_all(vec![append(1, 1, passed(1..=3))]).unwrap();
+    log.append_all(vec![append_to_shop(1, 1, waves_passed(1..=3))]).unwrap();
     let before = fs::read(disk.db_file()).unwrap();
-    let ended =
-        tidegate_oplog::Append { summary: crate::kit::finished(1, "shop"), ..append(1, 4, passed(4..=4)) };
+    let ended = tidegate_oplog::Append {
+        summary: crate::kit::finished_summary(1, "shop"),
+        ..append_to_shop(1, 4, waves_passed(4..=4))
+    };
     disk.open().append_all(vec![ended]).unwrap();
     disk.close();
-    drop(crate::kit::raw(&disk.path()));
+    drop(crate::kit::open_database(&disk.path()));
     fs::write(disk.db_file(), before).unwrap();
     let log = disk.open();
-    assert!(log.load_as::<Fact>(operation(1)).is_err());
+    assert!(log.load_as::<Event>(operation(1)).is_err());
     assert!(log.ids_of(&Lookup::open()).is_empty());
     let damage = log.damage();
-    assert!(reasons(&damage, 1).iter().any(|reason| reason.contains("it was over")), "{damage:?}");
+    assert!(damage_reasons(&damage, 1).iter().any(|reason| reason.contains("it had ended")), "{damage:?}");
 }
 
-/// Where all facts are there, and only the summary is from before the end, that is told to whoever can state it again.
+/// If all events are present and only the summary is older than the end, the damage is reported to the owner, who can write the
+/// summary again.
 #[test]
-fn an_ended_operation_with_an_older_summary_is_reported() {
-    let mut disk = Disk::fresh();
-    disk.open().append_all(vec![append(1, 1, passed(1..=3))]).unwrap();
+fn a_finished_operation_with_an_older_summary_is_reported() {
+    let mut disk = Disk::create();
+    disk.open().append_all(vec![append_to_shop(1, 1, waves_passed(1..=3))]).unwrap();
     let key = [&b"s"[..], operation(1).0.as_bytes()].concat();
     let mut before = None;
     disk.tamper(|db| before = db.get(&key).unwrap());
-    let ended =
-        tidegate_oplog::Append { summary: crate::kit::finished(1, "shop"), ..append(1, 4, passed(4..=4)) };
+    let ended = tidegate_oplog::Append {
+        summary: crate::kit::finished_summary(1, "shop"),
+        ..append_to_shop(1, 4, waves_passed(4..=4))
+    };
     disk.open().append_all(vec![ended]).unwrap();
     disk.tamper(|db| drop(db.insert(&key, before.unwrap()).unwrap()));
     let log = disk.open();
     let damage = log.damage();
-    assert!(reasons(&damage, 1).iter().any(|reason| reason.contains("its summary is lost")), "{damage:?}");
+    assert!(
+        damage_reasons(&damage, 1).iter().any(|reason| reason.contains("its last summary is lost")),
+        "{damage:?}"
+    );
     assert!(damage.iter().all(|damage| damage.is_new));
-    assert_eq!(log.all(operation(1)).unwrap(), passed(1..=4), "nothing else is");
+    assert_eq!(log.all_events(operation(1)).unwrap(), waves_passed(1..=4), "nothing else is");
 }

@@ -1,30 +1,25 @@
-//! Streams of several kinds in one log, who may write to them, and programs that do not know them all.
-
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+//! Streams of several kinds in one log, their writers, and programs that don't know all kinds.
 
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
-use tidegate_model::{LogRecord, Records, StreamId, StreamKind, Timestamp};
+use tidegate_model::{LogRecord, StreamId, StreamKind, StreamRecords, Timestamp};
 use tidegate_oplog::{
     AppendOf, Codecs, Epoch, LogError, Lookup, OpenOptions, OperationLog, Retention, SledLog, Store, Summary,
 };
 
-use crate::files::copy;
 use crate::kit::prelude::*;
 use crate::kit::{
-    Append, Disk, Fact, Kept, Memory, NOW, State, append, codecs, finished, loaded, open_line, operation,
-    options, passed, summary,
+    Append, Disk, Event, Memory, NOW, ReopenableLog, State, append_to_shop, finished_summary, loaded_stream,
+    open_listing, open_options, operation, operation_summary, test_codecs, waves_passed,
 };
 
-/// A fact of another machine.
+/// An event of another machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Voyage {
+pub enum VoyageEvent {
     Sailed { to: String },
 }
 
-impl LogRecord for Voyage {
+impl LogRecord for VoyageEvent {
     type Earlier = Self;
     const HIGHEST_KIND: u16 = 1;
     fn is_earlier(_: u16) -> bool {
@@ -36,119 +31,126 @@ impl LogRecord for Voyage {
     }
 }
 
-impl Records for Voyage {
+impl StreamRecords for VoyageEvent {
     const KIND: StreamKind = StreamKind::new(StreamKind::FIRST_FREE, "voyage");
     type Snapshot = State;
-    type Details = Voyage;
+    type Details = VoyageEvent;
 }
 
-pub fn sailed(to: &str) -> Voyage {
-    Voyage::Sailed { to: to.to_owned() }
+pub fn sailed_to(to: &str) -> VoyageEvent {
+    VoyageEvent::Sailed { to: to.to_owned() }
 }
 
-/// Facts of a voyage, which belongs to a set and to no application.
-pub fn voyage(number: u128, first_sequence: u64, ports: &[&str]) -> AppendOf<Voyage> {
+/// Returns events of a voyage, which belongs to an ApplicationSet and to no application.
+pub fn voyage_append(number: u128, first_sequence: u64, ports: &[&str]) -> AppendOf<VoyageEvent> {
     let summary = Summary {
         application: None,
         set: Some("fleet".to_owned()),
         started_at: Timestamp::from_millis(0),
         finished_at: None,
-        details: sailed("home"),
+        details: sailed_to("home"),
     };
-    let facts = ports.iter().map(|port| sailed(port)).collect();
-    AppendOf::new(operation(number), first_sequence, facts, summary)
+    let events = ports.iter().map(|port| sailed_to(port)).collect();
+    AppendOf::new(operation(number), first_sequence, events, summary)
 }
 
-/// A store that can be opened by programs that know more or less.
-trait Known: Kept<Log: Store> {
-    fn open_knowing(&mut self, codecs: Codecs) -> &Self::Log;
+/// A store that can be opened by programs with more or fewer known kinds.
+trait OpenWithCodecs: ReopenableLog<Log: Store> {
+    fn open_with_codecs(&mut self, codecs: Codecs) -> &Self::Log;
 }
 
-impl Known for Memory {
-    fn open_knowing(&mut self, codecs: Codecs) -> &Self {
-        *self = self.reopen().clone().knowing(codecs);
+impl OpenWithCodecs for Memory {
+    fn open_with_codecs(&mut self, codecs: Codecs) -> &Self {
+        *self = self.reopen().clone().with_codecs(codecs);
         self
     }
 }
 
-impl Known for Disk {
-    fn open_knowing(&mut self, codecs: Codecs) -> &SledLog {
+impl OpenWithCodecs for Disk {
+    fn open_with_codecs(&mut self, codecs: Codecs) -> &SledLog {
         self.close();
-        let log = SledLog::open(self.path(), OpenOptions { codecs, ..options() }).unwrap();
-        self.put(log)
+        let log = SledLog::open(self.path(), OpenOptions { codecs, ..open_options() }).unwrap();
+        self.replace_log(log)
     }
 }
 
-pub fn both() -> Codecs {
-    codecs().and::<Voyage>()
+pub fn all_codecs() -> Codecs {
+    test_codecs().with_kind::<VoyageEvent>()
 }
 
-/// Whatever goes, if only it may: a history of nothing, and no time at all.
-fn nothing() -> Retention {
-    Retention { history: 0, summaries: 0, age: std::time::Duration::ZERO, open_facts: 0 }
+/// Returns the minimum retention: no history and no age.
+fn minimal_retention() -> Retention {
+    Retention { history: 0, summaries: 0, age: std::time::Duration::ZERO, open_events: 0 }
 }
 
-fn a_kind_that_is_not_known_is_kept_and_named(mut kept: impl Known) {
-    let log = kept.open_knowing(both());
-    let over = AppendOf { snapshot: Some(state()), ..voyage(2, 1, &["Ithaca", "Troy"]) };
+fn an_unknown_kind_is_kept_and_named(mut kept: impl OpenWithCodecs) {
+    let log = kept.open_with_codecs(all_codecs());
+    let over = AppendOf { snapshot: Some(final_state()), ..voyage_append(2, 1, &["Ithaca", "Troy"]) };
     let over = AppendOf {
         summary: Summary { finished_at: Some(Timestamp::from_millis(1)), ..over.summary.clone() },
         ..over
     };
-    let large = AppendOf { snapshot: Some(state()), ..voyage(3, 1, &[&"Carthage".repeat(5_000)]) };
+    let large =
+        AppendOf { snapshot: Some(final_state()), ..voyage_append(3, 1, &[&"Carthage".repeat(5_000)]) };
     log.append_all(vec![over, large]).unwrap();
-    log.append_all(vec![append(1, 1, passed(1..=2))]).unwrap();
-    let whole = |log: &dyn OperationLog| [2, 3].map(|number| log.facts(operation(number)).unwrap());
+    log.append_all(vec![append_to_shop(1, 1, waves_passed(1..=2))]).unwrap();
+    let whole = |log: &dyn OperationLog| [2, 3].map(|number| log.events(operation(number)).unwrap());
     let before = whole(log);
 
     for _ in 0..2 {
-        let log = kept.open_knowing(codecs());
-        assert_eq!((log.damage(), log.impaired()), (vec![], vec![]), "nothing is wrong with it");
-        assert_eq!(log.lines(), [open_line(1, "shop")], "of the kind that is known");
-        let unknown = log.find(&Lookup::unknown()).unwrap();
+        let log = kept.open_with_codecs(test_codecs());
+        assert_eq!((log.damage(), log.impaired_streams()), (vec![], vec![]), "nothing is wrong with it");
+        assert_eq!(log.listing(), [open_listing(1, "shop")], "of the kind that is known");
+        let unknown = log.find(&Lookup::of_unknown_kinds()).unwrap();
         let named: Vec<_> = unknown.iter().map(|entry| (entry.stream, entry.kind.to_string())).collect();
         assert_eq!(named, [(operation(2), "voyage".into()), (operation(3), "voyage".into())]);
-        assert_eq!(log.ids_of(&Lookup::of_set("fleet").and_open()), [operation(3)]);
-        assert!(matches!(log.load_as::<Fact>(operation(2)), Err(LogError::OtherKind { .. })));
-        let error = log.append_all(vec![voyage(2, 3, &["Circe"])]).unwrap_err();
+        assert_eq!(log.ids_of(&Lookup::of_appset("fleet").and_open()), [operation(3)]);
+        assert!(matches!(log.load_as::<Event>(operation(2)), Err(LogError::KindMismatch { .. })));
+        let error = log.append_all(vec![voyage_append(2, 3, &["Circe"])]).unwrap_err();
         assert!(error.to_string().contains("voyage"), "{error}");
-        assert!(matches!(log.append_all(vec![voyage(4, 1, &["Circe"])]), Err(LogError::UnknownKind { .. })));
-        assert!(matches!(log.append_all(vec![append(2, 3, passed(3..=3))]), Err(LogError::OtherKind { .. })));
-        log.compact(&nothing(), NOW).unwrap();
+        assert!(matches!(
+            log.append_all(vec![voyage_append(4, 1, &["Circe"])]),
+            Err(LogError::UnknownKind { .. })
+        ));
+        assert!(matches!(
+            log.append_all(vec![append_to_shop(2, 3, waves_passed(3..=3))]),
+            Err(LogError::KindMismatch { .. })
+        ));
+        log.compact(&minimal_retention(), NOW).unwrap();
         assert_eq!(whole(log), before, "not compacted, and not forgotten");
-        // The others go on.
-        let next = log.load_as::<Fact>(operation(1)).unwrap().last_sequence + 1;
-        log.append_all(vec![append(1, next, passed(9..=9))]).unwrap();
+        // The others continue.
+        let next = log.load_as::<Event>(operation(1)).unwrap().last_sequence + 1;
+        log.append_all(vec![append_to_shop(1, next, waves_passed(9..=9))]).unwrap();
     }
-    let log = kept.open_knowing(both());
+    let log = kept.open_with_codecs(all_codecs());
     assert_eq!(log.damage(), []);
-    assert_eq!(log.load_as::<Voyage>(operation(3)).unwrap().snapshot, Some((1, state())));
-    log.append_all(vec![voyage(3, 2, &["Circe"])]).unwrap();
-    let done = log.compact(&nothing(), NOW).unwrap();
+    assert_eq!(log.load_as::<VoyageEvent>(operation(3)).unwrap().snapshot, Some((1, final_state())));
+    log.append_all(vec![voyage_append(3, 2, &["Circe"])]).unwrap();
+    let done = log.compact(&minimal_retention(), NOW).unwrap();
     assert_eq!((done.streams, done.forgotten), (1, 1), "who knows it tidies it up");
 }
 
-fn state() -> State {
+fn final_state() -> State {
     State { waves: vec![7], padding: "s".repeat(9_000) }
 }
 
 #[test]
-fn in_memory_a_kind_that_is_not_known_is_kept_and_named() {
-    a_kind_that_is_not_known_is_kept_and_named(Memory::fresh());
+fn in_memory_an_unknown_kind_is_kept_and_named() {
+    an_unknown_kind_is_kept_and_named(Memory::create());
 }
 
 #[test]
-fn on_disk_a_kind_that_is_not_known_is_kept_and_named() {
-    a_kind_that_is_not_known_is_kept_and_named(Disk::fresh());
+fn on_disk_an_unknown_kind_is_kept_and_named() {
+    an_unknown_kind_is_kept_and_named(Disk::create());
 }
 
-/// Damage that another program would mend or set aside by what it knows.
+/// Another program could repair or quarantine this damage.
 #[test]
-fn a_damaged_stream_of_an_unknown_kind_is_reported_once_and_left_where_it_is() {
-    let mut disk = Disk::fresh();
-    let log = disk.open_knowing(both());
-    log.append_all(vec![voyage(2, 1, &["Ithaca", "Troy"])]).unwrap();
-    log.append_all(vec![append(1, 1, passed(1..=2))]).unwrap();
+fn damage_of_an_unknown_kind_is_reported_once_and_left_in_place() {
+    let mut disk = Disk::create();
+    let log = disk.open_with_codecs(all_codecs());
+    log.append_all(vec![voyage_append(2, 1, &["Ithaca", "Troy"])]).unwrap();
+    log.append_all(vec![append_to_shop(1, 1, waves_passed(1..=2))]).unwrap();
     let key = [b"f".as_slice(), operation(2).0.as_bytes(), &1_u64.to_be_bytes()].concat();
     disk.tamper(|db| {
         let mut row = db.get(&key).unwrap().unwrap().to_vec();
@@ -159,75 +161,26 @@ fn a_damaged_stream_of_an_unknown_kind_is_reported_once_and_left_where_it_is() {
         let log = disk.reopen();
         let damage = log.damage();
         assert!(damage.len() == 1 && damage[0].is_new == is_new, "{damage:?}");
-        let [impaired] = &log.impaired()[..] else { panic!("{:?}", log.impaired()) };
+        let [impaired] = &log.impaired_streams()[..] else { panic!("{:?}", log.impaired_streams()) };
         assert_eq!(impaired.entry.as_ref().unwrap().kind.name(), "voyage");
-        assert!(impaired.reason.contains("fact 1"), "{}", impaired.reason);
-        assert_eq!(log.load_as::<Fact>(operation(1)).unwrap(), loaded(passed(1..=2), 2));
+        assert!(impaired.reason.contains("event 1: its checksum does not match"), "{}", impaired.reason);
+        assert_eq!(log.load_as::<Event>(operation(1)).unwrap(), loaded_stream(waves_passed(1..=2), 2));
     }
     disk.tamper(|db| assert!(db.get(&key).unwrap().is_some(), "its rows are where they were"));
 }
 
-/// Everything below a folder.
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if path.is_dir() {
-            found.insert(path.clone(), Vec::new());
-            found.extend(files(&path));
-        } else if path.file_name().unwrap() != "holder" {
-            found.insert(path.clone(), fs::read(&path).unwrap());
-        }
-    }
-    found
-}
-
-#[test]
-fn a_log_of_a_later_layout_is_refused_and_not_touched() {
-    let mut disk = Disk::fresh();
-    disk.open().append_all(vec![append(1, 1, passed(1..=2))]).unwrap();
-    disk.close();
-    drop(crate::kit::raw(&disk.path()));
-    let marks = || -> Vec<String> {
-        let entries = fs::read_dir(disk.path().join("log")).unwrap();
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.starts_with("layout-")).collect()
-    };
-    assert_eq!(marks(), ["layout-2-needs-a-newer-tidegate"]);
-    fs::create_dir(disk.path().join("log/layout-3-needs-a-newer-tidegate")).unwrap();
-    let before = files(&disk.path());
-    for error in [
-        SledLog::open(disk.path(), options()).unwrap_err(),
-        SledLog::open_to_read(disk.path(), None, codecs()).unwrap_err(),
-    ] {
-        assert!(matches!(error, LogError::NewerLayout { found: 3, known: 2, .. }), "{error:?}");
-        assert!(error.to_string().contains("newer program"), "{error}");
-    }
-    assert_eq!(files(&disk.path()), before);
-}
-
-#[test]
-fn an_earlier_log_is_marked_when_it_is_written_to_and_not_before() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
-    let disk = Disk::fresh();
-    copy(&golden, &disk.path());
-    let mark = disk.path().join("log/layout-2-needs-a-newer-tidegate");
-    let log = SledLog::open(disk.path(), options()).unwrap();
-    assert_eq!(log.lines().len(), 3);
-    assert!(!mark.exists(), "an earlier program can still go on with it");
-    log.append_all(vec![append(3, 4, passed(4..=4))]).unwrap();
-    assert!(mark.exists());
-}
-
-/// A stream is written to by whoever has the highest epoch so far.
-fn the_latest_epoch_writes(mut kept: impl Kept) {
+/// Only the writer with the highest epoch so far can write to a stream.
+fn only_the_latest_epoch_can_write(mut kept: impl ReopenableLog) {
     let log = kept.open();
-    let with =
-        |epoch: u64, first| Append { epoch: Epoch::new(epoch).unwrap(), ..append(1, first, passed(1..=1)) };
+    let with = |epoch: u64, first| Append {
+        epoch: Epoch::new(epoch).unwrap(),
+        ..append_to_shop(1, first, waves_passed(1..=1))
+    };
     let mut next = 1;
     for (epoch, is_taken) in
         [(1, true), (1, true), (3, true), (2, false), (3, true), (1, false), (7, true), (6, false)]
     {
-        let result = log.append_all(vec![append(9, next, passed(1..=1)), with(epoch, next)]);
+        let result = log.append_all(vec![append_to_shop(9, next, waves_passed(1..=1)), with(epoch, next)]);
         match result {
             Ok(()) => assert!(is_taken, "epoch {epoch}"),
             Err(error) => {
@@ -242,51 +195,57 @@ fn the_latest_epoch_writes(mut kept: impl Kept) {
     }
     let log = kept.reopen();
     for number in [1, 9] {
-        let last = log.load_as::<Fact>(operation(number)).unwrap().last_sequence;
+        let last = log.load_as::<Event>(operation(number)).unwrap().last_sequence;
         assert_eq!(last, next - 1, "a refused group leaves no trace");
     }
-    assert_eq!(log.load_as::<Fact>(operation(1)).unwrap().epoch.number(), 7);
+    assert_eq!(log.load_as::<Event>(operation(1)).unwrap().epoch.number(), 7);
     assert!(
         matches!(log.append_all(vec![with(6, next)]), Err(LogError::Fenced { .. })),
         "also after a restart"
     );
-    // To take over, no fact is needed.
-    log.append_all(vec![Append { facts: vec![], ..with(8, next) }]).unwrap();
+    // A takeover doesn't need an event.
+    log.append_all(vec![Append { events: vec![], ..with(8, next) }]).unwrap();
     assert!(matches!(log.append_all(vec![with(7, next)]), Err(LogError::Fenced { .. })));
-    // Another stream has epochs of its own, also in the same group.
-    log.append_all(vec![append(9, next, passed(1..=1)), with(8, next), with(9, next + 1)]).unwrap();
+    // Another stream has its own epochs, also in the same group.
+    log.append_all(vec![append_to_shop(9, next, waves_passed(1..=1)), with(8, next), with(9, next + 1)])
+        .unwrap();
     assert_eq!(kept.reopen().entry(operation(1)).unwrap().unwrap().epoch.number(), 9);
 }
 
 #[test]
-fn in_memory_the_latest_epoch_writes() {
-    the_latest_epoch_writes(Memory::fresh());
+fn in_memory_only_the_latest_epoch_can_write() {
+    only_the_latest_epoch_can_write(Memory::create());
 }
 
 #[test]
-fn on_disk_the_latest_epoch_writes() {
-    the_latest_epoch_writes(Disk::fresh());
+fn on_disk_only_the_latest_epoch_can_write() {
+    only_the_latest_epoch_can_write(Disk::create());
 }
 
 #[test]
-fn who_took_a_stream_over_is_named() {
-    let mut disk = Disk::fresh();
+fn the_process_that_took_a_stream_over_is_named() {
+    let mut disk = Disk::create();
     let log = disk.open();
-    log.append_all(vec![append(1, 1, passed(1..=1))]).unwrap();
-    log.append_all(vec![Append { epoch: Epoch::new(2).unwrap(), ..append(1, 2, passed(2..=2)) }]).unwrap();
-    let error = disk.reopen().append_all(vec![append(1, 3, passed(3..=3))]).unwrap_err().to_string();
+    log.append_all(vec![append_to_shop(1, 1, waves_passed(1..=1))]).unwrap();
+    log.append_all(vec![Append {
+        epoch: Epoch::new(2).unwrap(),
+        ..append_to_shop(1, 2, waves_passed(2..=2))
+    }])
+    .unwrap();
+    let error =
+        disk.reopen().append_all(vec![append_to_shop(1, 3, waves_passed(3..=3))]).unwrap_err().to_string();
     assert!(error.contains("operation 0190") && error.contains("pid 41 (tidegate sync shop)"), "{error}");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Of any sequence of epochs, those are taken that are not below one that was taken before.
+    /// In any sequence of epochs, exactly those are accepted that are not lower than an epoch accepted before.
     #[test]
-    fn an_epoch_that_was_passed_never_writes_again(
+    fn an_outdated_epoch_never_writes_again(
         epochs in prop::collection::vec((1_u64..6, any::<bool>()), 1..30)
     ) {
-        let mut log = Memory::fresh();
+        let mut log = Memory::create();
         let (mut highest, mut written) = (1, 0);
         for (epoch, restarts) in epochs {
             if restarts {
@@ -294,7 +253,7 @@ proptest! {
             }
             let offered = Append {
                 epoch: Epoch::new(epoch).unwrap(),
-                ..append(1, written + 1, passed(1..=1))
+                ..append_to_shop(1, written + 1, waves_passed(1..=1))
             };
             let taken = log.append_all(vec![offered]).is_ok();
             prop_assert_eq!(taken, epoch >= highest);
@@ -305,21 +264,25 @@ proptest! {
 }
 
 #[test]
-fn ten_thousand_summaries_and_a_lookup_reads_its_own() {
+fn a_lookup_among_ten_thousand_summaries_reads_only_its_own() {
     const APPLICATIONS: u128 = 1_000;
-    let mut disk = Disk::fresh();
+    let mut disk = Disk::create();
     let log = disk.open();
     for application in 0..APPLICATIONS {
         let name = format!("app-{application}");
         let group = (0..10).map(|operation| {
             let number = application * 10 + operation;
-            let mut line = if operation < 9 { finished(number, &name) } else { summary(number, &name) };
+            let mut line = if operation < 9 {
+                finished_summary(number, &name)
+            } else {
+                operation_summary(number, &name)
+            };
             line.set = (application == 7).then(|| "fleet".to_owned());
-            // The last application has nothing open.
+            // The last application doesn't have open streams.
             if application + 1 == APPLICATIONS {
-                line = finished(number, &name);
+                line = finished_summary(number, &name);
             }
-            Append { summary: line, ..append(number, 1, passed(1..=1)) }
+            Append { summary: line, ..append_to_shop(number, 1, waves_passed(1..=1)) }
         });
         log.append_all(group.collect()).unwrap();
     }
@@ -329,12 +292,12 @@ fn ten_thousand_summaries_and_a_lookup_reads_its_own() {
         (found, log.stats().reads - before)
     };
     let ids = |numbers: std::ops::Range<u128>| numbers.map(operation).collect::<Vec<_>>();
-    // A row of the index and a summary for each it has.
+    // One row of the index and one summary per result.
     assert_eq!(read(Lookup::of_application("app-3")), (ids(30..40), 20));
     assert_eq!(read(Lookup::of_application("app-3").and_open()), (ids(39..40), 11));
-    assert_eq!(read(Lookup::of_set("fleet")), (ids(70..80), 20));
+    assert_eq!(read(Lookup::of_appset("fleet")), (ids(70..80), 20));
     assert_eq!(read(Lookup::of_application("nobody")), (vec![], 0));
-    assert_eq!(read(Lookup::unknown()), (vec![], 0));
+    assert_eq!(read(Lookup::of_unknown_kinds()), (vec![], 0));
     let (open, reads) = read(Lookup::open());
     assert_eq!((open.len(), reads), (999, 2 * 999));
     let before = log.stats().reads;

@@ -1,25 +1,25 @@
-//! What the tests share: a type of record, builders, and a state directory that can be tampered with.
+//! Fixtures that several tests use: a record type, builders, and a state directory that tests can tamper with.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
-use tidegate_model::{LogRecord, OperationPhase, Records, StreamId, StreamKind, Timestamp};
+use tidegate_model::{LogRecord, OperationPhase, StreamId, StreamKind, StreamRecords, Timestamp};
 use tidegate_oplog::{
-    AppendOf, Codecs, Compacted, Damage, Entry, Epoch, Holder, Loaded, LoadedOf, LogError, LogKey, Lookup,
-    MemoryLog, OpenOptions, OperationLog, Retention, SledLog, Store, Summary, TypedLog,
+    AppendOf, Codecs, CompactionResult, Damage, Entry, Epoch, Holder, LoadedStream, LoadedStreamOf, LogError,
+    LogKey, Lookup, MemoryLog, OpenOptions, OperationLog, Retention, SledLog, Store, Summary, TypedLog,
 };
 use uuid::Uuid;
 
-/// A fact. Its shape is in the golden log: variants may be added, never changed.
+/// An event. Its shape is in the golden log: variants may be added, never changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Fact {
+pub enum Event {
     Began { name: String, at: Timestamp },
     Passed { wave: u32 },
     Ended { phase: OperationPhase, notes: Vec<String> },
 }
 
-impl LogRecord for Fact {
+impl LogRecord for Event {
     type Earlier = Self;
     const HIGHEST_KIND: u16 = 3;
     fn is_earlier(_: u16) -> bool {
@@ -35,7 +35,7 @@ impl LogRecord for Fact {
     }
 }
 
-/// A state: the fold of the facts.
+/// A state: the fold of the events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     pub waves: Vec<u32>,
@@ -54,7 +54,7 @@ impl LogRecord for State {
     }
 }
 
-/// What a list says. Its shape is that of operations in the first format, which the golden logs hold.
+/// Details in a listing. Their shape is in the golden log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     pub destination: String,
@@ -76,7 +76,7 @@ impl LogRecord for Details {
     }
 }
 
-impl Records for Fact {
+impl StreamRecords for Event {
     const KIND: StreamKind = StreamKind::OPERATION;
     type Snapshot = State;
     type Details = Details;
@@ -84,55 +84,55 @@ impl Records for Fact {
 
 pub type Log = SledLog;
 pub type Memory = MemoryLog;
-pub type Append = AppendOf<Fact>;
-pub type Line = Summary<Details>;
+pub type Append = AppendOf<Event>;
+pub type OperationSummary = Summary<Details>;
 
-/// A while after everything ended.
+/// A time after everything has ended.
 pub const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
-/// The log, as tests look at it.
-pub trait Look: OperationLog {
-    /// From the first on: none may have been compacted.
-    fn all(&self, stream: StreamId) -> Result<Vec<Fact>, LogError> {
-        self.facts_as::<Fact>(stream).map(|history| {
-            assert_eq!(history.first_sequence, 1, "the first facts are gone");
-            history.facts
+/// Test helpers on a log.
+pub trait LogHelpers: OperationLog {
+    /// Returns all events from the first on; fails if any were compacted.
+    fn all_events(&self, stream: StreamId) -> Result<Vec<Event>, LogError> {
+        self.events_as::<Event>(stream).map(|history| {
+            assert_eq!(history.first_sequence, 1, "the first events are gone");
+            history.events
         })
     }
 
-    /// Compacts, and keeps the usual but for the history.
-    fn tidy(&self, history: usize) -> Result<Compacted, LogError> {
-        self.compact(&Retention::of_history(history), NOW)
+    /// Compacts with the default retention except for the history.
+    fn compact_to_history(&self, history: usize) -> Result<CompactionResult, LogError> {
+        self.compact(&Retention::with_history(history), NOW)
     }
 
-    /// What is said of each stream.
-    fn lines(&self) -> Vec<(StreamId, Line)> {
-        self.lines_of(Lookup::all())
+    /// Returns the listing of all streams.
+    fn listing(&self) -> Vec<(StreamId, OperationSummary)> {
+        self.listing_of(Lookup::all())
     }
 
-    /// What is said of some streams.
-    fn lines_of(&self, lookup: Lookup) -> Vec<(StreamId, Line)> {
-        let found = self.find_as::<Fact>(lookup).unwrap();
+    /// Returns the listing of matching streams.
+    fn listing_of(&self, lookup: Lookup) -> Vec<(StreamId, OperationSummary)> {
+        let found = self.find_as::<Event>(lookup).unwrap();
         found.into_iter().map(|Entry { stream, summary, .. }| (stream, summary)).collect()
     }
 
-    /// The ids of some streams.
+    /// Returns the ids of matching streams.
     fn ids_of(&self, lookup: &Lookup) -> Vec<StreamId> {
         self.find(lookup).unwrap().into_iter().map(|entry| entry.stream).collect()
     }
 }
 
-impl<L: OperationLog + ?Sized> Look for L {}
+impl<L: OperationLog + ?Sized> LogHelpers for L {}
 
 pub fn operation(number: u128) -> StreamId {
     StreamId(Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000 + number))
 }
 
-pub fn passed(waves: std::ops::RangeInclusive<u32>) -> Vec<Fact> {
-    waves.map(|wave| Fact::Passed { wave }).collect()
+pub fn waves_passed(waves: std::ops::RangeInclusive<u32>) -> Vec<Event> {
+    waves.map(|wave| Event::Passed { wave }).collect()
 }
 
-pub fn summary(number: u128, application: &str) -> Line {
+pub fn operation_summary(number: u128, application: &str) -> OperationSummary {
     Summary {
         application: Some(application.to_owned()),
         set: None,
@@ -148,40 +148,40 @@ pub fn summary(number: u128, application: &str) -> Line {
     }
 }
 
-pub fn finished(number: u128, application: &str) -> Line {
-    let mut line = summary(number, application);
+pub fn finished_summary(number: u128, application: &str) -> OperationSummary {
+    let mut line = operation_summary(number, application);
     line.finished_at = Some(line.started_at + std::time::Duration::from_secs(60));
     line.details.phase = OperationPhase::Succeeded;
     line
 }
 
-/// An open operation as it is listed.
-pub fn open_line(number: u128, application: &str) -> (StreamId, Line) {
-    (operation(number), summary(number, application))
+/// Returns the expected listing of an open operation.
+pub fn open_listing(number: u128, application: &str) -> (StreamId, OperationSummary) {
+    (operation(number), operation_summary(number, application))
 }
 
-/// One that is over.
-pub fn ended_line(number: u128, application: &str) -> (StreamId, Line) {
-    (operation(number), finished(number, application))
+/// Returns the expected listing of a finished operation.
+pub fn ended_listing(number: u128, application: &str) -> (StreamId, OperationSummary) {
+    (operation(number), finished_summary(number, application))
 }
 
-/// Facts of an operation of the application `shop`.
-pub fn append(number: u128, first_sequence: u64, facts: Vec<Fact>) -> Append {
-    Append::new(operation(number), first_sequence, facts, summary(number, "shop"))
+/// Returns an append of events to an operation of the application `shop`.
+pub fn append_to_shop(number: u128, first_sequence: u64, events: Vec<Event>) -> Append {
+    Append::new(operation(number), first_sequence, events, operation_summary(number, "shop"))
 }
 
-/// A log that can be closed and opened again, whatever keeps it.
-pub trait Kept {
+/// A log that can be closed and opened again, with any storage.
+pub trait ReopenableLog {
     type Log: Store;
-    fn fresh() -> Self;
+    fn create() -> Self;
     fn open(&mut self) -> &Self::Log;
     fn reopen(&mut self) -> &Self::Log;
 }
 
-impl Kept for Memory {
+impl ReopenableLog for Memory {
     type Log = Self;
 
-    fn fresh() -> Self {
+    fn create() -> Self {
         Self::new()
     }
 
@@ -195,22 +195,22 @@ impl Kept for Memory {
     }
 }
 
-/// A state directory of its own, removed in the end.
+/// A temporary state directory, removed on drop.
 pub struct Disk {
     log: Option<Log>,
     pub folder: TempDir,
 }
 
-impl Kept for Disk {
+impl ReopenableLog for Disk {
     type Log = Log;
 
-    fn fresh() -> Self {
+    fn create() -> Self {
         Self { log: None, folder: tempfile::tempdir().unwrap() }
     }
 
     fn open(&mut self) -> &Log {
         let path = self.path();
-        self.log.get_or_insert_with(|| open(&path).unwrap())
+        self.log.get_or_insert_with(|| open_log(&path).unwrap())
     }
 
     fn reopen(&mut self) -> &Log {
@@ -228,26 +228,26 @@ impl Disk {
         self.log = None;
     }
 
-    /// A log that was opened in another way.
-    pub fn put(&mut self, log: Log) -> &Log {
+    /// Replaces the log with one that was opened in another way.
+    pub fn replace_log(&mut self, log: Log) -> &Log {
         self.log.insert(log)
     }
 
-    /// Lets `tamper` at the tree while the log is closed.
+    /// Runs `tamper` on the tree while the log is closed.
     pub fn tamper(&mut self, tamper: impl FnOnce(&sled::Db)) {
         self.close();
-        let db = raw(&self.path());
+        let db = open_database(&self.path());
         tamper(&db);
         db.flush().unwrap();
     }
 
-    /// The bytes of sled's data file, and where it is.
+    /// Returns the path of sled's data file.
     pub fn db_file(&self) -> PathBuf {
         self.path().join("log/db")
     }
 }
 
-pub fn holder() -> Holder {
+pub fn test_holder() -> Holder {
     Holder {
         pid: 41,
         command: "tidegate sync shop".to_owned(),
@@ -255,32 +255,32 @@ pub fn holder() -> Holder {
     }
 }
 
-/// The same damage as a later opening knows it. What is amiss with the witness is told once.
-pub fn known(damage: &[Damage]) -> Vec<Damage> {
-    let lasting = damage.iter().filter(|damage| !is_of_witness(damage));
+/// Returns the damage as a later opening reports it. Damage to the witness is reported once.
+pub fn without_new_damage(damage: &[Damage]) -> Vec<Damage> {
+    let lasting = damage.iter().filter(|damage| !is_witness_damage(damage));
     lasting.map(|damage| Damage { is_new: false, ..damage.clone() }).collect()
 }
 
-/// Whether a report is about the witness.
-pub fn is_of_witness(damage: &Damage) -> bool {
+/// Returns true if a report is about the witness.
+pub fn is_witness_damage(damage: &Damage) -> bool {
     damage.stream.is_none() && damage.reason.contains("the witness file")
 }
 
-/// With a fixed key: golden logs are sealed with it.
-pub fn options() -> OpenOptions {
-    OpenOptions { holder: holder(), key: Some(LogKey::new(&[7; 32])), codecs: codecs() }
+/// Returns options with the fixed key that seals the golden logs.
+pub fn open_options() -> OpenOptions {
+    OpenOptions { holder: test_holder(), key: Some(LogKey::new(&[7; 32])), codecs: test_codecs() }
 }
 
-pub fn codecs() -> Codecs {
-    Codecs::of::<Fact>()
+pub fn test_codecs() -> Codecs {
+    Codecs::for_kind::<Event>()
 }
 
-pub fn open(path: &Path) -> Result<Log, LogError> {
-    SledLog::open(path, options())
+pub fn open_log(path: &Path) -> Result<Log, LogError> {
+    SledLog::open(path, open_options())
 }
 
-/// Opens a log's tree past the log; waits for threads of the log that has just been closed.
-pub fn raw(path: &Path) -> sled::Db {
+/// Opens a log's tree directly. Waits for threads of the log that was just closed.
+pub fn open_database(path: &Path) -> sled::Db {
     for _ in 0..500 {
         match sled::Config::new().path(path.join("log")).cache_capacity(1 << 20).open() {
             Ok(db) => return db,
@@ -290,31 +290,19 @@ pub fn raw(path: &Path) -> sled::Db {
     panic!("the tree of {} does not open", path.display());
 }
 
-pub fn loaded(facts: Vec<Fact>, last_sequence: u64) -> LoadedOf<Fact> {
-    Loaded { kind: Fact::KIND, epoch: Epoch::FIRST, snapshot: None, facts, last_sequence }
+pub fn loaded_stream(events: Vec<Event>, last_sequence: u64) -> LoadedStreamOf<Event> {
+    LoadedStream { kind: Event::KIND, epoch: Epoch::FIRST, snapshot: None, events, last_sequence }
 }
 
-/// The reports about an operation.
-pub fn reasons(damage: &[Damage], number: u128) -> Vec<&str> {
+/// Returns the reports about an operation.
+pub fn damage_reasons(damage: &[Damage], number: u128) -> Vec<&str> {
     let of = Some(operation(number));
     damage.iter().filter(|damage| damage.stream == of).map(|damage| damage.reason.as_str()).collect()
 }
 
-/// A row as a program of an earlier kind framed it, without the last byte of its content.
-pub fn of_kind(kind: u16, row: &[u8]) -> Vec<u8> {
-    let (header, content) = row.split_at(41);
-    let (mut bytes, content) = (header[..37].to_vec(), &content[..content.len() - 1]);
-    bytes[6..8].copy_from_slice(&kind.to_le_bytes());
-    bytes[33..37].copy_from_slice(&u32::try_from(content.len()).unwrap().to_le_bytes());
-    let checksum = crc32fast::hash(&[&bytes, content].concat());
-    bytes.extend_from_slice(&checksum.to_le_bytes());
-    bytes.extend_from_slice(content);
-    bytes
-}
-
-/// The traits through which a log is used.
+/// Traits of the log's API.
 pub mod prelude {
     pub use tidegate_oplog::{Blobs as _, Inventories as _, OperationLog as _, TypedLog as _};
 
-    pub use super::Look as _;
+    pub use super::LogHelpers as _;
 }

@@ -1,4 +1,4 @@
-//! Tests of the log through its public face: one program, so that it is built and linked once.
+//! Tests of the log through its public API: one program, so that it is built and linked once.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,21 +7,22 @@
     clippy::indexing_slicing,
     clippy::disallowed_methods,
     missing_docs,
-    reason = "tests stop at the first surprise, and measure real processes"
+    reason = "tests may panic"
 )]
 
 mod child;
+mod compaction;
 mod conformance;
+mod damaged_records;
 mod environment;
 mod files;
 mod golden;
 mod inventory;
-mod keeping;
 mod kinds;
 mod kit;
+mod layouts;
 mod process;
 mod property;
-mod reading;
-mod records;
+mod random_damage;
+mod read_only;
 mod sealed;
-mod trials;

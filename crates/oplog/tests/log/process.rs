@@ -1,4 +1,4 @@
-//! Promises that only a real process can break: what is acknowledged survives its death, and is on the disk.
+//! Guarantees that only a real process can break: acknowledged groups survive if the process is killed, and are on disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,35 +7,35 @@ use std::process::Command;
 
 use tidegate_oplog::LogError;
 
-use crate::child::{self, KEPT_FACTS, LARGE_EVERY, OPERATIONS, PADDING, command, kill_after, lines};
+use crate::child::{
+    self, KEPT_EVENTS, LARGE_INTERVAL, OPERATIONS, PADDING, command, kill_after, output_lines,
+};
 use crate::kit::prelude::*;
-use crate::kit::{self, Fact, operation};
+use crate::kit::{self, Event, operation};
 
-/// All groups up to the last acknowledged are there; the next one, which was on its way, wholly or not at all.
-fn check(directory: &Path, acknowledged: u64, padding: usize) -> u64 {
-    check_from(directory, acknowledged, padding, 1)
+/// Checks that all groups up to the last acknowledged one are present, and that the next group is present either completely or
+/// not at all.
+fn check_acknowledged(directory: &Path, acknowledged: u64, padding: usize) -> u64 {
+    check_acknowledged_from(directory, acknowledged, padding, 1)
 }
 
-/// The same, of operations that may have lost facts before `kept_from`.
-fn check_from(directory: &Path, acknowledged: u64, padding: usize, kept_from: u64) -> u64 {
-    let log = kit::open(directory).unwrap();
-    assert_eq!(log.damage(), [], "a crash is no damage");
+/// Makes the same check for operations that may have lost events before `kept_from`.
+fn check_acknowledged_from(directory: &Path, acknowledged: u64, padding: usize, kept_from: u64) -> u64 {
+    let log = kit::open_log(directory).unwrap();
+    assert_eq!(log.damage(), [], "a crash does not cause damage");
     let mut lasts = Vec::new();
     for number in 1..=OPERATIONS {
-        let (first, facts) = match log.facts_as::<Fact>(operation(number)) {
+        let (first, events) = match log.events_as::<Event>(operation(number)) {
             Err(LogError::UnknownStream { .. }) if acknowledged == 0 => (1, Vec::new()),
-            history => history.map(|history| (history.first_sequence, history.facts)).unwrap(),
+            history => history.map(|history| (history.first_sequence, history.events)).unwrap(),
         };
-        let last = first - 1 + u64::try_from(facts.len()).unwrap();
-        assert!(last >= acknowledged, "operation {number}: {last} of {acknowledged} acknowledged facts");
-        assert!(
-            first <= kept_from.max(1),
-            "operation {number}: fact {kept_from} is to be kept, and not {first}"
-        );
-        assert_eq!(facts, (first..=last).map(|number| child::fact(number, padding)).collect::<Vec<_>>());
+        let last = first - 1 + u64::try_from(events.len()).unwrap();
+        assert!(last >= acknowledged, "operation {number}: {last} of {acknowledged} acknowledged events");
+        assert!(first <= kept_from.max(1), "operation {number}: event {kept_from} must be kept, not {first}");
+        assert_eq!(events, (first..=last).map(|number| child::event(number, padding)).collect::<Vec<_>>());
         lasts.push(last);
         if last > 0 {
-            let loaded = log.load_as::<Fact>(operation(number)).unwrap();
+            let loaded = log.load_as::<Event>(operation(number)).unwrap();
             assert_eq!(loaded.last_sequence, last);
             assert_eq!(loaded.snapshot.map_or(0, |(at, _)| at), last / 5 * 5);
         }
@@ -46,50 +46,56 @@ fn check_from(directory: &Path, acknowledged: u64, padding: usize, kept_from: u6
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
+fn no_acknowledged_group_is_lost_when_the_process_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("state");
     let mut last = 0;
-    // How many acknowledgements to wait for; where in the next group the kill strikes is up to the machine.
+    // Number of acknowledgments to wait for. The point within the next group at which the process is killed depends on the
+    // machine.
     for acks in [0, 1, 2, 3, 5, 8, 13, 0, 21, 1, 4, 30, 2, 6, 0, 9, 26, 3, 1, 17, 7, 11, 0, 5, 2] {
         let acknowledged = kill_after("append", &directory, acks).unwrap_or(last);
-        last = check(&directory, acknowledged, PADDING);
+        last = check_acknowledged(&directory, acknowledged, PADDING);
     }
     assert!(last > 150);
 }
 
-/// Wherever in a compaction of open operations the kill strikes.
+/// The process may be killed at any point during a compaction of open operations.
 #[test]
-fn nothing_is_lost_when_the_process_is_killed_in_a_compaction() {
+fn nothing_is_lost_when_the_process_is_killed_during_a_compaction() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("state");
     let mut last = 0;
     for acks in [0, 1, 12, 3, 5, 8, 13, 0, 21, 1, 4, 3, 2, 6, 0, 9, 2, 3, 1, 7] {
         let acknowledged = kill_after("append-and-compact", &directory, acks).unwrap_or(last);
-        last = check_from(&directory, acknowledged, PADDING, (acknowledged + 1).saturating_sub(KEPT_FACTS));
-        let log = kit::open(&directory).unwrap();
-        let kept = log.facts_as::<Fact>(operation(1)).map_or(0, |history| history.facts.len());
-        // What the newest snapshot does not cover, and what came since the compaction that was cut short.
-        assert!(kept <= 20, "{kept} facts of {last} are kept");
+        last = check_acknowledged_from(
+            &directory,
+            acknowledged,
+            PADDING,
+            (acknowledged + 1).saturating_sub(KEPT_EVENTS),
+        );
+        let log = kit::open_log(&directory).unwrap();
+        let kept = log.events_as::<Event>(operation(1)).map_or(0, |history| history.events.len());
+        // Events that the newest snapshot does not cover, and events since the interrupted compaction.
+        assert!(kept <= 20, "{kept} events of {last} are kept");
     }
     assert!(last > 80);
 }
 
-/// A line of strace's report: the thread, and the call with its result.
-fn calls(trace: &str) -> Vec<(u32, String)> {
-    let mut begun: BTreeMap<u32, String> = BTreeMap::new();
+/// Parses a line of strace's report into the thread and the call with its result.
+fn parse_calls(trace: &str) -> Vec<(u32, String)> {
+    let mut started: BTreeMap<u32, String> = BTreeMap::new();
     let mut calls = Vec::new();
     for line in trace.lines() {
         let Some((thread, call)) = line.split_once(' ') else { continue };
         let Ok(thread) = thread.parse() else { continue };
         let call = call.trim_start();
         if let Some(call) = call.strip_suffix("<unfinished ...>") {
-            begun.insert(thread, call.to_owned());
+            started.insert(thread, call.to_owned());
         } else if let Some((_, rest)) =
             call.strip_prefix("<... ").and_then(|call| call.split_once("resumed>"))
         {
             // A call counts when it returns.
-            let begin = begun.remove(&thread).unwrap_or_default();
+            let begin = started.remove(&thread).unwrap_or_default();
             calls.push((thread, format!("{begin}{rest}")));
         } else {
             calls.push((thread, call.to_owned()));
@@ -99,7 +105,7 @@ fn calls(trace: &str) -> Vec<(u32, String)> {
 }
 
 #[test]
-fn every_acknowledged_group_was_synced_to_the_disk_before() {
+fn every_acknowledged_group_was_synced_to_the_disk_first() {
     let found = Command::new("strace").arg("-V").output();
     assert!(
         found.is_ok_and(|output| output.status.success()),
@@ -110,14 +116,14 @@ fn every_acknowledged_group_was_synced_to_the_disk_before() {
     let report = folder.path().join("trace");
     let syscalls = "trace=fdatasync,fsync,sync_file_range,pwrite64,write,rename,renameat,renameat2";
     let strace = ["strace", "-f", "-y", "-s", "64", "-e", syscalls, "-o", report.to_str().unwrap()];
-    let said = lines(command("append-20", &directory, &strace));
+    let said = output_lines(command("append-20", &directory, &strace));
     assert!(said.contains(&"ack 20".to_owned()), "{said:?}");
 
     let db = "/state/log/db>";
     let (mut acknowledged, mut synced_blobs) = (0, 0);
-    // Since the last acknowledgement: did sled write its file, was the file synced after that, was the witness told?
+    // Since the last acknowledgment: sled has written its file, the file was synced after that, and the witness was written.
     let (mut written, mut synced, mut witnessed) = (false, false, false);
-    for (_, call) in calls(&fs::read_to_string(&report).unwrap()) {
+    for (_, call) in parse_calls(&fs::read_to_string(&report).unwrap()) {
         let succeeded = !call.contains("= -1");
         if call.starts_with("pwrite64(") && call.contains(db) {
             (written, synced, witnessed) = (true, false, false);
@@ -134,39 +140,47 @@ fn every_acknowledged_group_was_synced_to_the_disk_before() {
         } else if call.starts_with("write(") && call.contains("\"ack ") {
             acknowledged += 1;
             assert!(written && synced, "group {acknowledged} was acknowledged before it was on the disk");
-            assert!(witnessed, "group {acknowledged} was acknowledged before the witness was told");
+            assert!(witnessed, "group {acknowledged} was acknowledged before the witness was written");
             (written, synced, witnessed) = (false, false, false);
         }
     }
     assert_eq!(acknowledged, 20);
-    assert_eq!(synced_blobs, 20 / LARGE_EVERY, "one blob each, since the operations' large facts are alike");
+    assert_eq!(
+        synced_blobs,
+        20 / LARGE_INTERVAL,
+        "one blob each, since the operations' large events are alike"
+    );
 }
 
-/// A file size limit also stands in for a full disk where no small disk can be mounted: the same calls fail.
+/// A file size limit simulates a full disk without mounting a small one: the same calls fail.
 #[test]
-fn a_file_that_cannot_grow_poisons_the_log_and_loses_nothing() {
+fn a_file_size_limit_poisons_the_log_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("state");
     // Blocks of 512 bytes: 1.2 MiB, between two and three of sled's segments.
     let limited = ["sh", "-c", "trap '' XFSZ; ulimit -f 2400; exec \"$0\" \"$@\""];
-    let said = lines(command("fill", &directory, &limited));
+    let said = output_lines(command("fill", &directory, &limited));
     let acknowledged =
         said.iter().filter_map(|line| line.strip_prefix("ack ")?.parse().ok()).next_back().unwrap_or(0);
     assert!(acknowledged > 10, "{said:?}");
-    let failed = said.iter().position(|line| line.starts_with("failed SizeLimit")).expect("a typed error");
+    let failed =
+        said.iter().position(|line| line.starts_with("failed FileSizeLimit")).expect("a typed error");
     assert_eq!(said[failed + 1], "then Poisoned");
     assert!(!said.iter().any(|line| line.contains("panicked")), "{said:?}");
-    check(&directory, acknowledged, 5_000);
+    check_acknowledged(&directory, acknowledged, 5_000);
 }
 
-/// In a mount namespace of its own, when the system lets us have one.
-fn on_small_disk(task: &str, after_mounting: &str) -> Option<Vec<String>> {
+/// Runs a task in its own mount namespace, if the system allows it.
+fn run_on_small_disk(task: &str, after_mounting: &str) -> Option<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let script = format!(
         "dir=\"${{TIDEGATE_OPLOG_CHILD#* }}\"; mount -t tmpfs -o size=4m tmpfs \"$dir\" && {after_mounting} exec \"$0\" \"$@\""
     );
-    let said =
-        lines(command(task, folder.path(), &["unshare", "--map-root-user", "--mount", "sh", "-c", &script]));
+    let said = output_lines(command(
+        task,
+        folder.path(),
+        &["unshare", "--map-root-user", "--mount", "sh", "-c", &script],
+    ));
     if said.is_empty() {
         eprintln!("not checked here: this system does not let tests mount a file system");
         return None;
@@ -176,7 +190,7 @@ fn on_small_disk(task: &str, after_mounting: &str) -> Option<Vec<String>> {
 
 #[test]
 fn a_full_disk_is_named_and_loses_nothing() {
-    let Some(said) = on_small_disk("fill-and-free", "") else { return };
+    let Some(said) = run_on_small_disk("fill-and-free", "") else { return };
     let acknowledged: u64 =
         said.iter().filter_map(|line| line.strip_prefix("ack ")?.parse().ok()).next_back().unwrap();
     let failed = said.iter().position(|line| line.starts_with("failed DiskFull")).expect("a typed error");
@@ -195,6 +209,6 @@ fn a_full_disk_is_named_and_loses_nothing() {
 
 #[test]
 fn a_read_only_file_system_is_named() {
-    let Some(said) = on_small_disk("open", "mount -o remount,ro \"$dir\" &&") else { return };
+    let Some(said) = run_on_small_disk("open", "mount -o remount,ro \"$dir\" &&") else { return };
     assert!(said.iter().any(|line| line.starts_with("refused ReadOnly")), "{said:?}");
 }

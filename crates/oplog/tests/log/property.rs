@@ -1,15 +1,16 @@
-//! Random lives of a log, compared step by step with a model that is too simple to be wrong; for both logs.
+//! Random histories of a log, compared step by step with a model that is too simple to be wrong. Covers both implementations.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tidegate_oplog::{Compacted, Loaded, LogError, OperationLog, Retention};
+use tidegate_oplog::{CompactionResult, LoadedStream, LogError, OperationLog, Retention};
 
-use crate::child::fact;
+use crate::child::event;
 use crate::kit::prelude::*;
 use crate::kit::{
-    Append, Disk, Fact, Kept, Memory, NOW, State, append, finished, loaded as loaded_of, operation, summary,
+    Append, Disk, Event, Memory, NOW, ReopenableLog, State, append_to_shop, finished_summary,
+    loaded_stream as loaded_of, operation, operation_summary,
 };
 
 const OPERATIONS: u128 = 5;
@@ -17,16 +18,16 @@ const APPLICATIONS: [&str; 2] = ["shop", "bank"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Facts for some operations in one group; whether a snapshot comes with them, and whether they end.
+    /// Events for some operations in one group, with or without a snapshot, finished or not.
     Append(Vec<(Index, u8, bool, bool)>),
-    /// A group that must be refused as a whole.
+    /// A group that must be rejected as a whole.
     Gap(Index, u64),
-    /// With a history, a number of summaries, and how many facts an open operation keeps.
+    /// Compaction with a history, a number of summaries, and a number of events per open operation.
     Compact(usize, usize, u64),
     Reopen,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step_strategy() -> impl Strategy<Value = Step> {
     let one = (any::<Index>(), 0_u8..4, prop::bool::weighted(0.3), prop::bool::weighted(0.2));
     prop_oneof![
         8 => prop::collection::vec(one, 1..4).prop_map(Step::Append),
@@ -37,60 +38,61 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Modelled {
-    facts: Vec<Fact>,
+struct ModelStream {
+    events: Vec<Event>,
     snapshot: Option<u64>,
-    /// Facts up to this one are gone.
+    /// Sequence number of the last removed event.
     base: u64,
-    ended: bool,
-    reduced: bool,
+    has_ended: bool,
+    is_reduced: bool,
 }
 
 #[derive(Debug, Default)]
-struct Model(BTreeMap<u128, Modelled>);
+struct Model(BTreeMap<u128, ModelStream>);
 
-fn application(number: u128) -> &'static str {
+fn application_of(number: u128) -> &'static str {
     APPLICATIONS[usize::try_from(number % 2).unwrap()]
 }
 
-fn state(at: u64) -> State {
+fn state_at(at: u64) -> State {
     State { waves: vec![], padding: format!("state after {at}") }
 }
 
-fn count(facts: &[Fact]) -> u64 {
-    u64::try_from(facts.len()).unwrap()
+fn count_events(events: &[Event]) -> u64 {
+    u64::try_from(events.len()).unwrap()
 }
 
 impl Model {
-    /// Appends to the model and returns what to append to the log.
-    fn append(&mut self, number: u128, facts: u8, snapshot: bool, end: bool) -> Append {
+    /// Appends to the model and returns the append for the log.
+    fn append(&mut self, number: u128, events: u8, snapshot: bool, end: bool) -> Append {
         let kept = self.0.entry(number).or_default();
-        let first = count(&kept.facts) + 1;
-        let new: Vec<Fact> = (first..first + u64::from(facts)).map(|number| fact(number, 40)).collect();
-        kept.facts.extend(new.clone());
-        kept.ended |= end;
-        let last = count(&kept.facts);
+        let first = count_events(&kept.events) + 1;
+        let new: Vec<Event> = (first..first + u64::from(events)).map(|number| event(number, 40)).collect();
+        kept.events.extend(new.clone());
+        kept.has_ended |= end;
+        let last = count_events(&kept.events);
         if snapshot {
             kept.snapshot = Some(last);
         }
-        let summary = if kept.ended {
-            finished(number, application(number))
+        let summary = if kept.has_ended {
+            finished_summary(number, application_of(number))
         } else {
-            summary(number, application(number))
+            operation_summary(number, application_of(number))
         };
-        Append { snapshot: snapshot.then(|| state(last)), summary, ..append(number, first, new) }
+        Append { snapshot: snapshot.then(|| state_at(last)), summary, ..append_to_shop(number, first, new) }
     }
 
-    fn compact(&mut self, history: usize, summaries: usize, open_facts: u64) -> Compacted {
-        let mut done = Compacted::default();
+    fn compact(&mut self, history: usize, summaries: usize, open_events: u64) -> CompactionResult {
+        let mut done = CompactionResult::default();
         let mut forgotten = Vec::new();
         for each in 0..2 {
-            let ended = self.0.iter_mut().rev().filter(|(number, kept)| **number % 2 == each && kept.ended);
+            let ended =
+                self.0.iter_mut().rev().filter(|(number, kept)| **number % 2 == each && kept.has_ended);
             for (position, (number, kept)) in ended.enumerate() {
-                if !kept.reduced && position >= history {
-                    kept.reduced = true;
+                if !kept.is_reduced && position >= history {
+                    kept.is_reduced = true;
                     done.streams += 1;
-                    done.facts += kept.facts.len() - usize::try_from(kept.base).unwrap();
+                    done.events += kept.events.len() - usize::try_from(kept.base).unwrap();
                 }
                 if position >= history && position >= summaries {
                     forgotten.push(*number);
@@ -99,10 +101,10 @@ impl Model {
         }
         done.forgotten = forgotten.len();
         forgotten.iter().for_each(|number| drop(self.0.remove(number)));
-        for kept in self.0.values_mut().filter(|kept| !kept.ended) {
-            let newest = count(&kept.facts).saturating_sub(open_facts);
+        for kept in self.0.values_mut().filter(|kept| !kept.has_ended) {
+            let newest = count_events(&kept.events).saturating_sub(open_events);
             let base = kept.snapshot.unwrap_or(0).min(newest).max(kept.base);
-            done.facts += usize::try_from(base - kept.base).unwrap();
+            done.events += usize::try_from(base - kept.base).unwrap();
             kept.base = base;
         }
         done
@@ -110,28 +112,28 @@ impl Model {
 
     fn check(&self, log: &impl OperationLog) {
         assert_eq!(log.damage(), []);
-        assert_eq!(log.lines().len(), self.0.len());
+        assert_eq!(log.listing().len(), self.0.len());
         for (number, kept) in &self.0 {
-            let loaded = log.load_as::<Fact>(operation(*number));
-            if kept.reduced {
+            let loaded = log.load_as::<Event>(operation(*number));
+            if kept.is_reduced {
                 assert!(matches!(loaded, Err(LogError::Compacted { .. })));
                 continue;
             }
             let after = usize::try_from(kept.snapshot.unwrap_or(0)).unwrap();
-            let expected = Loaded {
-                snapshot: kept.snapshot.map(|at| (at, state(at))),
-                ..loaded_of(kept.facts[after..].to_vec(), count(&kept.facts))
+            let expected = LoadedStream {
+                snapshot: kept.snapshot.map(|at| (at, state_at(at))),
+                ..loaded_of(kept.events[after..].to_vec(), count_events(&kept.events))
             };
             assert_eq!(loaded.unwrap(), expected);
-            let history = log.facts_as::<Fact>(operation(*number)).unwrap();
+            let history = log.events_as::<Event>(operation(*number)).unwrap();
             assert_eq!(history.first_sequence, kept.base + 1);
-            assert_eq!(history.facts, kept.facts[usize::try_from(kept.base).unwrap()..]);
+            assert_eq!(history.events, kept.events[usize::try_from(kept.base).unwrap()..]);
         }
     }
 }
 
-fn live<K: Kept>(steps: &[Step]) {
-    let mut kept = K::fresh();
+fn run_steps<K: ReopenableLog>(steps: &[Step]) {
+    let mut kept = K::create();
     let mut model = Model::default();
     let choose =
         |which: &Index| u128::try_from(which.index(usize::try_from(OPERATIONS).unwrap())).unwrap() + 1;
@@ -140,27 +142,33 @@ fn live<K: Kept>(steps: &[Step]) {
             Step::Append(group) => {
                 let group: Vec<_> = group
                     .iter()
-                    .map(|(which, facts, snapshot, end)| (choose(which), *facts, *snapshot, *end))
-                    .filter(|(number, ..)| !model.0.get(number).is_some_and(|kept| kept.reduced))
+                    .map(|(which, events, snapshot, end)| (choose(which), *events, *snapshot, *end))
+                    .filter(|(number, ..)| !model.0.get(number).is_some_and(|kept| kept.is_reduced))
                     .collect();
                 let group = group
                     .into_iter()
-                    .map(|(number, facts, snapshot, end)| model.append(number, facts, snapshot, end));
+                    .map(|(number, events, snapshot, end)| model.append(number, events, snapshot, end));
                 let group = group.collect();
                 kept.open().append_all(group).unwrap();
             }
             Step::Gap(which, ahead) => {
                 let number = choose(which);
-                let next = model.0.get(&number).map_or(0, |kept| count(&kept.facts)) + ahead;
-                let refused = vec![append(99, 1, vec![fact(1, 40)]), append(number, next, vec![fact(1, 40)])];
+                let next = model.0.get(&number).map_or(0, |kept| count_events(&kept.events)) + ahead;
+                let refused = vec![
+                    append_to_shop(99, 1, vec![event(1, 40)]),
+                    append_to_shop(number, next, vec![event(1, 40)]),
+                ];
                 assert!(kept.open().append_all(refused).is_err());
             }
-            Step::Compact(history, summaries, open_facts) => {
-                let (history, summaries, open_facts) = (*history, *summaries, *open_facts);
-                let keep = Retention { history, summaries, open_facts, ..Retention::default() };
+            Step::Compact(history, summaries, open_events) => {
+                let (history, summaries, open_events) = (*history, *summaries, *open_events);
+                let keep = Retention { history, summaries, open_events, ..Retention::default() };
                 let done = kept.open().compact(&keep, NOW).unwrap();
-                // Where large facts are kept is each log's own affair.
-                assert_eq!(Compacted { blobs: 0, ..done }, model.compact(history, summaries, open_facts));
+                // Each log decides for itself where to store large events.
+                assert_eq!(
+                    CompactionResult { blobs: 0, ..done },
+                    model.compact(history, summaries, open_events)
+                );
             }
             Step::Reopen => model.check(kept.reopen()),
         }
@@ -173,12 +181,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_log_on_disk_is_what_was_appended(steps in prop::collection::vec(step(), 1..40)) {
-        live::<Disk>(&steps);
+    fn the_log_on_disk_matches_the_model(steps in prop::collection::vec(step_strategy(), 1..40)) {
+        run_steps::<Disk>(&steps);
     }
 
     #[test]
-    fn the_log_in_memory_is_what_was_appended(steps in prop::collection::vec(step(), 1..40)) {
-        live::<Memory>(&steps);
+    fn the_log_in_memory_matches_the_model(steps in prop::collection::vec(step_strategy(), 1..40)) {
+        run_steps::<Memory>(&steps);
     }
 }

@@ -1,4 +1,4 @@
-//! Content on the disk is ciphertext, wherever it is copied to, and a wrong key costs nothing.
+//! Content on disk is ciphertext, in every copy, and a wrong key doesn't cause any loss.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,24 +7,26 @@ use tidegate_oplog::{LogError, LogKey, OpenOptions, SledLog};
 
 use crate::kit::prelude::*;
 use crate::kit::{
-    self, Append, Disk, Fact, Kept, Log, State, append, codecs, finished, holder, operation, passed,
+    self, Append, Disk, Event, Log, ReopenableLog, State, append_to_shop, finished_summary, operation,
+    test_codecs, test_holder, waves_passed,
 };
 
 const SECRET: &str = "hunter2-hunter2-hunter2";
 
-pub fn files(folder: &Path) -> Vec<PathBuf> {
+pub fn list_files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+        if path.is_dir() { found.extend(list_files(&path)) } else { found.push(path) }
     }
     found
 }
 
-/// Every file of the state directory is free of the secret, plain and in halves, as compression might leave it.
-fn nothing_shows(folder: &Path) {
+/// Checks that no file in the state directory contains the secret, neither as a whole nor in halves, as compression might leave
+/// it.
+fn assert_secret_hidden(folder: &Path) {
     let (start, end) = SECRET.split_at(8);
-    for path in files(folder) {
+    for path in list_files(folder) {
         let content = fs::read(&path).unwrap();
         for part in [start, end] {
             let shows = content.windows(part.len()).any(|window| window == part.as_bytes());
@@ -33,80 +35,86 @@ fn nothing_shows(folder: &Path) {
     }
 }
 
-/// An operation with a large record and a manifest that hold the secret.
-fn write(log: &Log) {
+/// Writes an operation with a large record and a manifest that contain the secret.
+fn write_secret_operation(log: &Log) {
     let manifests = log.put_blob(format!("password: {SECRET}").as_bytes()).unwrap();
-    let large = Fact::Began { name: SECRET.repeat(1000), at: kit::summary(1, "shop").started_at };
+    let large = Event::Began { name: SECRET.repeat(1000), at: kit::operation_summary(1, "shop").started_at };
     let large_state = State { waves: vec![1], padding: SECRET.repeat(1000) };
-    let first = Append { blobs: vec![manifests], snapshot: Some(large_state), ..append(1, 1, vec![large]) };
+    let first =
+        Append { blobs: vec![manifests], snapshot: Some(large_state), ..append_to_shop(1, 1, vec![large]) };
     log.append_all(vec![first]).unwrap();
 }
 
 #[test]
-fn neither_manifests_nor_large_records_show_anywhere() {
-    let mut disk = Disk::fresh();
-    write(disk.open());
+fn manifests_and_large_records_are_encrypted_everywhere() {
+    let mut disk = Disk::create();
+    write_secret_operation(disk.open());
     disk.close();
-    nothing_shows(disk.folder.path());
-    // Setting aside copies blobs.
+    assert_secret_hidden(disk.folder.path());
+    // The quarantine copies blobs.
     disk.tamper(|db| {
         drop(db.remove([b"f".as_slice(), operation(1).0.as_bytes(), &1_u64.to_be_bytes()].concat()))
     });
     assert_ne!(disk.open().damage(), []);
     disk.close();
-    nothing_shows(disk.folder.path());
+    assert_secret_hidden(disk.folder.path());
 }
 
 #[test]
-fn compaction_and_salvage_keep_it_sealed() {
-    let mut disk = Disk::fresh();
-    write(disk.open());
+fn content_stays_sealed_after_compaction_and_salvage() {
+    let mut disk = Disk::create();
+    write_secret_operation(disk.open());
     disk.open()
-        .append_all(vec![Append { summary: finished(1, "shop"), ..append(1, 2, passed(2..=2)) }])
+        .append_all(vec![Append {
+            summary: finished_summary(1, "shop"),
+            ..append_to_shop(1, 2, waves_passed(2..=2))
+        }])
         .unwrap();
-    disk.open().tidy(1).unwrap();
+    disk.open().compact_to_history(1).unwrap();
     disk.close();
-    drop(kit::raw(&disk.path()));
+    drop(kit::open_database(&disk.path()));
     let mut bytes = fs::read(disk.db_file()).unwrap();
     bytes[0] ^= 1;
     fs::write(disk.db_file(), bytes).unwrap();
     assert_ne!(disk.open().damage(), [], "the database was replaced");
     disk.close();
-    nothing_shows(disk.folder.path());
+    assert_secret_hidden(disk.folder.path());
 }
 
 #[test]
-fn with_another_key_nothing_is_read_written_or_set_aside() {
-    let mut disk = Disk::fresh();
-    write(disk.open());
+fn with_another_key_nothing_is_read_written_or_quarantined() {
+    let mut disk = Disk::create();
+    write_secret_operation(disk.open());
     disk.close();
-    let before: Vec<PathBuf> = files(disk.folder.path());
-    let other = OpenOptions { holder: holder(), key: Some(LogKey::new(&[9; 32])), codecs: codecs() };
+    let before: Vec<PathBuf> = list_files(disk.folder.path());
+    let other =
+        OpenOptions { holder: test_holder(), key: Some(LogKey::new(&[9; 32])), codecs: test_codecs() };
     let error = SledLog::open(disk.path(), other).unwrap_err();
     assert!(matches!(error, LogError::WrongKey { .. }), "{error}");
-    let none = OpenOptions { holder: holder(), key: None, codecs: codecs() };
+    let none = OpenOptions { holder: test_holder(), key: None, codecs: test_codecs() };
     let error = SledLog::open(disk.path(), none).unwrap_err();
     assert!(matches!(error, LogError::KeyMissing { .. }), "{error}");
-    assert_eq!(files(disk.folder.path()), before);
+    assert_eq!(list_files(disk.folder.path()), before);
 
-    // Not even when nobody remembers which key it was: the blobs do.
+    // The check also works if the fingerprint is not recorded, because the blobs contain it.
     fs::remove_file(disk.path().join("key-id")).unwrap();
-    let other = OpenOptions { holder: holder(), key: Some(LogKey::new(&[9; 32])), codecs: codecs() };
+    let other =
+        OpenOptions { holder: test_holder(), key: Some(LogKey::new(&[9; 32])), codecs: test_codecs() };
     let log = SledLog::open(disk.path(), other).unwrap();
     assert_eq!(log.damage(), []);
-    assert!(matches!(log.load_as::<Fact>(operation(1)), Err(LogError::WrongKey { .. })));
+    assert!(matches!(log.load_as::<Event>(operation(1)), Err(LogError::WrongKey { .. })));
     drop(log);
 
     fs::remove_file(disk.path().join("key-id")).unwrap();
     assert_eq!(disk.open().damage(), []);
-    assert_eq!(disk.open().load_as::<Fact>(operation(1)).unwrap().last_sequence, 1);
+    assert_eq!(disk.open().load_as::<Event>(operation(1)).unwrap().last_sequence, 1);
 }
 
 #[test]
-fn a_key_of_its_own_is_made_once() {
+fn a_sealed_folder_creates_its_key_once() {
     let folder = tempfile::tempdir().unwrap();
     let open = || {
-        let options = OpenOptions { holder: holder(), key: None, codecs: codecs() };
+        let options = OpenOptions { holder: test_holder(), key: None, codecs: test_codecs() };
         SledLog::open(folder.path(), options).unwrap()
     };
     let digest = open().put_blob(SECRET.as_bytes()).unwrap();

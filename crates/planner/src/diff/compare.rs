@@ -3,10 +3,10 @@ use tidegate_model::Object;
 
 use super::path::{Path, Step};
 use super::quantity;
-use crate::kinds::is_application;
+use crate::known_kinds::is_application;
 
 /// Groups whose types are compiled into Kubernetes: the server drops zero values, rewrites quantities and merges some
-/// lists by key. Custom kinds keep what was written.
+/// lists by key. Custom resources are stored as written.
 const BUILT_IN_GROUPS: [&str; 21] = [
     "",
     "admissionregistration.k8s.io",
@@ -31,8 +31,8 @@ const BUILT_IN_GROUPS: [&str; 21] = [
     "storage.k8s.io",
 ];
 
-/// Fields of built-in kinds that the server does not store when they are zero, false or empty. Other such fields may
-/// differ from absent ones: `automountServiceAccountToken: false` is not the same as none.
+/// Fields of built-in kinds that the server doesn't store if they are zero, false or empty. For other fields,
+/// such a value can differ from an absent field: `automountServiceAccountToken: false` is not the default.
 const ZERO_IS_ABSENT: [&str; 13] = [
     "hostIPC",
     "hostNetwork",
@@ -49,7 +49,7 @@ const ZERO_IS_ABSENT: [&str; 13] = [
     "value",
 ];
 
-/// Fields that hold quantities, themselves or in the maps below them.
+/// Fields that hold quantities, directly or in nested maps.
 const QUANTITY_FIELDS: [&str; 13] = [
     "averageValue",
     "capacity",
@@ -66,7 +66,7 @@ const QUANTITY_FIELDS: [&str; 13] = [
     "sizeLimit",
 ];
 
-/// Lists whose items are told apart by these fields, so that other writers may add items of their own.
+/// Lists whose items are identified by these fields, so that other managers can add items.
 const KEYED_LISTS: [(&str, &[&str]); 11] = [
     ("containers", &["name"]),
     ("env", &["name"]),
@@ -80,8 +80,9 @@ const KEYED_LISTS: [(&str, &[&str]); 11] = [
     ("volumes", &["name"]),
     ("webhooks", &["name"]),
 ];
-/// Lists of Argo CD's Applications whose items are told apart by these fields. They are whole lists to whoever compares them.
-const LISTS_OF_APPLICATIONS: [(&str, &[&str]); 8] = [
+/// Lists in Argo CD Applications whose items are identified by these fields. A comparison treats each list as
+/// a whole.
+const APPLICATION_LISTS: [(&str, &[&str]); 8] = [
     ("env", &["name"]),
     ("extVars", &["name"]),
     ("fileParameters", &["name"]),
@@ -94,58 +95,65 @@ const LISTS_OF_APPLICATIONS: [(&str, &[&str]); 8] = [
 const CONTAINER_PORT: &[&str] = &["containerPort", "protocol"];
 const SERVICE_PORT: &[&str] = &["port", "protocol"];
 
-/// How the objects of one kind are compared.
+/// Comparison rules for one kind.
 #[derive(Clone, Copy)]
-pub(super) struct Comparison<'t> {
+pub(super) struct ComparisonRules<'t> {
     kind: &'t str,
-    built_in: bool,
-    /// Items of an Application's lists are found by what tells them apart.
-    finds_items: bool,
+    is_built_in: bool,
+    /// True if items of an Application's lists are matched by their identifying fields.
+    matches_application_items: bool,
 }
 
-impl<'t> Comparison<'t> {
-    /// The rules for the kind of an object.
-    pub fn of(target: &'t Object) -> Self {
-        Self { kind: target.kind(), built_in: BUILT_IN_GROUPS.contains(&target.group()), finds_items: false }
+impl<'t> ComparisonRules<'t> {
+    /// Returns the rules for the kind of an object.
+    pub fn for_kind(target: &'t Object) -> Self {
+        Self {
+            kind: target.kind(),
+            is_built_in: BUILT_IN_GROUPS.contains(&target.group()),
+            matches_application_items: false,
+        }
     }
 
-    /// The same for whoever only looks for the place of something in another object of the kind.
-    pub fn to_find(target: &'t Object) -> Self {
-        Self { finds_items: is_application(target.group(), target.kind()), ..Self::of(target) }
+    /// Returns the rules for finding a corresponding place in another object of the kind.
+    pub fn for_locating(target: &'t Object) -> Self {
+        Self {
+            matches_application_items: is_application(target.group(), target.kind()),
+            ..Self::for_kind(target)
+        }
     }
 
-    /// Whether a field holds quantities.
+    /// Returns true if a field holds quantities.
     pub fn is_quantity(&self, name: &str) -> bool {
-        self.built_in && QUANTITY_FIELDS.contains(&name)
+        self.is_built_in && QUANTITY_FIELDS.contains(&name)
     }
 
-    /// Whether leaving a field out means the same as giving it this value.
-    pub fn means_nothing(&self, name: &str, value: &Value) -> bool {
-        let zero = self.built_in && ZERO_IS_ABSENT.contains(&name);
+    /// Returns true if this value is equivalent to omitting the field.
+    pub fn is_same_as_absent(&self, name: &str, value: &Value) -> bool {
+        let zero = self.is_built_in && ZERO_IS_ABSENT.contains(&name);
         match value {
             Value::Null => true,
             Value::Object(_) => false,
-            Value::Array(items) => self.built_in && items.is_empty(),
+            Value::Array(items) => self.is_built_in && items.is_empty(),
             Value::Bool(value) => zero && !value,
             Value::Number(value) => zero && value.as_f64() == Some(0.0),
             Value::String(value) => zero && value.is_empty(),
         }
     }
 
-    /// Whether two values that are neither maps nor lists mean the same.
-    pub fn is_same(&self, one: &Value, other: &Value, quantity: bool) -> bool {
-        one == other || same_number(one, other) || (quantity && quantity::same(one, other))
+    /// Returns true if two scalars are equivalent.
+    pub fn is_equal(&self, one: &Value, other: &Value, quantity: bool) -> bool {
+        one == other || is_same_number(one, other) || (quantity && quantity::is_same_quantity(one, other))
     }
 
-    /// The fields that tell the items of a list apart, if they have any.
-    pub fn keys(&self, name: &str, items: &[Value]) -> Option<&'static [&'static str]> {
+    /// Returns the fields that identify the items of a list, if any.
+    pub fn item_keys(&self, name: &str, items: &[Value]) -> Option<&'static [&'static str]> {
         if !items.iter().all(Value::is_object) {
             return None;
         }
-        if self.finds_items {
-            return LISTS_OF_APPLICATIONS.iter().find(|(list, _)| *list == name).map(|(_, keys)| *keys);
+        if self.matches_application_items {
+            return APPLICATION_LISTS.iter().find(|(list, _)| *list == name).map(|(_, keys)| *keys);
         }
-        if !self.built_in {
+        if !self.is_built_in {
             return None;
         }
         if name == "ports" {
@@ -158,8 +166,8 @@ impl<'t> Comparison<'t> {
         KEYED_LISTS.iter().find(|(list, _)| *list == name).map(|(_, keys)| *keys)
     }
 
-    /// The place in `to` that stands for a place in `from`: items of keyed lists are found by their keys. The place
-    /// itself need not be there, the items above it must be.
+    /// Returns the place in `to` that corresponds to a place in `from`. Items of keyed lists are matched by
+    /// their keys. The place itself may be missing, but the items above it must exist.
     pub fn counterpart(&self, path: &Path, from: &Value, to: &Value) -> Option<Path> {
         let (mut from, mut to) = (Some(from), Some(to));
         let mut list = "";
@@ -174,10 +182,10 @@ impl<'t> Comparison<'t> {
                 Step::Item(index) => {
                     let items = from.and_then(Value::as_array)?;
                     let others = to.and_then(Value::as_array)?;
-                    let place = match self.keys(list, items) {
+                    let place = match self.item_keys(list, items) {
                         Some(keys) => {
                             let item = items.get(*index)?;
-                            others.iter().position(|other| same_item(keys, item, |key| other.get(key)))?
+                            others.iter().position(|other| is_same_item(keys, item, |key| other.get(key)))?
                         }
                         None => *index,
                     };
@@ -191,9 +199,13 @@ impl<'t> Comparison<'t> {
     }
 }
 
-/// Whether an item of a keyed list is the one with these keys. A key that is not given matches any value, since the
-/// server filled it in; only the protocol of a port is known to become TCP.
-pub(super) fn same_item<'v>(keys: &[&str], item: &Value, other: impl Fn(&str) -> Option<&'v Value>) -> bool {
+/// Returns true if an item of a keyed list has these keys. An absent key matches any value, because the
+/// server has filled it in. The only known default is TCP for the protocol of a port.
+pub(super) fn is_same_item<'v>(
+    keys: &[&str],
+    item: &Value,
+    other: impl Fn(&str) -> Option<&'v Value>,
+) -> bool {
     keys.iter().all(|key| match (item.get(*key), other(key)) {
         (Some(one), other) => {
             other.is_some_and(|other| one == other) || (other.is_none() && is_tcp(key, Some(one)))
@@ -206,7 +218,7 @@ fn is_tcp(key: &str, value: Option<&Value>) -> bool {
     key == "protocol" && value.and_then(Value::as_str) == Some("TCP")
 }
 
-fn same_number(one: &Value, other: &Value) -> bool {
+fn is_same_number(one: &Value, other: &Value) -> bool {
     match (one.as_f64(), other.as_f64()) {
         (Some(one), Some(other)) => one.total_cmp(&other).is_eq(),
         _ => false,

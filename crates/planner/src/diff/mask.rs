@@ -1,35 +1,36 @@
-//! Values of Secrets are never shown, only whether they differ.
+//! Masking of Secret values in differences. Only the equality of values stays visible.
 
 use serde_json::Value;
 
-/// What stands for a value that stays, or is there now.
-const BEFORE: &str = "++++++++";
-/// What stands for a value that differs from the one that is there now.
-const AFTER: &str = "+++++++++";
+/// Replacement for a live value or an unchanged value.
+const UNCHANGED_MASK: &str = "++++++++";
+/// Replacement for a value that differs from the live one.
+const CHANGED_MASK: &str = "+++++++++";
 const FIELDS: [&str; 2] = ["data", "stringData"];
 
-/// Masks the values of a Secret as it is and as it would be. Equal values get equal runs, whatever their lengths.
-pub(super) fn mask(before: &mut Value, after: &mut Value) {
+/// Masks the values of a Secret before and after a change. Equal values get equal replacements, regardless of
+/// their lengths.
+pub(super) fn mask_secret_values(before: &mut Value, after: &mut Value) {
     for field in FIELDS {
         let was = before.get(field).cloned();
         if let Some(after) = after.get_mut(field) {
-            replace(after, &|name, value| {
+            mask_field(after, &|name, value| {
                 let same = match (name, &was) {
                     (Some(name), Some(was)) => was.get(name) == Some(value),
                     (None, Some(was)) => was == value,
                     (_, None) => false,
                 };
-                if same { BEFORE } else { AFTER }
+                if same { UNCHANGED_MASK } else { CHANGED_MASK }
             });
         }
         if let Some(before) = before.get_mut(field) {
-            replace(before, &|_, _| BEFORE);
+            mask_field(before, &|_, _| UNCHANGED_MASK);
         }
     }
 }
 
-/// Whatever is in the place of a map is masked as a whole.
-fn replace(field: &mut Value, run: &dyn Fn(Option<&str>, &Value) -> &'static str) {
+/// Masks the values of a map. If the field isn't a map, masks it as a whole.
+fn mask_field(field: &mut Value, run: &dyn Fn(Option<&str>, &Value) -> &'static str) {
     match field {
         Value::Object(values) => {
             for (name, value) in values {
@@ -48,19 +49,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_tell_only_whether_values_are_equal() {
+    fn masks_show_only_if_values_are_equal() {
         let mut before =
             json!({"data": {"same": "aGVsbG8=", "other": "YQ==", "gone": "eA=="}, "type": "Opaque"});
         let mut after = json!({"data": {"same": "aGVsbG8=", "other": "aGVsbG8=", "new": "aGVsbG8="},
             "stringData": "text"});
-        mask(&mut before, &mut after);
+        mask_secret_values(&mut before, &mut after);
         assert_eq!(
             before,
-            json!({"data": {"same": BEFORE, "other": BEFORE, "gone": BEFORE}, "type": "Opaque"})
+            json!({"data": {"same": UNCHANGED_MASK, "other": UNCHANGED_MASK, "gone": UNCHANGED_MASK}, "type": "Opaque"})
         );
         assert_eq!(
             after,
-            json!({"data": {"same": BEFORE, "other": AFTER, "new": AFTER}, "stringData": AFTER})
+            json!({"data": {"same": UNCHANGED_MASK, "other": CHANGED_MASK, "new": CHANGED_MASK}, "stringData": CHANGED_MASK})
         );
     }
 }

@@ -1,23 +1,24 @@
-//! How does a live object differ from what is wanted?
+//! Comparison of live objects with their targets.
 //!
-//! Two questions, one cheap and one exact. The cheap one is asked of the target alone: has the live object every field
-//! that the target gives, as given, and does it have none that Tidegate wrote and the target no longer gives? Whatever
-//! else is there (defaults of the server, fields of other writers) is no difference. A yes is a proof. A no may be due
-//! to what only the server knows, such as the pruning of unknown fields; then the exact question compares the live
-//! object with what the server predicts it would be.
+//! There are two comparisons, a cheap one and an exact one. The cheap comparison uses only the target: it
+//! checks that the live object has every field of the target with the same value, and that every field
+//! Tidegate wrote is still in the target. All other fields (server defaults, fields of other managers) are
+//! not differences. If the cheap comparison doesn't find a difference, the object is in sync. A difference
+//! can be due to server behavior, such as the pruning of unknown fields, so the exact comparison then
+//! compares the live object with the server's prediction.
 //!
-//! Fields that an `ignoreDifferences` entry names count in neither.
+//! Neither comparison counts fields that match an `ignoreDifferences` entry.
 
 mod compare;
+mod field_ownership;
 mod ignore;
+mod live_changes;
 mod mask;
-mod moved;
-mod normalise;
-mod owned;
+mod normalize;
 mod path;
+mod preserve_ignored;
 mod quantity;
-mod replaced;
-mod respect;
+mod replacement;
 mod walk;
 
 use std::borrow::Cow;
@@ -26,45 +27,45 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_model::{IgnoreDifference, Object, Tracking, TrackingMethod, annotations};
 
-use crate::kinds::is_crd;
-use crate::text::words;
-use compare::Comparison;
+use crate::known_kinds::is_crd;
+use crate::text::split_list;
+use compare::ComparisonRules;
 use ignore::IgnoreRules;
 pub use ignore::{IgnoreError, JqError};
-pub use moved::Moved;
+pub use live_changes::LiveFieldChange;
 use path::{Path, Step, remove_all};
-use walk::{Found, Walk};
+use walk::{ValueDifference, Walk};
 
-/// A field that differs.
+/// Field that differs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// Where, as a JSON pointer: into the object as it would be, or, for what goes away, as it is. Empty for the whole
+    /// JSON pointer into the predicted object, or, for a removed field, into the live object. Empty for the whole
     /// object.
     pub path: String,
-    /// What is there now.
+    /// Live value.
     pub before: Option<Value>,
-    /// What would be there.
+    /// Predicted value.
     pub after: Option<Value>,
 }
 
-/// An object as it is and as it would be, as far as they are compared. Values of Secrets are masked.
+/// Compared parts of an object before and after a sync. Secret values are masked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// The object as it is; nothing when it is not there.
+    /// The live object; null if it does not exist.
     pub before: Value,
-    /// The object as it would be; nothing when it would be gone.
+    /// The predicted object; null if it would be deleted.
     pub after: Value,
-    /// Where the two differ. Empty: they do not.
+    /// Differences between the two; empty if they are equal.
     pub changes: Vec<Change>,
 }
 
 impl Difference {
-    /// An object that would come new, or go: one side is absent.
-    pub fn of_one(before: Option<&Object>, after: Option<&Object>) -> Self {
-        let shown = |object: Option<&Object>| object.map_or(Value::Null, normalise::whole);
+    /// Returns the difference for an object that would be created or deleted, so that one side is absent.
+    pub fn one_sided(before: Option<&Object>, after: Option<&Object>) -> Self {
+        let shown = |object: Option<&Object>| object.map_or(Value::Null, normalize::normalize_live);
         let (mut before_value, mut after_value) = (shown(before), shown(after));
-        if before.or(after).is_some_and(normalise::is_secret) {
-            mask::mask(&mut before_value, &mut after_value);
+        if before.or(after).is_some_and(normalize::is_secret) {
+            mask::mask_secret_values(&mut before_value, &mut after_value);
         }
         let side = |value: &Value| Some(value.clone()).filter(|value| !value.is_null());
         let change = Change { path: String::new(), before: side(&before_value), after: side(&after_value) };
@@ -72,17 +73,17 @@ impl Difference {
     }
 }
 
-/// Fields that Tidegate takes over when it applies, which a dry run cannot try.
+/// Fields that Tidegate takes over on apply. A dry run can't include them.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken<'a> {
-    /// The manager whose fields they are.
-    pub manager: &'a str,
-    /// What the server would make of the target if the object were not there, where that is known: what the server fills
-    /// in by itself does not go for good.
-    pub anew: Option<&'a Object>,
+pub struct TakenOverFields<'a> {
+    /// Managers of these fields.
+    pub managers: &'a [String],
+    /// Server's prediction for the target as if the object didn't exist, if known. It shows which fields the
+    /// server fills in again.
+    pub prediction_without_live: Option<&'a Object>,
 }
 
-/// Compares objects, under the `ignoreDifferences` and the tracking of one request.
+/// Compares objects according to one request's `ignoreDifferences` and tracking settings.
 #[derive(Default)]
 pub struct Comparer {
     rules: IgnoreRules,
@@ -90,130 +91,139 @@ pub struct Comparer {
 }
 
 impl Comparer {
-    /// Rules that cannot be used are left out, and returned.
+    /// Creates a comparer. Skips invalid rules and returns their errors.
     pub fn new(entries: &[IgnoreDifference], tracking: &Tracking) -> (Self, Vec<IgnoreError>) {
         let (rules, errors) = IgnoreRules::compile(entries);
         (Self { rules, tracking: tracking.clone() }, errors)
     }
 
-    /// The path of the first field in which the live object is not what the target asks for; `None` when it is in sync
-    /// for certain.
+    /// Returns the path of the first field in which the live object differs from the target; `None` if it is certainly
+    /// in sync.
     ///
-    /// Where the two cannot be compared, as with different API versions, they count as different. `taken`: the manager
-    /// whose fields Tidegate takes over when it applies.
+    /// Objects that can't be compared, for example because of different API versions, count as different.
+    /// `taken` contains the managers whose fields Tidegate takes over on apply.
     pub(crate) fn first_difference(
         &self,
         target: &Object,
         live: &Object,
-        taken: Option<&str>,
+        taken: &[String],
     ) -> Option<String> {
-        self.first_given(target, live).or_else(|| {
-            let dropped = self.dropped(&normalise::target(target), live, taken);
+        self.first_target_difference(target, live).or_else(|| {
+            let dropped = self.dropped_fields(&normalize::normalize_target(target), live, taken);
             dropped.first().map(Path::to_string)
         })
     }
 
-    /// The path of the first field that the target gives and the live object does not have as given, whatever that has besides.
-    pub(crate) fn first_given(&self, target: &Object, live: &Object) -> Option<String> {
+    /// Returns the path of the first target field that is missing in the live object or has a different value
+    /// there. Additional live fields don't count.
+    pub(crate) fn first_target_difference(&self, target: &Object, live: &Object) -> Option<String> {
         if target.text("/apiVersion") != live.text("/apiVersion") {
             return Some("/apiVersion".to_owned());
         }
-        let wanted = normalise::target(target);
+        let wanted = normalize::normalize_target(target);
         let (given, present) = self.without_ignored(target, &wanted, live);
-        let found = self.local(target, &given, &present, live);
+        let found = self.local_differences(target, &given, &present, live);
         found.first().map(|first| first.path.to_string())
     }
 
-    /// What the server would change: `predicted` is its answer to a dry run of the target. `filtered`: changes to fields
-    /// that are not Tidegate's, which admission webhooks make, do not count unless the object asks for it
-    /// (`IncludeMutationWebhook=true`); it makes sense only where the dry run says who owns what, after a server-side
-    /// apply.
-    pub fn predicted(
+    /// Returns the changes that the server would make. `predicted` is the server's response to a dry run of
+    /// the target. If `filtered` is set, changes that admission webhooks make to fields Tidegate doesn't own
+    /// are ignored, unless the object has `IncludeMutationWebhook=true`. This requires field owners in the
+    /// prediction, so the dry run must be a server-side apply.
+    pub fn predicted_difference(
         &self,
         target: &Object,
         live: &Object,
         predicted: &Object,
-        (filtered, taken): (bool, Option<Taken<'_>>),
+        (filtered, taken): (bool, Option<TakenOverFields<'_>>),
     ) -> Difference {
-        let (mut before, mut after) = (normalise::whole(live), normalise::whole(predicted));
+        let (mut before, mut after) = (normalize::normalize_live(live), normalize::normalize_live(predicted));
         remove_all(&mut before, self.rules.paths(live, live.as_value(), live));
         remove_all(&mut after, self.rules.paths(predicted, predicted.as_value(), live));
-        if self.needs_no_annotation(live) {
-            forget_tracking(&mut before, &mut after);
+        if self.is_owned_by_foreign_label(live) {
+            remove_tracking(&mut before, &mut after);
         }
         let remove_taken = |after: &mut Value| {
-            let Some(Taken { manager, anew }) = taken else { return };
+            let Some(TakenOverFields { managers, prediction_without_live: anew }) = taken else { return };
             let there = after.clone();
-            let gone = owned::only_of(manager, predicted, after);
+            let gone = field_ownership::exclusive_fields(managers, predicted, after);
             remove_all(after, gone.clone());
-            let Some(anew) = anew.map(normalise::whole) else { return };
-            let rules = Comparison::of(target);
+            let Some(anew) = anew.map(normalize::normalize_live) else { return };
+            let rules = ComparisonRules::for_kind(target);
             for path in gone {
                 let place = rules.counterpart(&path, &there, &anew);
                 if let Some(value) = place.and_then(|place| place.get(&anew).cloned()) {
-                    path.put_back(after, value);
+                    path.restore(after, value);
                 }
             }
         };
-        if normalise::is_secret(live) {
-            // The server notes the writers of `stringData` and stores `data`, so it does not know whose that is.
+        if normalize::is_secret(live) {
+            // The server records the writer of `stringData` but stores `data`, so the owner of `data` is
+            // unknown.
             remove_taken(&mut after);
-            mask::mask(&mut before, &mut after);
+            mask::mask_secret_values(&mut before, &mut after);
         } else {
             if filtered && !has_compare_option(target, live, "IncludeMutationWebhook=true") {
-                revert_foreign(target, (live, &before), (predicted, &mut after));
+                revert_foreign_changes(target, (live, &before), (predicted, &mut after));
             }
             remove_taken(&mut after);
         }
-        difference(target, before, after)
+        masked_difference(target, before, after)
     }
 
-    /// What would change as far as that can be known without asking the server: for objects it refuses.
-    pub fn estimated(&self, target: &Object, live: &Object, taken: Option<&str>) -> Difference {
-        let wanted = normalise::target(target);
+    /// Returns true if the object itself records which of these managers' fields no longer come from a
+    /// manifest. Otherwise the fields may include server defaults.
+    pub fn can_tell_taken_over(live: &Object, managers: &[String]) -> bool {
+        field_ownership::taken_over_parts(live, managers).iter().all(field_ownership::TakenOverPart::is_exact)
+    }
+
+    /// Estimates the changes without asking the server, for objects that the server rejects.
+    pub fn estimated_difference(&self, target: &Object, live: &Object, taken: &[String]) -> Difference {
+        let wanted = normalize::normalize_target(target);
         let (given, present) = self.without_ignored(target, &wanted, live);
-        let mut before = normalise::whole(live);
+        let mut before = normalize::normalize_live(live);
         remove_all(&mut before, self.rules.paths(live, live.as_value(), live));
         let mut after = before.clone();
-        let rules = Comparison::of(target);
-        for found in self.local(target, &given, &present, live) {
+        let rules = ComparisonRules::for_kind(target);
+        for found in self.local_differences(target, &given, &present, live) {
             let Some(value) = found.after else { continue };
             let place = rules.counterpart(&found.path, &given, &after);
             place.unwrap_or_else(|| found.path.clone()).set(&mut after, value.clone());
         }
-        remove_all(&mut after, self.dropped(&wanted, live, taken));
+        remove_all(&mut after, self.dropped_fields(&wanted, live, taken));
         if let (Value::Object(fields), version) = (&mut after, target.text("/apiVersion")) {
             fields.insert("apiVersion".to_owned(), Value::from(version));
         }
-        if normalise::is_secret(live) {
-            mask::mask(&mut before, &mut after);
+        if normalize::is_secret(live) {
+            mask::mask_secret_values(&mut before, &mut after);
         }
-        difference(target, before, after)
+        masked_difference(target, before, after)
     }
 
-    /// Where the fields that a target gives are not in the live object as given.
-    fn local<'v>(
+    /// Returns the places at which the live object lacks fields of the target or has other values.
+    fn local_differences<'v>(
         &self,
         target: &Object,
         given: &'v Value,
         present: &'v Value,
         live: &Object,
-    ) -> Vec<Found<'v>> {
-        // Type, metadata and status are the responsibility of other code or other writers.
+    ) -> Vec<ValueDifference<'v>> {
+        // Type, metadata and status are handled elsewhere or belong to other managers.
         const NOT_COMPARED: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
-        let mut walk = Walk::new(Comparison::of(target));
+        let mut walk = Walk::new(ComparisonRules::for_kind(target));
         for (name, wanted) in given.as_object().into_iter().flatten() {
             if !NOT_COMPARED.contains(&name.as_str()) {
-                walk.field(name, |walk| walk.given(wanted, present.get(name), false));
+                walk.field(name, |walk| walk.compare_with_target(wanted, present.get(name), false));
             }
         }
-        metadata(&mut walk, given, present, self.needs_no_annotation(live));
-        walk.end()
+        compare_metadata(&mut walk, given, present, self.is_owned_by_foreign_label(live));
+        walk.into_differences()
     }
 
-    /// Whether a live object belongs to its application by a label only, which somebody else gave it, and so has no
-    /// tracking annotation. Where the annotation is the method, that is no difference; the next write adds it.
-    fn needs_no_annotation(&self, live: &Object) -> bool {
+    /// Returns true if a live object belongs to its application only by a label that another program set, so
+    /// it doesn't have a tracking annotation. If annotations are the tracking method, this is not a
+    /// difference, and the next write adds the annotation.
+    fn is_owned_by_foreign_label(&self, live: &Object) -> bool {
         self.tracking.method != TrackingMethod::Label
             && live.label(&self.tracking.label).is_some()
             && live.annotation(annotations::TRACKING_ID).is_none()
@@ -221,24 +231,24 @@ impl Comparer {
             && !is_crd(live.group(), live.kind())
     }
 
-    /// Keeps the ignored fields of the live object as they are (`RespectIgnoreDifferences=true`): the target gets their
-    /// values, and loses those that the live object does not have.
-    pub fn respect(&self, target: &mut Object, live: &Object) {
-        if self.rules.apply_to(live) {
+    /// Preserves ignored fields of the live object (`RespectIgnoreDifferences=true`): the target gets the
+    /// live values, and loses ignored fields that the live object doesn't have.
+    pub fn preserve_ignored(&self, target: &mut Object, live: &Object) {
+        if self.rules.has_rule_for(live) {
             let wanted = self.rules.paths(target, target.as_value(), live);
             let present = self.rules.paths(live, live.as_value(), live);
-            respect::keep(target, live, (wanted, present));
+            preserve_ignored::preserve_fields(target, live, (wanted, present));
         }
     }
 
-    /// Target and live object without the fields that do not count.
+    /// Returns the target and the live object without ignored fields.
     fn without_ignored<'o>(
         &self,
         target: &Object,
         wanted: &'o Cow<'o, Value>,
         live: &'o Object,
     ) -> (Cow<'o, Value>, Cow<'o, Value>) {
-        if !self.rules.apply_to(live) {
+        if !self.rules.has_rule_for(live) {
             return (Cow::Borrowed(wanted.as_ref()), Cow::Borrowed(live.as_value()));
         }
         let (mut given, mut present) = (wanted.as_ref().clone(), live.as_value().clone());
@@ -249,10 +259,11 @@ impl Comparer {
         (Cow::Owned(given), Cow::Owned(present))
     }
 
-    /// The places in the live object that Tidegate wrote, or takes over, and the target no longer gives.
-    fn dropped(&self, wanted: &Value, live: &Object, taken: Option<&str>) -> Vec<Path> {
-        let mut dropped = owned::dropped(wanted, live, taken);
-        if !dropped.is_empty() && self.rules.apply_to(live) {
+    /// Returns the places in the live object that Tidegate wrote or takes over, but that the target no longer
+    /// has.
+    fn dropped_fields(&self, wanted: &Value, live: &Object, taken: &[String]) -> Vec<Path> {
+        let mut dropped = field_ownership::dropped_fields(wanted, live, taken);
+        if !dropped.is_empty() && self.rules.has_rule_for(live) {
             let ignored = self.rules.paths(live, live.as_value(), live);
             dropped.retain(|path| !ignored.iter().any(|ignored| path.is_within(ignored)));
         }
@@ -260,8 +271,8 @@ impl Comparer {
     }
 }
 
-/// Whether the server is asked even where the target alone proves that nothing differs, or not asked at all
-/// (`ServerSideDiff` among the compare options).
+/// Returns the `ServerSideDiff` compare option. True forces a dry run even if comparing with the target alone
+/// finds no difference; false forbids it.
 pub fn server_side_diff(target: &Object, live: &Object) -> Option<bool> {
     if has_compare_option(target, live, "ServerSideDiff=false") {
         return Some(false);
@@ -269,7 +280,7 @@ pub fn server_side_diff(target: &Object, live: &Object) -> Option<bool> {
     has_compare_option(target, live, "ServerSideDiff=true").then_some(true)
 }
 
-/// Whether an object that is no longer in the manifests makes no difference for its application.
+/// Returns true if an object that is no longer in the manifests does not make its application out of sync.
 pub fn is_ignored_when_extraneous(live: &Object) -> bool {
     compare_options(live).contains(&"IgnoreExtraneous")
 }
@@ -279,13 +290,14 @@ fn has_compare_option(target: &Object, live: &Object, option: &str) -> bool {
 }
 
 fn compare_options(object: &Object) -> Vec<&str> {
-    object.annotation(annotations::COMPARE_OPTIONS).map(words).unwrap_or_default()
+    object.annotation(annotations::COMPARE_OPTIONS).map(split_list).unwrap_or_default()
 }
 
-/// Labels and annotations, and the entries of the two lists that people write. The rest is the server's.
-fn metadata<'v>(walk: &mut Walk<'_, 'v>, given: &'v Value, present: &'v Value, label_tracked: bool) {
+/// Compares labels, annotations, and the two lists that users write. The server manages all other metadata.
+fn compare_metadata<'v>(walk: &mut Walk<'_, 'v>, given: &'v Value, present: &'v Value, label_tracked: bool) {
     let (Some(given), Some(present)) = (given.get("metadata"), present.get("metadata")) else { return };
-    let counts = |name: &str| !is_ours(name) && (!label_tracked || name != annotations::TRACKING_ID);
+    let counts =
+        |name: &str| !is_tracking_annotation(name) && (!label_tracked || name != annotations::TRACKING_ID);
     walk.field("metadata", |walk| {
         for name in ["labels", "annotations"] {
             let entries = given.get(name).and_then(Value::as_object).into_iter().flatten();
@@ -294,8 +306,8 @@ fn metadata<'v>(walk: &mut Walk<'_, 'v>, given: &'v Value, present: &'v Value, l
                 for (key, wanted) in entries.filter(|(key, _)| counts(key)) {
                     let live = there.and_then(|there| there.get(key));
                     walk.field(key, |walk| match live {
-                        None if !wanted.is_null() => walk.differs(None, Some(wanted)),
-                        live => walk.given(wanted, live, false),
+                        None if !wanted.is_null() => walk.record_difference(None, Some(wanted)),
+                        live => walk.compare_with_target(wanted, live, false),
                     });
                 }
             });
@@ -303,16 +315,16 @@ fn metadata<'v>(walk: &mut Walk<'_, 'v>, given: &'v Value, present: &'v Value, l
         for name in ["finalizers", "ownerReferences"] {
             let Some(wanted) = given.get(name) else { continue };
             let there = present.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-            let is_there = |item: &Value| there.iter().any(|other| has(other, item));
+            let is_there = |item: &Value| there.iter().any(|other| contains_fields(other, item));
             if !wanted.as_array().is_some_and(|items| items.iter().all(is_there)) {
-                walk.field(name, |walk| walk.differs(present.get(name), Some(wanted)));
+                walk.field(name, |walk| walk.record_difference(present.get(name), Some(wanted)));
             }
         }
     });
 }
 
-/// Whether a live item has all that the wanted one gives.
-fn has(live: &Value, wanted: &Value) -> bool {
+/// Returns true if a live item has all fields of the target's item.
+fn contains_fields(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
             wanted.iter().all(|(name, value)| live.get(name) == Some(value))
@@ -321,13 +333,13 @@ fn has(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Annotations that are no part of what is wanted.
-fn is_ours(annotation: &str) -> bool {
-    normalise::is_bookkeeping(annotation)
+/// Returns true for annotations that are not part of the target.
+fn is_tracking_annotation(annotation: &str) -> bool {
+    normalize::is_bookkeeping_annotation(annotation)
 }
 
-/// Takes the tracking annotation out of what would be.
-fn forget_tracking(before: &mut Value, after: &mut Value) {
+/// Removes the tracking annotation from the prediction.
+fn remove_tracking(before: &mut Value, after: &mut Value) {
     let names = ["metadata", "annotations"].map(|name| Step::Field(name.to_owned()));
     let all = Path(names.to_vec());
     let mut one = all.clone();
@@ -340,39 +352,40 @@ fn forget_tracking(before: &mut Value, after: &mut Value) {
     }
 }
 
-/// Takes back what would change in fields that are not Tidegate's.
-fn revert_foreign(
+/// Reverts predicted changes to fields that Tidegate does not own.
+fn revert_foreign_changes(
     target: &Object,
     (live, before): (&Object, &Value),
     (predicted, after): (&Object, &mut Value),
 ) {
-    let mut walk = Walk::new(Comparison::of(target));
+    let mut walk = Walk::new(ComparisonRules::for_kind(target));
     let there = after.clone();
-    walk.whole(Some(before), Some(&there), false);
-    let is_foreign = |found: &Found<'_>| {
-        !owned::is_owned(predicted, &there, &found.path) && !owned::is_owned(live, before, &found.path)
+    walk.compare_completely(Some(before), Some(&there), false);
+    let is_foreign = |found: &ValueDifference<'_>| {
+        !field_ownership::is_owned(predicted, &there, &found.path)
+            && !field_ownership::is_owned(live, before, &found.path)
     };
-    let foreign: Vec<Found<'_>> = walk.end().into_iter().filter(is_foreign).collect();
+    let foreign: Vec<ValueDifference<'_>> = walk.into_differences().into_iter().filter(is_foreign).collect();
     let added = foreign.iter().filter(|found| found.before.is_none()).map(|found| found.path.clone());
     for found in &foreign {
         match (found.before, found.after) {
             (Some(value), Some(_)) => found.path.set(after, value.clone()),
-            (Some(value), None) => found.path.put_back(after, value.clone()),
+            (Some(value), None) => found.path.restore(after, value.clone()),
             (None, _) => {}
         }
     }
     remove_all(after, added.collect());
 }
 
-fn difference(target: &Object, before: Value, after: Value) -> Difference {
-    let mut walk = Walk::new(Comparison::of(target));
-    walk.whole(Some(&before), Some(&after), false);
-    let change = |found: Found<'_>| Change {
+fn masked_difference(target: &Object, before: Value, after: Value) -> Difference {
+    let mut walk = Walk::new(ComparisonRules::for_kind(target));
+    walk.compare_completely(Some(&before), Some(&after), false);
+    let change = |found: ValueDifference<'_>| Change {
         path: found.path.to_string(),
         before: found.before.cloned(),
         after: found.after.cloned(),
     };
-    let changes = walk.end().into_iter().map(change).collect();
+    let changes = walk.into_differences().into_iter().map(change).collect();
     Difference { before, after, changes }
 }
 

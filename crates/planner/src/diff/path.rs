@@ -2,16 +2,16 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// One step down into a value.
+/// Step from a value down to a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
-    /// A field of a map.
+    /// Field of a map.
     Field(String),
-    /// An item of a list.
+    /// Item of a list.
     Item(usize),
 }
 
-/// A place in a value. Prints as a JSON pointer.
+/// Location within a value. Displayed as a JSON pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Path(pub Vec<Step>);
 
@@ -28,12 +28,12 @@ impl fmt::Display for Path {
 }
 
 impl Path {
-    /// Whether the place is the other one or inside it.
+    /// Returns true if the place is equal to or inside the other place.
     pub fn is_within(&self, outer: &Self) -> bool {
         self.0.starts_with(&outer.0)
     }
 
-    /// What is at the place.
+    /// Returns the value at the place.
     pub fn get<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         self.0.iter().try_fold(value, |value, step| match step {
             Step::Field(name) => value.as_object()?.get(name),
@@ -41,7 +41,7 @@ impl Path {
         })
     }
 
-    /// Removes what is at the place; an absent one needs nothing.
+    /// Removes the value at the place, if present.
     pub fn remove(&self, value: &mut Value) {
         let Some((last, parents)) = self.0.split_last() else { return };
         let parent = parents.iter().try_fold(value, |value, step| match step {
@@ -59,8 +59,8 @@ impl Path {
         }
     }
 
-    /// Puts back what went away: an item of a list where it was.
-    pub fn put_back(&self, value: &mut Value, old: Value) {
+    /// Restores a removed value. A list item returns to its position.
+    pub fn restore(&self, value: &mut Value, old: Value) {
         let Some((Step::Item(index), parents)) = self.0.split_last() else { return self.set(value, old) };
         let list = Self(parents.to_vec());
         if let Some(Value::Array(items)) = list.get(value) {
@@ -70,7 +70,7 @@ impl Path {
         }
     }
 
-    /// Puts a value at the place: fields that are missing on the way are made, items are not.
+    /// Sets the value at the place. Creates missing fields along the way, but not missing list items.
     pub fn set(&self, value: &mut Value, new: Value) {
         let Some((last, parents)) = self.0.split_last() else { return };
         let mut at = value;
@@ -98,7 +98,8 @@ impl Path {
     }
 }
 
-/// Removes several places: the later items of a list first, so that the places of the earlier ones stay true.
+/// Removes several places. Later list items are removed first, so that the positions of earlier items stay
+/// valid.
 pub(super) fn remove_all(value: &mut Value, mut paths: Vec<Path>) {
     paths.sort_unstable();
     paths.dedup();
@@ -107,7 +108,7 @@ pub(super) fn remove_all(value: &mut Value, mut paths: Vec<Path>) {
     }
 }
 
-/// The place a JSON pointer (RFC 6901) names in a value; `None` when it is not there.
+/// Resolves a JSON pointer (RFC 6901) in a value; `None` if the place is missing.
 pub(super) fn find_pointer(pointer: &str, value: &Value) -> Option<Path> {
     let mut at = value;
     let mut path = Path::default();
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_found_removed_and_set() {
+    fn paths_are_resolved_removed_and_set() {
         let value = json!({"a": {"b/c": [1, 2, 3]}, "d": {"e": 1}});
         for (pointer, found) in
             [("/a/b~1c/1", true), ("/a/b~1c/3", false), ("/a/x", false), ("/d/e/f", false), ("d", false)]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The finest unit a quantity may have is a billionth.
+/// Units in the quantity 1. The smallest quantity is a billionth.
 const UNITS_PER_ONE: i128 = 1_000_000_000;
 
 const DECIMAL: [(&str, i128, i128); 10] = [
@@ -19,8 +19,8 @@ const DECIMAL: [(&str, i128, i128); 10] = [
 ];
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 
-/// Whether two values are the same quantity.
-pub(super) fn same(one: &Value, other: &Value) -> bool {
+/// Returns true if two values are the same quantity.
+pub(super) fn is_same_quantity(one: &Value, other: &Value) -> bool {
     matches!((parse(one), parse(other)), (Some(one), Some(other)) if one == other)
 }
 
@@ -32,20 +32,20 @@ fn parse(value: &Value) -> Option<i128> {
     }
 }
 
-/// A quantity in billionths; `None` when it is none, too large, or finer than that.
+/// Parses a quantity in billionths; `None` if it is invalid, too large, or more precise than a billionth.
 fn parse_text(text: &str) -> Option<i128> {
     let end =
         text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
-    let (mantissa, decimals) = decimal(number)?;
-    let (factor, divisor) = scale(suffix)?;
+    let (mantissa, decimals) = parse_decimal(number)?;
+    let (factor, divisor) = parse_suffix(suffix)?;
     let divisor = divisor.checked_mul(10_i128.checked_pow(decimals)?)?;
     let scaled = mantissa.checked_mul(factor)?.checked_mul(UNITS_PER_ONE)?;
     (scaled % divisor == 0).then_some(scaled / divisor)
 }
 
-/// Digits without the point, and how many came after it.
-fn decimal(number: &str) -> Option<(i128, u32)> {
+/// Parses the digits without the decimal point; also returns the number of decimals.
+fn parse_decimal(number: &str) -> Option<(i128, u32)> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let decimals = u32::try_from(fraction.len()).ok()?;
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) || (whole.is_empty() && fraction.is_empty()) {
@@ -54,7 +54,7 @@ fn decimal(number: &str) -> Option<(i128, u32)> {
     format!("{whole}{fraction}").parse().ok().map(|digits| (digits, decimals))
 }
 
-fn scale(suffix: &str) -> Option<(i128, i128)> {
+fn parse_suffix(suffix: &str) -> Option<(i128, i128)> {
     if let Some((_, factor, divisor)) = DECIMAL.iter().find(|(name, ..)| *name == suffix) {
         return Some((*factor, *divisor));
     }
@@ -93,7 +93,7 @@ mod tests {
             (json!("1e99999999999"), json!("1"), false),
             (json!(true), json!("1"), false),
         ] {
-            assert_eq!(same(&one, &other), expected, "{one} {other}");
+            assert_eq!(is_same_quantity(&one, &other), expected, "{one} {other}");
         }
     }
 }

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn first_difference(target: &Object, live: &Object) -> Option<String> {
-    Comparer::default().first_difference(target, live, None)
+    Comparer::default().first_difference(target, live, &[])
 }
 
 fn object(value: Value) -> Object {
@@ -15,7 +15,7 @@ fn deployment(spec: Value) -> Object {
 }
 
 #[test]
-fn defaults_of_the_server_are_no_difference() {
+fn server_defaults_are_not_a_difference() {
     let target = deployment(json!({
         "replicas": 2,
         "paused": false,
@@ -63,7 +63,7 @@ fn differences_are_named() {
 }
 
 #[test]
-fn custom_kinds_are_taken_literally() {
+fn custom_kinds_are_compared_literally() {
     let custom = |spec: Value| {
         object(
             json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec}),
@@ -141,22 +141,22 @@ fn comparer(entries: Value) -> Comparer {
     comparer
 }
 
-/// A live Deployment whose listed fields are Tidegate's.
-fn owned(spec: Value, fields: Value) -> Object {
+/// Returns a live Deployment in which Tidegate owns the listed fields.
+fn owned_deployment(spec: Value, fields: Value) -> Object {
     let mut live = deployment(spec);
     let entry = json!({"manager": "tidegate", "operation": "Apply", "fieldsV1": {"f:spec": fields}});
     live.metadata_mut().insert("managedFields".to_owned(), json!([entry]));
     live
 }
 
-fn changed(difference: &Difference) -> Vec<(&str, Value, Value)> {
+fn changed_fields(difference: &Difference) -> Vec<(&str, Value, Value)> {
     let side = |value: &Option<Value>| value.clone().unwrap_or_default();
     difference.changes.iter().map(|c| (c.path.as_str(), side(&c.before), side(&c.after))).collect()
 }
 
 #[test]
-fn a_local_yes_is_a_proof() {
-    // What is absent may mean something else than zero, false or empty; only the server knows.
+fn a_local_difference_is_certain() {
+    // An absent field can differ from zero, false or empty. Only the server knows which fields do.
     let live = deployment(json!({"template": {"spec": {"containers": [{"name": "a"}]}}}));
     for (spec, same) in [
         (json!({"paused": false, "template": {"spec": {"hostNetwork": false}}}), true),
@@ -170,8 +170,8 @@ fn a_local_yes_is_a_proof() {
 }
 
 #[test]
-fn the_prediction_of_the_server_counts() {
-    let live = owned(
+fn the_server_prediction_counts() {
+    let live = owned_deployment(
         json!({"replicas": 2, "template": {"spec": {"containers": [{"name": "api", "image": "api:1",
             "resources": {"limits": {"cpu": "1"}}}, {"name": "old", "image": "old:1"}]}}}),
         json!({"f:replicas": {}, "f:template": {"f:spec": {"f:containers": {
@@ -184,9 +184,9 @@ fn the_prediction_of_the_server_counts() {
             "resources": {"limits": {"cpu": "1000m"}}}]}}});
     predicted.metadata_mut().insert("resourceVersion".to_owned(), json!("9"));
     predicted.fields_mut().insert("status".to_owned(), json!({"replicas": 7}));
-    let difference = Comparer::default().predicted(&live, &live, &predicted, (true, None));
+    let difference = Comparer::default().predicted_difference(&live, &live, &predicted, (true, None));
     assert_eq!(
-        changed(&difference),
+        changed_fields(&difference),
         [
             ("/spec/template/spec/containers/1", json!({"name": "old", "image": "old:1"}), Value::Null),
             ("/spec/template/spec/containers/0/image", json!("api:1"), json!("api:2")),
@@ -195,14 +195,18 @@ fn the_prediction_of_the_server_counts() {
     assert!(difference.before.pointer("/metadata/managedFields").is_none());
 }
 
-/// A server takes the same variable of a container twice.
+/// A server accepts the same variable twice in a container.
 #[test]
 fn items_with_the_same_keys_are_compared_in_their_order() {
     let with =
         |env: &Value| deployment(json!({"template": {"spec": {"containers": [{"name": "a", "env": env}]}}}));
     let predicted = |before: &Value, after: &Value| {
-        let difference =
-            Comparer::default().predicted(&with(after), &with(before), &with(after), (false, None));
+        let difference = Comparer::default().predicted_difference(
+            &with(after),
+            &with(before),
+            &with(after),
+            (false, None),
+        );
         let path = |change: &Change| change.path.replace("/spec/template/spec/containers/0/env", "");
         difference.changes.iter().map(path).collect::<Vec<_>>()
     };
@@ -223,11 +227,13 @@ fn items_with_the_same_keys_are_compared_in_their_order() {
     }
 }
 
-/// What kubectl wrote by client-side apply becomes ours with the apply, so what the manifest no longer gives goes.
+/// An apply takes over fields from kubectl's client-side apply, so fields that the manifest no longer has are
+/// removed.
 #[test]
-fn what_will_be_taken_over_and_is_not_wanted_goes() {
+fn unwanted_fields_that_are_taken_over_are_removed() {
     let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
     let (kubectl, ours) = ("kubectl-client-side-apply", annotations::FIELD_MANAGER);
+    let managers = [kubectl.to_owned()];
     let containers = |more: Value| json!({"f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}}, "k:{\"name\":\"b\"}": more}});
     let object = |entries: Vec<Value>| {
         Object::try_from(json!({"apiVersion": "apps/v1", "kind": "Deployment",
@@ -253,18 +259,15 @@ fn what_will_be_taken_over_and_is_not_wanted_goes() {
         "metadata": {"name": "a", "labels": {"x": "1"}}, "spec": {"template": {"spec": {"containers": [{"name": "a"}]}}}}))
     .unwrap();
     let comparer = Comparer::default();
-    assert_eq!(comparer.first_difference(&target, &live, None), None);
+    assert_eq!(comparer.first_difference(&target, &live, &[]), None);
+    assert_eq!(comparer.first_difference(&target, &live, &managers).as_deref(), Some("/metadata/labels/y"));
+    assert_eq!(changed_fields(&comparer.predicted_difference(&target, &live, &predicted, (true, None))), []);
     assert_eq!(
-        comparer.first_difference(&target, &live, Some(kubectl)).as_deref(),
-        Some("/metadata/labels/y")
-    );
-    assert_eq!(changed(&comparer.predicted(&target, &live, &predicted, (true, None))), []);
-    assert_eq!(
-        changed(&comparer.predicted(
+        changed_fields(&comparer.predicted_difference(
             &target,
             &live,
             &predicted,
-            (true, Some(Taken { manager: kubectl, anew: None }))
+            (true, Some(TakenOverFields { managers: &managers, prediction_without_live: None }))
         )),
         [
             ("/metadata/labels/y", json!("1"), Value::Null),
@@ -273,9 +276,10 @@ fn what_will_be_taken_over_and_is_not_wanted_goes() {
     );
 }
 
-/// What the service writes into an Application is never taken over, so it is no difference, whoever's it is now.
+/// Fields that the service writes to an Application are never taken over, so they are not differences,
+/// regardless of their owner.
 #[test]
-fn what_the_service_writes_into_an_application_is_no_difference() {
+fn fields_that_the_service_writes_are_not_a_difference() {
     let post_delete = "post-delete-finalizer.argocd.argoproj.io";
     let object = |manager: &str, operation: &str| {
         let entry = json!({"manager": manager, "operation": operation, "fieldsV1": {
@@ -295,23 +299,89 @@ fn what_the_service_writes_into_an_application_is_no_difference() {
     let (comparer, whole) = (Comparer::default(), target(json!({"project": "default"})));
     for manager in ["tidegate", "tidegate-serve", "kubectl-client-side-apply"] {
         let live = object(manager, "Update");
-        assert_eq!(comparer.first_difference(&whole, &live, Some(manager)), None, "{manager}");
+        let managers = [manager.to_owned()];
+        assert_eq!(comparer.first_difference(&whole, &live, &managers), None, "{manager}");
         let mut predicted = live.clone();
         let ours =
             json!({"manager": "tidegate", "operation": "Apply", "fieldsV1": {"f:spec": {"f:project": {}}}});
         predicted.metadata_mut()["managedFields"].as_array_mut().unwrap().push(ours);
-        let taken = Some(Taken { manager, anew: None });
-        assert_eq!(changed(&comparer.predicted(&whole, &live, &predicted, (true, taken))), [], "{manager}");
-        assert_eq!(changed(&comparer.estimated(&whole, &live, Some(manager))), [], "{manager}");
-        // What people write is.
-        let found = comparer.first_difference(&target(json!({})), &live, Some(manager));
+        let taken = Some(TakenOverFields { managers: &managers, prediction_without_live: None });
+        assert_eq!(
+            changed_fields(&comparer.predicted_difference(&whole, &live, &predicted, (true, taken))),
+            [],
+            "{manager}"
+        );
+        assert_eq!(changed_fields(&comparer.estimated_difference(&whole, &live, &managers)), [], "{manager}");
+        // Fields that users write are differences.
+        let found = comparer.first_difference(&target(json!({})), &live, &managers);
         assert_eq!(found.as_deref(), Some("/spec/project"), "{manager}");
     }
 }
 
-/// Whoever creates an object by an update owns what the server fills in as well. Taken over, that goes and comes again.
+/// The record of the last client-side apply shows which fields came from a manifest. All fields of a
+/// server-side apply come from one.
 #[test]
-fn what_the_server_fills_in_again_does_not_go() {
+fn last_applied_distinguishes_defaults_from_manifest_fields() {
+    let note = |given: Value| {
+        let given =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": given});
+        given.to_string()
+    };
+    let argo_cd = "argocd-controller";
+    let owned = json!({"f:spec": {"f:replicas": {}, "f:paused": {}, "f:template": {"f:spec": {"f:dnsPolicy": {},
+        "f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}, "f:imagePullPolicy": {},
+            "f:env": {".": {}, "k:{\"name\":\"X\"}": {".": {}, "f:name": {}, "f:value": {}}}}}}}}});
+    let container = |env: Value| json!({"name": "a", "imagePullPolicy": "Always", "env": env});
+    let object = |operation: &str, noted: Option<Value>, more: &[Value]| {
+        let entry = json!({"manager": argo_cd, "operation": operation, "fieldsV1": owned});
+        let entries = [&[entry], more].concat();
+        let mut object = object(json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "a", "managedFields": entries},
+            "spec": {"replicas": 1, "paused": true, "template": {"spec": {"dnsPolicy": "ClusterFirst",
+                "containers": [container(json!([{"name": "X", "value": "1"}]))]}}}}));
+        if let Some(noted) = noted {
+            object.set_annotation(annotations::LAST_APPLIED, note(noted));
+        }
+        object
+    };
+    let pod = |env: Value| json!({"spec": {"containers": [{"name": "a", "env": env}]}});
+    let (with, without) =
+        (pod(json!([{"name": "X", "value": "1"}])), json!({"spec": {"containers": [{"name": "a"}]}}));
+    let target = deployment(json!({"template": without}));
+    let given = deployment(json!({"template": with}));
+    let env = "/spec/template/spec/containers/0/env";
+    let ours = json!({"manager": annotations::FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": {"f:template":
+        {"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}}}}}}}});
+    let managers = [argo_cd.to_owned()];
+    let comparer = Comparer::default();
+    let predicted = |noted: Option<Value>, operation: &str| {
+        let (live, after) =
+            (object(operation, noted.clone(), &[]), object(operation, noted, std::slice::from_ref(&ours)));
+        let taken = Some(TakenOverFields { managers: &managers, prediction_without_live: None });
+        let changes = comparer.predicted_difference(&target, &live, &after, (true, taken)).changes;
+        changes.into_iter().map(|change| change.path).collect::<Vec<_>>()
+    };
+
+    let noted = Some(json!({"template": with}));
+    let live = object("Update", noted.clone(), &[]);
+    assert!(Comparer::can_tell_taken_over(&live, &managers));
+    assert_eq!(comparer.first_difference(&given, &live, &managers), None, "defaults are not a difference");
+    assert_eq!(comparer.first_difference(&target, &live, &managers).as_deref(), Some(env));
+    assert_eq!(predicted(noted, "Update"), [env]);
+    // Without the record, server defaults can't be distinguished from other fields.
+    let live = object("Update", None, &[]);
+    assert!(!Comparer::can_tell_taken_over(&live, &managers));
+    assert!(comparer.first_difference(&given, &live, &managers).is_some());
+    // A server-side apply records only the fields in its manifest.
+    let live = object("Apply", None, &[]);
+    assert!(Comparer::can_tell_taken_over(&live, &managers));
+    assert!(comparer.first_difference(&given, &live, &managers).is_some(), "replicas were given");
+    assert!(predicted(None, "Apply").contains(&"/spec/replicas".to_owned()));
+}
+
+/// A client that creates an object by an update also owns the server defaults. After a takeover they are removed and added again.
+#[test]
+fn fields_that_the_server_sets_again_are_not_removed() {
     let object = |spec: Value, owned: Value| {
         Object::try_from(json!({"apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "a", "managedFields": owned}, "spec": spec}))
@@ -334,14 +404,15 @@ fn what_the_server_fills_in_again_does_not_go() {
     let target =
         object(json!({"template": {"spec": {"containers": [{"name": "b"}, {"name": "a"}]}}}), json!([]));
     let predicted = object(live.as_value()["spec"].clone(), both);
-    // Its containers are in the order of the target.
+    // Its containers are in the target's order.
     let anew = object(
         json!({"replicas": 1, "template": filled(json!([container("b"), container("a")]))}),
         json!([]),
     );
     let judged = |anew| {
-        let taken = Taken { manager: kubectl, anew };
-        let difference = Comparer::default().predicted(&target, &live, &predicted, (true, Some(taken)));
+        let taken = TakenOverFields { managers: &[kubectl.to_owned()], prediction_without_live: anew };
+        let difference =
+            Comparer::default().predicted_difference(&target, &live, &predicted, (true, Some(taken)));
         difference.changes.into_iter().map(|change| (change.path, change.after)).collect::<Vec<_>>()
     };
     let mut known = judged(Some(&anew));
@@ -351,28 +422,28 @@ fn what_the_server_fills_in_again_does_not_go() {
 }
 
 #[test]
-fn what_webhooks_change_counts_only_when_asked_for() {
-    let live = owned(json!({"replicas": 1}), json!({"f:replicas": {}}));
+fn changes_by_webhooks_count_only_if_requested() {
+    let live = owned_deployment(json!({"replicas": 1}), json!({"f:replicas": {}}));
     let mut predicted = live.clone();
     let spec = predicted.section_mut("spec");
     spec.insert("injected".to_owned(), json!(true));
     spec.insert("replicas".to_owned(), json!(1));
-    let same = Comparer::default().predicted(&live, &live, &predicted, (true, None));
-    assert_eq!(changed(&same), []);
+    let same = Comparer::default().predicted_difference(&live, &live, &predicted, (true, None));
+    assert_eq!(changed_fields(&same), []);
     assert_eq!(same.before, same.after);
     let mut asks = live.clone();
     asks.set_annotation(annotations::COMPARE_OPTIONS, "ServerSideDiff=true, IncludeMutationWebhook=true");
-    let difference = Comparer::default().predicted(&asks, &live, &predicted, (true, None));
-    assert_eq!(changed(&difference), [("/spec/injected", Value::Null, json!(true))]);
+    let difference = Comparer::default().predicted_difference(&asks, &live, &predicted, (true, None));
+    assert_eq!(changed_fields(&difference), [("/spec/injected", Value::Null, json!(true))]);
     assert_eq!(server_side_diff(&asks, &live), Some(true));
     assert_eq!(server_side_diff(&live, &live), None);
 }
 
 #[test]
-fn ignored_fields_count_in_neither_question() {
+fn ignored_fields_count_in_neither_comparison() {
     let target = deployment(json!({"replicas": 3, "template": {"spec": {"containers": [
         {"name": "api", "image": "api:1"}, {"name": "proxy", "image": "proxy:2"}]}}}));
-    let live = owned(
+    let live = owned_deployment(
         json!({"replicas": 7, "paused": true, "template": {"spec": {"containers": [
             {"name": "proxy", "image": "proxy:1"}, {"name": "api", "image": "api:1"}]}}}),
         json!({"f:paused": {}}),
@@ -406,10 +477,10 @@ fn ignored_fields_count_in_neither_question() {
         ),
     ] {
         let comparer = comparer(entries.clone());
-        assert_eq!(comparer.first_difference(&target, &live, None).as_deref(), first, "{entries}");
+        assert_eq!(comparer.first_difference(&target, &live, &[]).as_deref(), first, "{entries}");
         let mut predicted = target.clone();
         predicted.section_mut("spec").remove("paused");
-        let changes = comparer.predicted(&target, &live, &predicted, (false, None)).changes;
+        let changes = comparer.predicted_difference(&target, &live, &predicted, (false, None)).changes;
         assert_eq!(changes.is_empty(), first.is_none(), "{entries}: {changes:?}");
     }
 }
@@ -422,13 +493,13 @@ fn fields_of_trusted_managers_do_not_count() {
     live.metadata_mut().insert("managedFields".to_owned(), json!([entry]));
     let trusting = comparer(json!([{"group": "*", "kind": "*", "managedFieldsManagers": ["autoscaler"]}]));
     let target = |replicas: i64, paused: bool| deployment(json!({"replicas": replicas, "paused": paused}));
-    assert_eq!(trusting.first_difference(&target(3, true), &live, None), None);
-    assert_eq!(trusting.first_difference(&target(3, false), &live, None).as_deref(), Some("/spec/paused"));
-    assert!(trusting.predicted(&live, &live, &target(3, true), (false, None)).changes.is_empty());
+    assert_eq!(trusting.first_difference(&target(3, true), &live, &[]), None);
+    assert_eq!(trusting.first_difference(&target(3, false), &live, &[]).as_deref(), Some("/spec/paused"));
+    assert!(trusting.predicted_difference(&live, &live, &target(3, true), (false, None)).changes.is_empty());
 }
 
 #[test]
-fn ignored_fields_of_the_live_object_are_kept() {
+fn ignored_fields_of_the_live_object_are_preserved() {
     let respecting = comparer(json!([{"group": "apps", "kind": "Deployment",
         "jsonPointers": ["/spec/replicas", "/spec/paused", "/spec/minReadySeconds", "/metadata/name", "/metadata/labels/l"],
         "jqPathExpressions": [".spec.template.spec.containers[] | select(.name == \"proxy\")"]}]));
@@ -438,7 +509,7 @@ fn ignored_fields_of_the_live_object_are_kept() {
     let mut live = deployment(json!({"replicas": 7, "paused": true, "template": {"spec": {"containers": [
         {"name": "proxy", "image": "proxy:1"}, {"name": "api", "image": "api:1"}]}}}));
     live.metadata_mut().insert("labels".to_owned(), json!({"l": "1", "other": "2"}));
-    respecting.respect(&mut target, &live);
+    respecting.preserve_ignored(&mut target, &live);
     assert_eq!(
         target.as_value(),
         &json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "labels": {"l": "1"}},
@@ -459,31 +530,31 @@ fn values_of_secrets_are_never_shown() {
     live.set_annotation("kubectl.kubernetes.io/last-applied-configuration", CANARY);
     let target = secret(json!({"data": {"p": "b3RoZXI=", "q": CANARY}}));
     for difference in [
-        Comparer::default().predicted(&target, &live, &target, (true, None)),
-        Comparer::default().estimated(&target, &live, None),
+        Comparer::default().predicted_difference(&target, &live, &target, (true, None)),
+        Comparer::default().estimated_difference(&target, &live, &[]),
     ] {
-        assert_eq!(changed(&difference), [("/data/p", json!("++++++++"), json!("+++++++++"))]);
+        assert_eq!(changed_fields(&difference), [("/data/p", json!("++++++++"), json!("+++++++++"))]);
         assert!(!format!("{difference:?}").contains(CANARY));
     }
-    assert!(!format!("{:?}", Difference::of_one(Some(&live), None)).contains(CANARY));
+    assert!(!format!("{:?}", Difference::one_sided(Some(&live), None)).contains(CANARY));
     assert!(
-        !format!("{:?}", Difference::of_one(None, Some(&secret(json!({"stringData": {"p": CANARY}})))))
+        !format!("{:?}", Difference::one_sided(None, Some(&secret(json!({"stringData": {"p": CANARY}})))))
             .contains(CANARY)
     );
 }
 
 #[test]
-fn an_estimate_changes_what_the_target_gives() {
+fn an_estimate_changes_the_fields_of_the_target() {
     let target = deployment(
         json!({"replicas": 3, "template": {"spec": {"containers": [{"name": "api", "image": "api:2"}]}}}),
     );
-    let live = owned(
+    let live = owned_deployment(
         json!({"replicas": 3, "paused": true, "template": {"spec": {"containers": [
             {"name": "proxy", "image": "p"}, {"name": "api", "image": "api:1"}]}}}),
         json!({"f:paused": {}}),
     );
     assert_eq!(
-        changed(&Comparer::default().estimated(&target, &live, None)),
+        changed_fields(&Comparer::default().estimated_difference(&target, &live, &[])),
         [
             ("/spec/paused", json!(true), Value::Null),
             ("/spec/template/spec/containers/1/image", json!("api:1"), json!("api:2")),
@@ -509,5 +580,13 @@ fn objects_tracked_by_label_need_no_annotation() {
     let mut predicted = target(true);
     predicted.metadata_mut().insert("labels".to_owned(), json!({"app.kubernetes.io/instance": "shop"}));
     assert_eq!(first_difference(&target(true), &live), None);
-    assert_eq!(changed(&Comparer::default().predicted(&target(true), &live, &predicted, (false, None))), []);
+    assert_eq!(
+        changed_fields(&Comparer::default().predicted_difference(
+            &target(true),
+            &live,
+            &predicted,
+            (false, None)
+        )),
+        []
+    );
 }

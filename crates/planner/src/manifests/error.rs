@@ -1,25 +1,25 @@
 use std::fmt;
 
 use tidegate_model::InvalidObject;
-use tidegate_yaml::Cause;
+use tidegate_yaml::ProblemCause;
 
 use crate::text::escape;
 
-/// What is wrong with a manifest file, and where.
+/// Error in a manifest file, with its location.
 ///
-/// Prints as `shop/api.yaml:12: Deployment shop/api: metadata.name is missing; …`. Whatever comes from the file is
-/// escaped, so the text may go to a terminal.
+/// Displayed as `shop/api.yaml:12: Deployment shop/api: metadata.name is missing; …`. File content is
+/// escaped, so the text is safe to print on a terminal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ManifestError {
-    /// The file, as the caller named it.
+    /// File name as specified by the caller.
     pub file: String,
-    /// Line of the cause, from 1.
+    /// Line of the error, counted from 1.
     pub line: u64,
-    /// Which document of the file, from 1; empty documents are not counted. 0 for the whole file.
+    /// Number of the document in the file, starting at 1; empty documents don't count. 0 for the whole file.
     pub document: usize,
-    /// The object, where it is known: `Deployment shop/api`; in quotes a name that cannot be one: `Deployment "shop/api"`.
+    /// Affected object, if known: `Deployment shop/api`. Invalid names are quoted: `Deployment "shop/api"`.
     pub object: Option<String>,
-    /// What is wrong, without where.
+    /// Error without its location.
     pub cause: ManifestCause,
 }
 
@@ -33,22 +33,22 @@ impl fmt::Display for ManifestError {
     }
 }
 
-impl From<Cause> for ManifestCause {
-    fn from(cause: Cause) -> Self {
+impl From<ProblemCause> for ManifestCause {
+    fn from(cause: ProblemCause) -> Self {
         match cause {
-            Cause::Syntax { message } => Self::Syntax { message },
-            Cause::Json { message } => Self::Json { message },
-            Cause::DuplicateKey { key, first, second } => Self::DuplicateKey { key, first, second },
-            Cause::TooDeep { limit } => Self::TooDeep { limit },
-            Cause::AliasBomb { what } => Self::AliasBomb { what },
-            Cause::TooMuch { what } => Self::TooMuch { what },
+            ProblemCause::Syntax { message } => Self::Syntax { message },
+            ProblemCause::Json { message } => Self::Json { message },
+            ProblemCause::DuplicateKey { key, first, second } => Self::DuplicateKey { key, first, second },
+            ProblemCause::TooDeep { limit } => Self::TooDeep { limit },
+            ProblemCause::AliasBomb { what } => Self::AliasBomb { what },
+            ProblemCause::TooMuch { what } => Self::TooMuch { what },
         }
     }
 }
 
 impl ManifestCause {
-    /// The same in a file where so many lines come before the document.
-    pub(super) fn after(self, lines_before: u64) -> Self {
+    /// Moves the error down by the number of lines that precede the document.
+    pub(super) fn shift_lines(self, lines_before: u64) -> Self {
         match self {
             Self::DuplicateKey { key, first, second } => {
                 Self::DuplicateKey { key, first: first + lines_before, second: second + lines_before }
@@ -58,74 +58,74 @@ impl ManifestCause {
     }
 }
 
-/// The ways in which a manifest can be wrong. Each says what to do.
+/// Errors in manifests. Each message says how to fix the problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestCause {
-    /// The file has more bytes than allowed.
+    /// The file is too large.
     #[error(
-        "the file has {bytes} bytes, more than the {limit} allowed; split it, or leave out what is not a manifest"
+        "the file has {bytes} bytes, more than the {limit} allowed; split it, or remove content that is not a manifest"
     )]
     TooLarge {
-        /// Size of the file.
+        /// Size of the file in bytes.
         bytes: u64,
-        /// How many bytes it may have.
+        /// Maximum size in bytes.
         limit: u64,
     },
-    /// The file is text in another encoding.
+    /// The file has a different text encoding.
     #[error("the file is {encoding}; save it as UTF-8")]
     Encoding {
-        /// Which encoding it seems to be.
+        /// Encoding that was detected.
         encoding: &'static str,
     },
-    /// Bytes that are not UTF-8.
+    /// The file is not valid UTF-8.
     #[error(
-        "the file is not UTF-8 text (first wrong byte at offset {offset}); save it as UTF-8, or leave it out"
+        "the file is not UTF-8 text (first invalid byte at offset {offset}); save it as UTF-8, or exclude it"
     )]
     NotUtf8 {
-        /// Offset of the first wrong byte.
+        /// Offset of the first invalid byte.
         offset: usize,
     },
-    /// The text is not YAML.
+    /// The text is not valid YAML.
     #[error("not valid YAML: {message}")]
     Syntax {
-        /// What the parser says, without the place.
+        /// Message of the parser without the location.
         message: String,
     },
-    /// The text of a `.json` file is not JSON.
+    /// The text of a `.json` file is not valid JSON.
     #[error("not valid JSON: {message}")]
     Json {
-        /// What the parser says, without the place.
+        /// Message of the parser without the location.
         message: String,
     },
-    /// The same key twice in one map.
-    #[error("the key {key:?} is given twice in one map, on lines {first} and {second}; remove one of them")]
+    /// A map contains the same key twice.
+    #[error("duplicate key {key:?} in one map, on lines {first} and {second}; remove one of them")]
     DuplicateKey {
-        /// The key, as it was written.
+        /// The key as written.
         key: String,
-        /// Line of the first, from 1.
+        /// Line of the first occurrence, counted from 1.
         first: u64,
-        /// Line of the other.
+        /// Line of the second occurrence.
         second: u64,
     },
-    /// Maps and lists inside each other beyond the limit.
-    #[error("nested deeper than {limit} levels; a Kubernetes object never needs that")]
+    /// Maps and lists are nested too deeply.
+    #[error("nested deeper than {limit} levels; flatten the manifest")]
     TooDeep {
-        /// How many levels there may be.
+        /// Maximum depth.
         limit: usize,
     },
-    /// Aliases that expand to far more than the file holds.
-    #[error("its aliases (`*name`) expand to too much ({what}); write the values out")]
+    /// Aliases expand to far more content than the file contains.
+    #[error("its aliases (`*name`) expand too far ({what}); write the values out")]
     AliasBomb {
-        /// Which limit was reached.
+        /// Limit that was exceeded.
         what: String,
     },
-    /// A limit of another sort, such as that of nodes.
-    #[error("too big to read safely: {what}; split the file")]
+    /// Another limit was exceeded, such as the number of nodes.
+    #[error("too large: {what}; split the file")]
     TooMuch {
-        /// Which limit was reached.
+        /// Limit that was exceeded.
         what: String,
     },
-    /// Not a Kubernetes object.
+    /// The document is not a Kubernetes object.
     #[error("{0}")]
     Object(#[from] InvalidObject),
     /// `items` of a List is not a list.
@@ -133,37 +133,37 @@ pub enum ManifestCause {
     ItemsNotAList {
         /// Kind of the list.
         kind: String,
-        /// What was found: `a map`, `a string` …
+        /// Actual type: `a map`, `a string` …
         found: &'static str,
     },
-    /// Neither a name nor a prefix for one.
+    /// The object has neither a name nor a name prefix.
     #[error(
         "metadata.name is missing; name the object ({})",
         if *generated { "only hooks may have metadata.generateName instead" }
         else { "hooks may have metadata.generateName instead" }
     )]
     MissingName {
-        /// There is a prefix, but the object is no hook.
+        /// True if the object has a name prefix but isn't a hook.
         generated: bool,
     },
-    /// A field the cluster would refuse.
-    #[error("{field} {value:?} is not valid: {rule}")]
+    /// The cluster would reject the value of a field.
+    #[error("invalid {field} {value:?}: {rule}")]
     InvalidField {
         /// Path of the field.
         field: &'static str,
-        /// The value, as it was written.
+        /// The value as written.
         value: String,
-        /// The rule of Kubernetes that it breaks, for people.
+        /// Kubernetes rule that the value breaks, as text.
         rule: &'static str,
     },
-    /// A wave that does not fit into 64 bits.
+    /// The wave doesn't fit into 64 bits.
     #[error(
-        "the wave {value:?} of annotation {annotation} is beyond 64 bits; use a number between -9223372036854775808 and 9223372036854775807"
+        "wave {value:?} of annotation {annotation} does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807"
     )]
     WaveOverflow {
         /// Name of the annotation: `argocd.argoproj.io/sync-wave` or `helm.sh/hook-weight`.
         annotation: &'static str,
-        /// The value, as it was written.
+        /// The value as written.
         value: String,
     },
 }

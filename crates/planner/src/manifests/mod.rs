@@ -1,14 +1,14 @@
-//! From the text of a file to objects: what is read, from which line, and what is wrong with it.
+//! Parsing of manifest files: objects with their lines, and errors.
 //!
 //! ```text
 //! bytes ─ decode ─▶ text ─ split ─▶ documents ─ yaml ─▶ nodes with lines ─ unroll Lists ─▶ objects ─ check ─▶ targets
 //! ```
 //!
-//! Everything that is wrong with a file is reported at once, each with its line: documents are read independently, and
-//! so are the items of a `List`.
+//! All errors in a file are reported at once, each with its line, because documents and the items of a `List`
+//! are read independently.
 
 mod error;
-mod names;
+mod name_validation;
 mod objects;
 mod split;
 
@@ -20,25 +20,25 @@ use tidegate_model::Object;
 pub use error::{ManifestCause, ManifestError};
 
 use crate::text::escape;
-use tidegate_yaml::{Cause, Document, Problem, json};
+use tidegate_yaml::{Document, Problem, ProblemCause, json};
 
-/// How much of a file is read before it is refused.
+/// Limits for manifest files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one file.
+    /// Maximum size of a file in bytes.
     pub bytes: u64,
-    /// Documents of one file.
+    /// Maximum number of documents in a file.
     pub documents: usize,
-    /// Values of one file: maps, lists, keys and scalars.
+    /// Maximum number of values in a file: maps, lists, keys and scalars.
     pub nodes: usize,
-    /// Maps and lists inside each other. Reading recurses, so this also keeps the stack small.
+    /// Maximum nesting of maps and lists. The parser recurses, so this also bounds the stack.
     pub depth: usize,
-    /// Values that aliases (`*name`) may add to one document.
+    /// Maximum number of values that aliases (`*name`) may add to a document.
     pub alias_expansion: usize,
 }
 
 impl Default for Limits {
-    /// Room for the largest installation manifests in use (2 MB, 100,000 values) many times over.
+    /// Allows several times the size of the largest installation manifests in use (2 MB, 100,000 values).
     fn default() -> Self {
         Self { bytes: 64 << 20, documents: 100_000, nodes: 5_000_000, depth: 128, alias_expansion: 100_000 }
     }
@@ -50,62 +50,79 @@ impl From<&Limits> for tidegate_yaml::Limits {
     }
 }
 
-/// Where an object was read.
+/// Source of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Origin {
-    /// The file, as the caller named it.
+    /// File name as specified by the caller.
     pub file: String,
-    /// First line of the object, from 1.
+    /// First line of the object, counted from 1.
     pub line: u64,
-    /// Which document of the file, from 1; empty documents are not counted.
+    /// Number of the document in the file, starting at 1; empty documents don't count.
     pub document: usize,
 }
 
-/// As in compiler messages: `shop/api.yaml:12`.
+/// Formats the source as in compiler messages: `shop/api.yaml:12`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", escape(&self.file), self.line)
     }
 }
 
-/// An object the user wants in the cluster, and where it was read.
+/// Object to deploy, and the place where it was defined.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    /// The object, as its manifest has it.
+    /// Object as written in its manifest.
     pub object: Object,
-    /// Where it was read.
+    /// Source of the object.
     pub origin: Origin,
 }
 
-/// Reads the objects of one file that are only looked at: fixtures and templates need no name.
-pub fn parse_unnamed(file: &str, content: &[u8], limits: &Limits) -> Result<Vec<Target>, Vec<ManifestError>> {
-    read(file, content, limits, false)
+/// Parses objects that are not deployed, such as fixtures and templates. These objects don't need names.
+pub fn parse_without_names(
+    file: &str,
+    content: &[u8],
+    limits: &Limits,
+) -> Result<Vec<Target>, Vec<ManifestError>> {
+    read_file(file, content, limits, false)
 }
 
-/// Reads the objects of one file of YAML or JSON.
+/// Parses the objects of a YAML or JSON file.
 ///
-/// `file` is only used in messages. Documents without content are skipped, `List`s are unrolled. Errors are in the
-/// order of their lines; a file with any error gives no targets.
+/// `file` is used only in messages. Empty documents are skipped and `List`s are unrolled. Errors are in line
+/// order. If a file contains an error, no targets are returned.
 pub fn parse(file: &str, content: &[u8], limits: &Limits) -> Result<Vec<Target>, Vec<ManifestError>> {
-    read(file, content, limits, true)
+    read_file(file, content, limits, true)
 }
 
-/// As [`parse`], where a mistake in one document costs that document only: the objects of the others, and what is wrong.
+/// Works like [`parse`], but an error affects only its own document. Returns the objects of all other
+/// documents, and the errors.
 pub fn parse_each(file: &str, content: &[u8], limits: &Limits) -> (Vec<Target>, Vec<ManifestError>) {
     read_each(file, content, limits, true)
 }
 
-fn read(file: &str, content: &[u8], limits: &Limits, named: bool) -> Result<Vec<Target>, Vec<ManifestError>> {
+fn read_file(
+    file: &str,
+    content: &[u8],
+    limits: &Limits,
+    named: bool,
+) -> Result<Vec<Target>, Vec<ManifestError>> {
     let (targets, errors) = read_each(file, content, limits, named);
     if errors.is_empty() { Ok(targets) } else { Err(errors) }
 }
 
 fn read_each(file: &str, content: &[u8], limits: &Limits, named: bool) -> (Vec<Target>, Vec<ManifestError>) {
-    let mut reader =
-        Reader { file, limits, named, document: 0, targets: Vec::new(), errors: Vec::new(), nodes: 0 };
+    let mut reader = Reader {
+        file,
+        limits,
+        requires_names: named,
+        document: 0,
+        targets: Vec::new(),
+        errors: Vec::new(),
+        nodes: 0,
+    };
     match decode(content, limits) {
-        Ok(text) => reader.read(text),
-        Err((line, cause)) => reader.fail(line, None, cause),
+        Ok(text) => reader.read_file(text),
+        Err((line, cause)) => reader.add_error(line, None, cause),
     }
     (reader.targets, reader.errors)
 }
@@ -127,7 +144,7 @@ fn decode<'t>(content: &'t [u8], limits: &Limits) -> Result<&'t str, (u64, Manif
     })
 }
 
-/// UTF-16 and UTF-32 by their byte order mark, or by the zero bytes around the first character.
+/// Detects UTF-16 and UTF-32 by their byte order mark, or by zero bytes around the first character.
 fn other_encoding(content: &[u8]) -> Option<&'static str> {
     match content {
         [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => Some("UTF-32"),
@@ -137,85 +154,89 @@ fn other_encoding(content: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The reading of one file.
+/// Parser of one file.
 struct Reader<'f> {
     file: &'f str,
     limits: &'f Limits,
-    /// Whether an object needs a name.
-    named: bool,
-    /// The document that is read.
+    /// True if objects need names.
+    requires_names: bool,
+    /// Number of the current document.
     document: usize,
     targets: Vec<Target>,
     errors: Vec<ManifestError>,
-    /// Values read so far.
+    /// Number of values read so far.
     nodes: usize,
 }
 
 impl Reader<'_> {
-    fn fail(&mut self, line: u64, object: Option<String>, cause: ManifestCause) {
+    fn add_error(&mut self, line: u64, object: Option<String>, cause: ManifestCause) {
         let (file, document) = (self.file.to_owned(), self.document);
         self.errors.push(ManifestError { file, line, document, object, cause });
     }
 
-    fn read(&mut self, text: &str) {
+    fn read_file(&mut self, text: &str) {
         let mut number = 0;
-        for document in split::documents(text) {
+        for document in split::split_documents(text) {
             if split::is_empty(document.text) {
                 continue;
             }
             number += 1;
             if number > self.limits.documents {
                 let what = format!("more than {} documents", self.limits.documents);
-                return self.fail(document.lines_before + 1, None, ManifestCause::TooMuch { what });
+                return self.add_error(document.lines_before + 1, None, ManifestCause::TooMuch { what });
             }
             self.document = number;
             self.read_document(document.text, document.lines_before, number);
             if self.nodes > self.limits.nodes {
                 let what = format!("more than {} values", self.limits.nodes);
-                return self.fail(document.lines_before + 1, None, ManifestCause::TooMuch { what });
+                return self.add_error(document.lines_before + 1, None, ManifestCause::TooMuch { what });
             }
         }
     }
 
     fn read_document(&mut self, text: &str, lines_before: u64, number: usize) {
         let is_json = text.trim_start().starts_with(['{', '[']);
-        let json = is_json.then(|| json::values(text, &self.limits.into()));
+        let json = is_json.then(|| json::parse_values(text, &self.limits.into()));
         let not_json = match json {
             Some(Ok(values)) => {
                 for value in values {
-                    self.take_read(value, lines_before, number);
+                    self.add_document(value, lines_before, number);
                 }
                 return;
             }
             Some(Err(error)) => Some(error),
             None => None,
         };
-        // What is in brackets and is no JSON may be YAML: `{a: b}`.
-        match (tidegate_yaml::parse(text, &self.limits.into()), not_json) {
+        // A document in braces that is not JSON can be YAML: `{a: b}`.
+        match (tidegate_yaml::parse_document(text, &self.limits.into()), not_json) {
             (Err(problem), Some(error))
-                if matches!(*problem.cause, Cause::Syntax { .. }) && self.file.ends_with(".json") =>
+                if matches!(*problem.cause, ProblemCause::Syntax { .. }) && self.file.ends_with(".json") =>
             {
                 let cause = ManifestCause::Json { message: error.message };
-                self.fail(lines_before + error.line, None, cause);
+                self.add_error(lines_before + error.line, None, cause);
             }
-            (read, _) => self.take_read(read, lines_before, number),
+            (read, _) => self.add_document(read, lines_before, number),
         }
     }
 
-    fn take_read(&mut self, read: Result<Document, Problem>, lines_before: u64, number: usize) {
+    fn add_document(&mut self, read: Result<Document, Problem>, lines_before: u64, number: usize) {
         match read {
             Ok(Document { node, duplicates }) if duplicates.is_empty() => {
                 self.nodes = self.nodes.saturating_add(node.count());
-                objects::unroll(self, node, lines_before, number, None);
+                objects::unroll_lists(self, node, lines_before, number, None);
             }
             Ok(Document { node, mut duplicates }) => {
                 duplicates.sort_by_key(|problem| problem.line);
                 for Problem { line, cause } in duplicates {
-                    let object = objects::label_at(&node, line);
-                    self.fail(lines_before + line, object, ManifestCause::from(*cause).after(lines_before));
+                    let object = objects::object_at_line(&node, line);
+                    self.add_error(
+                        lines_before + line,
+                        object,
+                        ManifestCause::from(*cause).shift_lines(lines_before),
+                    );
                 }
             }
-            Err(Problem { line, cause }) => self.fail(lines_before + line, None, (*cause).into()),
+            Err(Problem { line, cause }) => self.add_error(lines_before + line, None, (*cause).into()),
         }
     }
 }

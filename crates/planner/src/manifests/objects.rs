@@ -2,14 +2,14 @@ use serde_json::Value;
 use tidegate_model::{InvalidObject, Object, WrongType, annotations, wrong_types};
 
 use super::error::ManifestCause;
-use super::{Origin, Reader, Target, names};
+use super::{Origin, Reader, Target, name_validation};
 use crate::waves;
 use tidegate_yaml::{Content, Node};
 
-/// Turns a document, or an item of a list, into targets or errors.
+/// Converts a document, or a list item, to targets or errors.
 ///
-/// `inherited` is the type that the items of a typed list (`PodList`) have when they do not say so themselves.
-pub(super) fn unroll(
+/// `inherited` is the type for items of a typed list (`PodList`) that don't specify their own type.
+pub(super) fn unroll_lists(
     reader: &mut Reader<'_>,
     mut node: Node,
     lines_before: u64,
@@ -20,10 +20,10 @@ pub(super) fn unroll(
         return;
     }
     if let Some((api_version, kind)) = inherited {
-        inherit(&mut node, api_version, kind);
+        inherit_type(&mut node, api_version, kind);
     }
     if !is_list(&node) {
-        return take(reader, node, lines_before, document);
+        return add_target(reader, node, lines_before, document);
     }
     let kind = node.get("kind").map(Node::text).unwrap_or_default().to_owned();
     let api_version = node.get("apiVersion").map(Node::text).unwrap_or_default().to_owned();
@@ -35,18 +35,18 @@ pub(super) fn unroll(
     match items {
         Some(Content::List(items)) => {
             for item in items {
-                unroll(reader, item, lines_before, document, item_type.as_ref());
+                unroll_lists(reader, item, lines_before, document, item_type.as_ref());
             }
         }
         None | Some(Content::Scalar(Value::Null)) => {}
         Some(other) => {
-            let cause = ManifestCause::ItemsNotAList { kind, found: describe(&other) };
-            reader.fail(lines_before + line, None, cause);
+            let cause = ManifestCause::ItemsNotAList { kind, found: describe_content(&other) };
+            reader.add_error(lines_before + line, None, cause);
         }
     }
 }
 
-/// A `List`, or a typed list such as `PodList`. A custom kind that merely ends in `List` has no `items`.
+/// Returns true for a `List`, or a typed list such as `PodList`. A custom kind whose name merely ends in `List` has no `items`.
 fn is_list(node: &Node) -> bool {
     let kind = node.get("kind").map(Node::text).unwrap_or_default();
     kind == "List"
@@ -54,7 +54,7 @@ fn is_list(node: &Node) -> bool {
             && matches!(node.get("items"), Some(Node { content: Content::List(_), .. })))
 }
 
-fn inherit(node: &mut Node, api_version: &str, kind: &str) {
+fn inherit_type(node: &mut Node, api_version: &str, kind: &str) {
     let line = node.line;
     let Content::Map(fields) = &mut node.content else { return };
     for (field, value) in [("apiVersion", api_version), ("kind", kind)] {
@@ -65,23 +65,23 @@ fn inherit(node: &mut Node, api_version: &str, kind: &str) {
     }
 }
 
-fn describe(content: &Content) -> &'static str {
+fn describe_content(content: &Content) -> &'static str {
     match content {
-        Content::Scalar(Value::Null) => "nothing",
+        Content::Scalar(Value::Null) => "null",
         Content::Scalar(Value::Bool(_)) => "a boolean",
         Content::Scalar(Value::Number(_)) => "a number",
-        Content::Scalar(_) => "a text",
+        Content::Scalar(_) => "a string",
         Content::List(_) => "a list",
         Content::Map(_) => "a map",
     }
 }
 
-fn take(reader: &mut Reader<'_>, node: Node, lines_before: u64, document: usize) {
-    let label = label(&node);
-    let problems = problems(&node, reader.named);
+fn add_target(reader: &mut Reader<'_>, node: Node, lines_before: u64, document: usize) {
+    let label = object_label(&node);
+    let problems = object_errors(&node, reader.requires_names);
     if !problems.is_empty() {
         for (line, cause) in problems {
-            reader.fail(lines_before + line, label.clone(), cause);
+            reader.add_error(lines_before + line, label.clone(), cause);
         }
         return;
     }
@@ -91,24 +91,24 @@ fn take(reader: &mut Reader<'_>, node: Node, lines_before: u64, document: usize)
             let origin = Origin { file: reader.file.to_owned(), line, document };
             reader.targets.push(Target { object, origin });
         }
-        Err(error) => reader.fail(line, label, error.into()),
+        Err(error) => reader.add_error(line, label, error.into()),
     }
 }
 
-/// The object of a document that a line is in, as far as it can be told.
-pub(super) fn label_at(node: &Node, line: u64) -> Option<String> {
+/// Returns the object at a line of a document, if the object is recognizable.
+pub(super) fn object_at_line(node: &Node, line: u64) -> Option<String> {
     if !is_list(node) {
-        return label(node);
+        return object_label(node);
     }
     match node.get("items").map(|items| &items.content) {
-        Some(Content::List(items)) => items.iter().rfind(|item| item.line <= line).and_then(label),
+        Some(Content::List(items)) => items.iter().rfind(|item| item.line <= line).and_then(object_label),
         _ => None,
     }
 }
 
-/// What can be said of an object that may not be one: `Deployment shop/api`. A name with a slash in it is in quotes, so that nobody
-/// takes a part of it for a namespace.
-fn label(node: &Node) -> Option<String> {
+/// Describes a possibly invalid object: `Deployment shop/api`. Quotes a name with a slash, so that
+/// no part of it looks like a namespace.
+fn object_label(node: &Node) -> Option<String> {
     let kind = node.get("kind").map(Node::text).filter(|kind| !kind.is_empty())?;
     let metadata = node.get("metadata");
     let field = |name| metadata.and_then(|metadata| metadata.get(name)).map(Node::text).unwrap_or_default();
@@ -122,10 +122,10 @@ fn label(node: &Node) -> Option<String> {
     })
 }
 
-/// Everything that is wrong with one object, with lines.
-fn problems(node: &Node, named: bool) -> Vec<(u64, ManifestCause)> {
+/// Returns all errors of one object, with lines.
+fn object_errors(node: &Node, named: bool) -> Vec<(u64, ManifestCause)> {
     let Content::Map(fields) = &node.content else {
-        let found = describe(&node.content);
+        let found = describe_content(&node.content);
         return vec![(node.line, InvalidObject::NotAMap { found }.into())];
     };
     let mut problems = Vec::new();
@@ -135,37 +135,37 @@ fn problems(node: &Node, named: bool) -> Vec<(u64, ManifestCause)> {
             None | Some((_, Content::Scalar(Value::Null | Value::String(_)))) => {
                 problems.push((node.line_of(field), InvalidObject::Missing { field }.into()));
             }
-            Some((line, content)) => problems.push((line, wrong_type(field, "a text", content))),
+            Some((line, content)) => problems.push((line, wrong_type_error(field, "a string", content))),
         }
     }
     if problems.is_empty() {
         let (api_version, kind) = (node.get("apiVersion").map(Node::text), node.get("kind").map(Node::text));
-        refuse(
+        add_name_errors(
             &mut problems,
             node,
-            names::check_type(api_version.unwrap_or_default(), kind.unwrap_or_default()),
+            name_validation::check_type(api_version.unwrap_or_default(), kind.unwrap_or_default()),
         );
     }
     match fields.iter().find(|(name, _)| name == "metadata").map(|(_, metadata)| metadata) {
         Some(metadata) if matches!(metadata.content, Content::Map(_)) => {
-            metadata_problems(&mut problems, node, metadata, named)
+            metadata_errors(&mut problems, node, metadata, named)
         }
-        // An explicit null is how some tools write "not set".
+        // Some tools write an explicit null to mean "not set".
         None | Some(Node { content: Content::Scalar(Value::Null), .. }) => {
             if named {
                 problems.push((node.line_of("metadata"), ManifestCause::MissingName { generated: false }));
             }
         }
-        Some(other) => problems.push((other.line, wrong_type("metadata", "a map", &other.content))),
+        Some(other) => problems.push((other.line, wrong_type_error("metadata", "a map", &other.content))),
     }
     if problems.is_empty() {
-        problems.extend(content_problems(node));
+        problems.extend(content_errors(node));
     }
     problems
 }
 
-/// Fields of built-in kinds that every server would refuse.
-fn content_problems(node: &Node) -> impl Iterator<Item = (u64, ManifestCause)> {
+/// Returns an error for each field of a built-in kind that every server would reject.
+fn content_errors(node: &Node) -> impl Iterator<Item = (u64, ManifestCause)> {
     let text = |field| node.get(field).map(Node::text).unwrap_or_default();
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
     wrong_types(group, text("kind"), node).into_iter().map(|wrong| {
@@ -174,17 +174,21 @@ fn content_problems(node: &Node) -> impl Iterator<Item = (u64, ManifestCause)> {
     })
 }
 
-fn wrong_type(field: &str, expected: &'static str, content: &Content) -> ManifestCause {
-    InvalidObject::WrongType { field: field.to_owned(), expected, found: describe(content) }.into()
+fn wrong_type_error(field: &str, expected: &'static str, content: &Content) -> ManifestCause {
+    InvalidObject::WrongType { field: field.to_owned(), expected, found: describe_content(content) }.into()
 }
 
-fn refuse(problems: &mut Vec<(u64, ManifestCause)>, node: &Node, refusals: Vec<names::Refusal>) {
+fn add_name_errors(
+    problems: &mut Vec<(u64, ManifestCause)>,
+    node: &Node,
+    refusals: Vec<name_validation::InvalidName>,
+) {
     for (field, value, rule) in refusals {
         problems.push((node.line_of(field), ManifestCause::InvalidField { field, value, rule }));
     }
 }
 
-fn metadata_problems(problems: &mut Vec<(u64, ManifestCause)>, node: &Node, metadata: &Node, named: bool) {
+fn metadata_errors(problems: &mut Vec<(u64, ManifestCause)>, node: &Node, metadata: &Node, named: bool) {
     let before = problems.len();
     for (name, path) in [
         ("name", "metadata.name"),
@@ -194,12 +198,15 @@ fn metadata_problems(problems: &mut Vec<(u64, ManifestCause)>, node: &Node, meta
     ] {
         let Some(field) = metadata.get(name) else { continue };
         if !matches!(field.content, Content::Scalar(Value::String(_) | Value::Null)) {
-            problems.push((field.line, wrong_type(path, "a text (put quotes around it)", &field.content)));
+            problems.push((
+                field.line,
+                wrong_type_error(path, "a string (put quotes around it)", &field.content),
+            ));
         }
     }
     for section in ["annotations", "labels"] {
         if let Some(field) = metadata.get(section) {
-            texts_only(problems, section, field);
+            check_text_values(problems, section, field);
         }
     }
     if problems.len() > before {
@@ -216,7 +223,11 @@ fn metadata_problems(problems: &mut Vec<(u64, ManifestCause)>, node: &Node, meta
     let api_version = node.get("apiVersion").map(Node::text).unwrap_or_default();
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let kind = node.get("kind").map(Node::text).unwrap_or_default();
-    refuse(problems, node, names::check(group, kind, text("name"), text("generateName"), text("namespace")));
+    add_name_errors(
+        problems,
+        node,
+        name_validation::check_names(group, kind, text("name"), text("generateName"), text("namespace")),
+    );
     for annotation in [annotations::SYNC_WAVE, annotations::HELM_HOOK_WEIGHT] {
         let Some(field) = metadata.get("annotations").and_then(|all| all.get(annotation)) else { continue };
         if waves::is_overflow(field.text()) {
@@ -228,19 +239,22 @@ fn metadata_problems(problems: &mut Vec<(u64, ManifestCause)>, node: &Node, meta
     }
 }
 
-fn texts_only(problems: &mut Vec<(u64, ManifestCause)>, section: &str, field: &Node) {
+fn check_text_values(problems: &mut Vec<(u64, ManifestCause)>, section: &str, field: &Node) {
     let path = format!("metadata.{section}");
     match &field.content {
         Content::Scalar(Value::Null) => {}
         Content::Map(entries) => {
             for (key, node) in entries {
                 if !matches!(node.content, Content::Scalar(Value::String(_))) {
-                    let cause =
-                        wrong_type(&format!("{path}.{key}"), "a text (put quotes around it)", &node.content);
+                    let cause = wrong_type_error(
+                        &format!("{path}.{key}"),
+                        "a string (put quotes around it)",
+                        &node.content,
+                    );
                     problems.push((node.line, cause));
                 }
             }
         }
-        other => problems.push((field.line, wrong_type(&path, "a map of texts", other))),
+        other => problems.push((field.line, wrong_type_error(&path, "a map of strings", other))),
     }
 }

@@ -1,18 +1,17 @@
-/// One document of a file.
+/// Document of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Document<'t> {
-    /// Its text, with its `---` line.
+    /// Text of the document, including its `---` line.
     pub text: &'t str,
-    /// How many lines of the file come before it.
+    /// Number of lines in the file that precede the document.
     pub lines_before: u64,
 }
 
-/// Cuts a text at its document markers, so that each document is read on its own and a mistake in one does not hide
-/// the others.
+/// Splits a text at its document markers, so that each document is parsed on its own and an error in one
+/// document doesn't hide the others.
 ///
-/// YAML allows cutting by lines: `---` or `...` at the very start of a line is a marker wherever it stands, in block
-/// texts as well.
-pub(super) fn documents(text: &str) -> Vec<Document<'_>> {
+/// YAML allows this: `---` or `...` at the very start of a line is always a marker, even in block scalars.
+pub(super) fn split_documents(text: &str) -> Vec<Document<'_>> {
     let mut documents = Vec::new();
     let (mut start, mut at, mut lines_before, mut line) = (0, 0, 0, 0);
     let mut only_directives = false;
@@ -48,7 +47,7 @@ fn is_blank(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// Whether a document holds nothing but markers, comments and white space.
+/// Returns true if a document contains only markers, comments and whitespace.
 pub(super) fn is_empty(document: &str) -> bool {
     document.lines().all(|line| {
         let line = if is_marker(line, "---") || is_marker(line, "...") {
@@ -64,20 +63,23 @@ pub(super) fn is_empty(document: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn cut(text: &str) -> Vec<(&str, u64)> {
-        documents(text).into_iter().map(|document| (document.text, document.lines_before)).collect()
+    fn split_at_markers(text: &str) -> Vec<(&str, u64)> {
+        split_documents(text).into_iter().map(|document| (document.text, document.lines_before)).collect()
     }
 
     #[test]
     fn documents_keep_their_line_numbers() {
         assert_eq!(
-            cut("a: 1\n---\nb: 2\n--- # c\nc: 3"),
+            split_at_markers("a: 1\n---\nb: 2\n--- # c\nc: 3"),
             [("a: 1\n", 0), ("---\nb: 2\n", 1), ("--- # c\nc: 3", 3)]
         );
-        assert_eq!(cut("---\na: 1\n...\n---\nb: 2\n"), [("---\na: 1\n...\n", 0), ("---\nb: 2\n", 3)]);
-        assert_eq!(cut("%YAML 1.2\n# x\n---\na: 1\n"), [("%YAML 1.2\n# x\n---\na: 1\n", 0)]);
-        assert_eq!(cut("a: |\n ---\n ----\n----\n"), [("a: |\n ---\n ----\n----\n", 0)]);
-        assert_eq!(cut(""), []);
+        assert_eq!(
+            split_at_markers("---\na: 1\n...\n---\nb: 2\n"),
+            [("---\na: 1\n...\n", 0), ("---\nb: 2\n", 3)]
+        );
+        assert_eq!(split_at_markers("%YAML 1.2\n# x\n---\na: 1\n"), [("%YAML 1.2\n# x\n---\na: 1\n", 0)]);
+        assert_eq!(split_at_markers("a: |\n ---\n ----\n----\n"), [("a: |\n ---\n ----\n----\n", 0)]);
+        assert_eq!(split_at_markers(""), []);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Every wrong file gives errors with file, line, object, cause and what to do.
+//! Every invalid file produces errors with the file, line, object, cause and remedy.
 
 use tidegate_planner::{Limits, ManifestError, manifests::parse};
 
@@ -7,53 +7,53 @@ fn errors(file: &str, content: impl AsRef<[u8]>) -> Vec<String> {
     errors.iter().map(ManifestError::to_string).collect()
 }
 
-const HEAD: &str = "apiVersion: v1\nkind: ConfigMap\n";
+const CONFIG_MAP_HEADER: &str = "apiVersion: v1\nkind: ConfigMap\n";
 
-const MISPLACED_KEY: &str = "f.yaml:2: not valid YAML: a `key: value` is not allowed in this place; check the indentation, or put quotes around a text that holds `: `";
+const MISPLACED_KEY: &str = "f.yaml:2: not valid YAML: a `key: value` is not allowed here; check the indentation, or put quotes around a string that contains `: `";
 
 #[test]
-fn table_of_wrong_files() {
-    let object = |rest: &str| format!("{HEAD}{rest}");
+fn table_of_invalid_files() {
+    let object = |rest: &str| format!("{CONFIG_MAP_HEADER}{rest}");
     let table: Vec<(String, &str)> = vec![
         ("a: [1\nb: 2\n".into(), "f.yaml:2: not valid YAML: expected `,` or `]`, found `:`"),
         ("a: 1\n  b: 2\n".into(), MISPLACED_KEY),
-        ("a:\n\tb: 1\n".into(), "f.yaml:2: not valid YAML: a tab cannot indent, and no value starts with one; use spaces"),
-        ("a: *x\n".into(), "f.yaml:1: not valid YAML: the alias *x stands for no value before it; put quotes around a text"),
-        ("a: .inf\n".into(), "f.yaml:1: not valid YAML: a number must be finite; put quotes around it if it is a text"),
-        ("a: \"\u{1}\"\n".into(), "f.yaml:1: not valid YAML: the control character '\\u{1}' is not allowed; write it as an escape, in double quotes"),
-        ("a: -.INF\n".into(), "f.yaml:1: not valid YAML: a number must be finite; put quotes around it if it is a text"),
-        ("a: b\n# \0\n".into(), "f.yaml:2: not valid YAML: the control character '\\0' is not allowed; write it as an escape, in double quotes"),
-        ("a: &x [*x]\n".into(), "f.yaml:1: not valid YAML: the alias *x stands for no value before it; put quotes around a text"),
-        ("a: !!int x\n".into(), "f.yaml:1: not valid YAML: a value that is not of its type !!int; leave the tag out"),
-        ("a: 'x\nb: y\n".into(), "f.yaml:1: not valid YAML: a text that begins with a quote has no quote at its end"),
-        ("a: @x\n".into(), "f.yaml:1: not valid YAML: no value starts with '@'; put quotes around the text"),
-        ("a: b\nc\nd: e\n".into(), "f.yaml:2: not valid YAML: a key without `:` behind it; write `key: value`, or indent what continues a text"),
-        ("null: b\n".into(), "f.yaml:1: not valid YAML: a key must be a text; put quotes around it"),
-        ("<<: [1]\n".into(), "f.yaml:1: not valid YAML: `<<` merges a map, or a list of maps"),
+        ("a:\n\tb: 1\n".into(), "f.yaml:2: not valid YAML: a tab is not allowed as indentation or at the start of a value; use spaces"),
+        ("a: *x\n".into(), "f.yaml:1: not valid YAML: undefined alias *x; put quotes around a string that begins with `*`"),
+        ("a: .inf\n".into(), "f.yaml:1: not valid YAML: a number must be finite; put quotes around it if it is a string"),
+        ("a: \"\u{1}\"\n".into(), "f.yaml:1: not valid YAML: control character '\\u{1}' is not allowed; use an escape in double quotes"),
+        ("a: -.INF\n".into(), "f.yaml:1: not valid YAML: a number must be finite; put quotes around it if it is a string"),
+        ("a: b\n# \0\n".into(), "f.yaml:2: not valid YAML: control character '\\0' is not allowed; use an escape in double quotes"),
+        ("a: &x [*x]\n".into(), "f.yaml:1: not valid YAML: undefined alias *x; put quotes around a string that begins with `*`"),
+        ("a: !!int x\n".into(), "f.yaml:1: not valid YAML: the value does not match its tag !!int; remove the tag"),
+        ("a: 'x\nb: y\n".into(), "f.yaml:1: not valid YAML: unterminated quoted string"),
+        ("a: @x\n".into(), "f.yaml:1: not valid YAML: a value cannot start with '@'; put quotes around the string"),
+        ("a: b\nc\nd: e\n".into(), "f.yaml:2: not valid YAML: a key without `:`; use `key: value`, or indent the continuation of a string"),
+        ("null: b\n".into(), "f.yaml:1: not valid YAML: a key must be a string; put quotes around it"),
+        ("<<: [1]\n".into(), "f.yaml:1: not valid YAML: the value of `<<` must be a map or a list of maps"),
         ("- a\n- b\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a list"),
-        ("hello\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a text"),
-        (object("metadata:\n  name: a\ndata:\n  k: 1\n  k: 2\n"), "f.yaml:7: ConfigMap a: the key \"k\" is given twice in one map, on lines 6 and 7; remove one of them"),
+        ("hello\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a string"),
+        (object("metadata:\n  name: a\ndata:\n  k: 1\n  k: 2\n"), "f.yaml:7: ConfigMap a: duplicate key \"k\" in one map, on lines 6 and 7; remove one of them"),
         (
             "\"a\\e[31m\": 1\n\"a\\e[31m\": 2\n".into(),
-            "f.yaml:2: the key \"a\\u{1b}[31m\" is given twice in one map, on lines 1 and 2; remove one of them",
+            "f.yaml:2: duplicate key \"a\\u{1b}[31m\" in one map, on lines 1 and 2; remove one of them",
         ),
         ("kind: Pod\nmetadata: {name: a}\n".into(), "f.yaml:1: Pod a: field apiVersion is missing or empty"),
         ("\n\napiVersion: v1\nmetadata: {name: a}\n".into(), "f.yaml:3: field kind is missing or empty"),
         ("apiVersion: v1\nkind: ''\nmetadata: {name: a}\n".into(), "f.yaml:2: field kind is missing or empty"),
-        ("apiVersion: 1\nkind: Pod\nmetadata: {name: a}\n".into(), "f.yaml:1: Pod a: field apiVersion must be a text, found a number"),
+        ("apiVersion: 1\nkind: Pod\nmetadata: {name: a}\n".into(), "f.yaml:1: Pod a: field apiVersion must be a string, found a number"),
         (
             "apiVersion: a/b/c\nkind: Pod\nmetadata: {name: a}\n".into(),
-            "f.yaml:1: Pod a: apiVersion \"a/b/c\" is not valid: write VERSION or GROUP/VERSION, such as v1 or apps/v1",
+            "f.yaml:1: Pod a: invalid apiVersion \"a/b/c\": use VERSION or GROUP/VERSION, such as v1 or apps/v1",
         ),
         (
             "apiVersion: v1\nkind: \"P\\eod\"\nmetadata: {name: a}\n".into(),
-            "f.yaml:2: P\\u{1b}od a: kind \"P\\u{1b}od\" is not valid: use letters, digits and '-', starting with a letter, at most 63 characters",
+            "f.yaml:2: P\\u{1b}od a: invalid kind \"P\\u{1b}od\": use letters, digits and '-', starting with a letter, at most 63 characters",
         ),
         (
             object("metadata:\n"),
             "f.yaml:3: ConfigMap: metadata.name is missing; name the object (hooks may have metadata.generateName instead)",
         ),
-        (object("metadata: x\n"), "f.yaml:3: ConfigMap: field metadata must be a map, found a text"),
+        (object("metadata: x\n"), "f.yaml:3: ConfigMap: field metadata must be a map, found a string"),
         (
             object("data: {}\n"),
             "f.yaml:1: ConfigMap: metadata.name is missing; name the object (hooks may have metadata.generateName instead)",
@@ -64,43 +64,43 @@ fn table_of_wrong_files() {
         ),
         (
             object("metadata:\n  namespace: shop\n  name: 123\n"),
-            "f.yaml:5: ConfigMap: field metadata.name must be a text (put quotes around it), found a number",
+            "f.yaml:5: ConfigMap: field metadata.name must be a string (put quotes around it), found a number",
         ),
         (
             object("metadata:\n  name: a\n  annotations:\n    x: a\n    argocd.argoproj.io/sync-wave: 1\n"),
-            "f.yaml:7: ConfigMap a: field metadata.annotations.argocd.argoproj.io/sync-wave must be a text (put quotes around it), found a number",
+            "f.yaml:7: ConfigMap a: field metadata.annotations.argocd.argoproj.io/sync-wave must be a string (put quotes around it), found a number",
         ),
         (
             object("metadata:\n  name: a\n  labels: [a]\n"),
-            "f.yaml:5: ConfigMap a: field metadata.labels must be a map of texts, found a list",
+            "f.yaml:5: ConfigMap a: field metadata.labels must be a map of strings, found a list",
         ),
         (
             object("metadata:\n  name: a\n  annotations:\n    argocd.argoproj.io/sync-wave: \"9223372036854775808\"\n"),
-            "f.yaml:6: ConfigMap a: the wave \"9223372036854775808\" of annotation argocd.argoproj.io/sync-wave is beyond 64 bits; use a number between -9223372036854775808 and 9223372036854775807",
+            "f.yaml:6: ConfigMap a: wave \"9223372036854775808\" of annotation argocd.argoproj.io/sync-wave does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807",
         ),
         (
             object("metadata:\n  name: a\n  annotations: {helm.sh/hook-weight: '-99999999999999999999'}\n"),
-            "f.yaml:5: ConfigMap a: the wave \"-99999999999999999999\" of annotation helm.sh/hook-weight is beyond 64 bits; use a number between -9223372036854775808 and 9223372036854775807",
+            "f.yaml:5: ConfigMap a: wave \"-99999999999999999999\" of annotation helm.sh/hook-weight does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807",
         ),
         (
             object("metadata:\n  name: My_App\n  namespace: shop\n"),
-            "f.yaml:4: ConfigMap shop/My_App: metadata.name \"My_App\" is not valid: use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
+            "f.yaml:4: ConfigMap shop/My_App: invalid metadata.name \"My_App\": use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
         ),
         (
             object("metadata:\n  name: shop/api\n"),
-            "f.yaml:4: ConfigMap \"shop/api\": metadata.name \"shop/api\" is not valid: use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
+            "f.yaml:4: ConfigMap \"shop/api\": invalid metadata.name \"shop/api\": use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
         ),
         (
             object("metadata:\n  name: \"a\\e]0;owned\\a\"\n"),
-            "f.yaml:4: ConfigMap a\\u{1b}]0;owned\\u{7}: metadata.name \"a\\u{1b}]0;owned\\u{7}\" is not valid: use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
+            "f.yaml:4: ConfigMap a\\u{1b}]0;owned\\u{7}: invalid metadata.name \"a\\u{1b}]0;owned\\u{7}\": use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters",
         ),
         (
             object("metadata:\n  name: a\n  namespace: a.b\n"),
-            "f.yaml:5: ConfigMap a.b/a: metadata.namespace \"a.b\" is not valid: use lower-case letters, digits and '-', starting and ending with a letter or digit, at most 63 characters",
+            "f.yaml:5: ConfigMap a.b/a: invalid metadata.namespace \"a.b\": use lower-case letters, digits and '-', starting and ending with a letter or digit, at most 63 characters",
         ),
         (
             object("metadata:\n  annotations: {argocd.argoproj.io/hook: Sync}\n  generateName: A-\n"),
-            "f.yaml:5: ConfigMap A-*: metadata.generateName \"A-\" is not valid: use lower-case letters, digits, '-' and '.', starting with a letter or digit, at most 253 characters",
+            "f.yaml:5: ConfigMap A-*: invalid metadata.generateName \"A-\": use lower-case letters, digits, '-' and '.', starting with a letter or digit, at most 253 characters",
         ),
         (
             object("metadata:\n  generateName: a-\n"),
@@ -108,24 +108,24 @@ fn table_of_wrong_files() {
         ),
         (
             object("metadata: {name: a}\ndata:\n  good: text\n  m: 5\n"),
-            "f.yaml:6: ConfigMap a: field data.m must be a text (put quotes around it), found a number",
+            "f.yaml:6: ConfigMap a: field data.m must be a string (put quotes around it), found a number",
         ),
-        (object("metadata: {name: a}\ndata: [1, 2]\n"), "f.yaml:4: ConfigMap a: field data must be a map of texts, found a list"),
+        (object("metadata: {name: a}\ndata: [1, 2]\n"), "f.yaml:4: ConfigMap a: field data must be a map of strings, found a list"),
         (
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n  replicas: three\n".into(),
-            "f.yaml:5: Deployment a: field spec.replicas must be a whole number, without quotes, found a text",
+            "f.yaml:5: Deployment a: field spec.replicas must be a whole number, without quotes, found a string",
         ),
         (
             "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata:\n  p: c4n4ry!\n".into(),
-            "f.yaml:5: Secret a: field data.p must be base64 (stringData takes plain text), found a text that is not",
+            "f.yaml:5: Secret a: field data.p must be base64 (use stringData for plain text), found a string that is not base64",
         ),
         (
             "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n- kind: Pod\n  apiVersion: v1\n  metadata:\n    name: b\n    name: c\n".into(),
-            "f.yaml:9: Pod b: the key \"name\" is given twice in one map, on lines 8 and 9; remove one of them",
+            "f.yaml:9: Pod b: duplicate key \"name\" in one map, on lines 8 and 9; remove one of them",
         ),
         (
             "apiVersion: v1\nkind: List\nitems: x\n".into(),
-            "f.yaml:3: field items of a List must be a list, found a text",
+            "f.yaml:3: field items of a List must be a list, found a string",
         ),
         (
             "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n- kind: Pod\n  apiVersion: v1\n".into(),
@@ -144,36 +144,36 @@ fn all_errors_of_a_file_are_reported_in_order() {
         errors("f.yaml", text),
         [
             MISPLACED_KEY,
-            "f.yaml:6: Pod A: field metadata.labels.x must be a text (put quotes around it), found a number",
-            "f.yaml:6: Pod A: field metadata.labels.true must be a text (put quotes around it), found a number",
+            "f.yaml:6: Pod A: field metadata.labels.x must be a string (put quotes around it), found a number",
+            "f.yaml:6: Pod A: field metadata.labels.true must be a string (put quotes around it), found a number",
             "f.yaml:13: not valid YAML: expected a value, found `]`",
         ]
     );
 }
 
-/// Every repetition has an error of its own, with both of its lines.
+/// Every duplicate key is a separate error with both lines.
 #[test]
 fn all_repeated_keys_are_named_with_both_lines() {
     let text = format!(
-        "# first\n---\n{HEAD}metadata: {{name: a}}\ndata:\n  k: 1\n  'k': 2\n  yes: a\n  k: 3\n  true: b\n"
+        "# first\n---\n{CONFIG_MAP_HEADER}metadata: {{name: a}}\ndata:\n  k: 1\n  'k': 2\n  yes: a\n  k: 3\n  true: b\n"
     );
     let repeated = |line, key, first| {
         format!(
-            "f:{line}: ConfigMap a: the key \"{key}\" is given twice in one map, on lines {first} and {line}; remove one of them"
+            "f:{line}: ConfigMap a: duplicate key \"{key}\" in one map, on lines {first} and {line}; remove one of them"
         )
     };
     assert_eq!(errors("f", text), [repeated(8, "k", 7), repeated(10, "k", 7), repeated(11, "true", 9)]);
 }
 
 #[test]
-fn json_errors_are_in_the_words_of_json() {
+fn json_errors_use_json_terms() {
     assert_eq!(
         errors("f.json", "{\n \"a\": 1,\n \"b\": x y: \n}"),
         ["f.json:3: not valid JSON: expected value"]
     );
     assert_eq!(
         errors("f.json", "{\n \"a\": 1,\n\t\"a\": 2\n}"),
-        ["f.json:3: the key \"a\" is given twice in one map, on lines 2 and 3; remove one of them"]
+        ["f.json:3: duplicate key \"a\" in one map, on lines 2 and 3; remove one of them"]
     );
 }
 
@@ -192,7 +192,7 @@ fn encodings() {
     assert_eq!(errors("f", utf16), ["f:1: the file is UTF-16; save it as UTF-8"]);
     assert_eq!(
         errors("f", b"a: 1\nb: \xff\n"),
-        ["f:2: the file is not UTF-8 text (first wrong byte at offset 8); save it as UTF-8, or leave it out"]
+        ["f:2: the file is not UTF-8 text (first invalid byte at offset 8); save it as UTF-8, or exclude it"]
     );
 }
 
@@ -208,14 +208,17 @@ fn deep_nesting_is_refused_without_overflowing_the_stack() {
         ("[".repeat(deep), 1),
         (block, 129),
     ];
-    // A small stack, as worker threads have.
+    // Worker threads have a small stack.
     let run = move || {
         for (text, line) in cases {
-            let expected =
-                format!("f:{line}: nested deeper than 128 levels; a Kubernetes object never needs that");
+            let expected = format!("f:{line}: nested deeper than 128 levels; flatten the manifest");
             assert_eq!(errors("f", &text), [expected]);
         }
-        let text = format!("{HEAD}metadata: {{name: a}}\nspec: {}{}\n", "[".repeat(126), "]".repeat(126));
+        let text = format!(
+            "{CONFIG_MAP_HEADER}metadata: {{name: a}}\nspec: {}{}\n",
+            "[".repeat(126),
+            "]".repeat(126)
+        );
         assert_eq!(parse("f", text.as_bytes(), &Limits::default()).unwrap().len(), 1);
     };
     std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
@@ -230,28 +233,29 @@ fn alias_bombs_are_refused() {
     }
     let errors = errors("f", &bomb);
     assert_eq!(errors.len(), 1);
-    assert!(errors[0].starts_with("f:5: its aliases (`*name`) expand to too much ("), "{errors:?}");
+    assert!(errors[0].starts_with("f:5: its aliases (`*name`) expand too far ("), "{errors:?}");
     assert!(errors[0].ends_with("); write the values out"), "{errors:?}");
 }
 
 #[test]
 fn limits_of_size() {
-    let content = format!("{HEAD}metadata: {{name: a}}\n---\n{HEAD}metadata: {{name: b}}\n");
+    let content =
+        format!("{CONFIG_MAP_HEADER}metadata: {{name: a}}\n---\n{CONFIG_MAP_HEADER}metadata: {{name: b}}\n");
     let refused = |limits: Limits| parse("f", content.as_bytes(), &limits).unwrap_err()[0].to_string();
     assert_eq!(
         refused(Limits { bytes: 10, ..Limits::default() }),
-        "f:1: the file has 106 bytes, more than the 10 allowed; split it, or leave out what is not a manifest"
+        "f:1: the file has 106 bytes, more than the 10 allowed; split it, or remove content that is not a manifest"
     );
     assert_eq!(
         refused(Limits { documents: 1, ..Limits::default() }),
-        "f:4: too big to read safely: more than 1 documents; split the file"
+        "f:4: too large: more than 1 documents; split the file"
     );
     assert_eq!(
         refused(Limits { nodes: 12, ..Limits::default() }),
-        "f:4: too big to read safely: more than 12 values; split the file"
+        "f:4: too large: more than 12 values; split the file"
     );
     assert_eq!(
         refused(Limits { nodes: 3, ..Limits::default() }),
-        "f:2: too big to read safely: more than 3 values; split the file"
+        "f:2: too large: more than 3 values; split the file"
     );
 }

@@ -1,9 +1,10 @@
-//! Does a plan that was kept still fit? Each row: how the cluster was, how it is, and what is told.
+//! Validity of stored plans. Each row contains the earlier cluster, the current cluster, and the reported
+//! changes.
 
 use std::sync::Arc;
 
 use tidegate_model::{LiveObject, Object, ObjectKey};
-use tidegate_planner::{Comparer, Drift, drift, sights};
+use tidegate_planner::{Comparer, Drift, find_drift, stored_observations};
 
 use crate::support::*;
 
@@ -25,8 +26,8 @@ metadata: {name: door, namespace: shop}
 data: {key: b3Blbg==}
 ";
 
-/// As it is in the cluster, with what the server and others have written.
-fn live(kind: &str, uid: &str, version: &str, rest: &str) -> String {
+/// Returns a live object that has fields written by the server and by other managers.
+fn live_object(kind: &str, uid: &str, version: &str, rest: &str) -> String {
     let (api, name) = match kind {
         "Deployment" => ("apps/v1", "api"),
         "Secret" => ("v1", "door"),
@@ -59,15 +60,15 @@ spec:
       - {{name: api, image: '{image}', args: [--fast], imagePullPolicy: IfNotPresent}}
 {more}"
     );
-    live("Deployment", uid, version, &rest)
+    live_object("Deployment", uid, version, &rest)
 }
 
-fn made(yaml: &str, before: &str, now: &str) -> Drift {
-    moved(&case(yaml).live(before), &case(yaml).live(now))
+fn drift_of_plans(yaml: &str, before: &str, now: &str) -> Drift {
+    drift_between(&case(yaml).with_live(before), &case(yaml).with_live(now))
 }
 
-/// A plan of the one, kept, and the other.
-fn moved(before: &Case, now: &Case) -> Drift {
+/// Compares a plan stored for one cluster with another cluster.
+fn drift_between(before: &Case, now: &Case) -> Drift {
     let look = |case: &Case| {
         let objects: Vec<LiveObject> = case.live.iter().cloned().map(LiveObject::pack).collect();
         move |key: &ObjectKey| objects.iter().find(|object| object.key() == key).map(LiveObject::unpack)
@@ -75,101 +76,103 @@ fn moved(before: &Case, now: &Case) -> Drift {
     let (comparer, errors) = Comparer::new(&now.request.ignore_differences, &now.request.tracking);
     assert!(errors.is_empty());
     let (kept, planned) = (before.plan(), now.plan());
-    let seen = sights(&comparer, &kept.plan, look(before));
-    drift(&comparer, (&kept.plan, &kept.manifests, &seen), (&planned.plan, &planned.manifests), look(now))
+    let seen = stored_observations(&comparer, &kept.plan, look(before));
+    find_drift(
+        &comparer,
+        (&kept.plan, &kept.manifests, &seen),
+        (&planned.plan, &planned.manifests),
+        look(now),
+    )
 }
 
 #[test]
-fn nothing_has_moved_where_only_the_server_wrote() {
+fn server_writes_are_not_drift() {
     let before = deployment("u1", "7", 2, "api:0", "status: {readyReplicas: 1}");
     let now = deployment("u1", "9", 2, "api:0", "status: {readyReplicas: 2, observedGeneration: 3}");
-    assert_eq!(made(DEPLOYMENT, &before, &now), Drift::default());
-    let secret = |version, data| live("Secret", "s1", version, data);
+    assert_eq!(drift_of_plans(DEPLOYMENT, &before, &now), Drift::default());
+    let secret = |version, data| live_object("Secret", "s1", version, data);
     assert_eq!(
-        made(SECRET, &secret("7", "data: {key: eA==}"), &secret("7", "data: {key: eA==}")),
+        drift_of_plans(SECRET, &secret("7", "data: {key: eA==}"), &secret("7", "data: {key: eA==}")),
         Drift::default()
     );
 }
 
 #[test]
-fn what_the_manifest_gives_changes_the_plan_and_what_it_does_not_give_is_told_apart() {
+fn changes_of_manifest_fields_are_distinguished_from_others() {
     let before = deployment("u1", "7", 2, "api:0", "");
     let path = "Deployment shop/api: /spec";
     for (now, related, unrelated) in [
-        (deployment("u1", "8", 5, "api:0", ""), Some(format!("{path}/replicas was 2 and is 5")), None),
+        (deployment("u1", "8", 5, "api:0", ""), Some(format!("{path}/replicas was 2 and is now 5")), None),
         (
             deployment("u1", "8", 2, "api:9", ""),
-            Some(format!("{path}/template/spec/containers/0/image was \"api:0\" and is \"api:9\"")),
+            Some(format!("{path}/template/spec/containers/0/image was \"api:0\" and is now \"api:9\"")),
             None,
         ),
         (
             deployment("u1", "8", 2, "api:0", "  paused: true"),
             None,
-            Some(format!("{path}/paused was not there and is true")),
+            Some(format!("{path}/paused was absent and is now true")),
         ),
         (
             deployment("u1", "8", 2, "api:0", "      - {name: proxy, image: 'proxy:1'}"),
             None,
-            Some(format!("{path}/template/spec/containers/1 is not as it was")),
+            Some(format!("{path}/template/spec/containers/1 has changed")),
         ),
         (
             deployment("u1", "8", 2, "api:0", "").replace("team: shop", "team: shop, more: x"),
             None,
-            Some("Deployment shop/api: /metadata/labels/more was not there and is \"x\"".to_owned()),
+            Some("Deployment shop/api: /metadata/labels/more was absent and is now \"x\"".to_owned()),
         ),
         (
             deployment("u2", "8", 2, "api:0", ""),
-            Some("Deployment shop/api: it was deleted, and another one of its name was created".to_owned()),
+            Some("Deployment shop/api: it was deleted and recreated".to_owned()),
             None,
         ),
-        (String::new(), Some("Deployment shop/api: it was there, and is gone".to_owned()), None),
+        (String::new(), Some("Deployment shop/api: it no longer exists".to_owned()), None),
     ] {
         let expected =
             Drift { related: related.into_iter().collect(), unrelated: unrelated.into_iter().collect() };
-        assert_eq!(made(DEPLOYMENT, &before, &now), expected, "{now}");
+        assert_eq!(drift_of_plans(DEPLOYMENT, &before, &now), expected, "{now}");
     }
-    let expected = vec!["Deployment shop/api: it was not there, and is now".to_owned()];
-    assert_eq!(made(DEPLOYMENT, "", &before).related, expected);
+    let expected = vec!["Deployment shop/api: it now exists".to_owned()];
+    assert_eq!(drift_of_plans(DEPLOYMENT, "", &before).related, expected);
 }
 
 #[test]
-fn what_is_pruned_is_looked_at_and_what_comes_to_the_plan_is_named() {
-    let old = |version, data| live("ConfigMap", "c1", version, data);
-    let drift = made(DEPLOYMENT, &old("1", "data: {a: b}"), &old("2", "data: {a: c}"));
+fn changes_of_pruned_objects_and_new_tasks_are_drift() {
+    let old = |version, data| live_object("ConfigMap", "c1", version, data);
+    let drift = drift_of_plans(DEPLOYMENT, &old("1", "data: {a: b}"), &old("2", "data: {a: c}"));
     assert_eq!(drift.related, Vec::<String>::new());
-    assert_eq!(drift.unrelated, ["ConfigMap shop/old: /data/a was \"b\" and is \"c\""]);
-    let drift = made(DEPLOYMENT, "", &old("1", "data: {a: b}"));
+    assert_eq!(drift.unrelated, ["ConfigMap shop/old: /data/a was \"b\" and is now \"c\""]);
+    let drift = drift_of_plans(DEPLOYMENT, "", &old("1", "data: {a: b}"));
     assert_eq!(
         drift.related,
-        ["ConfigMap shop/old: it is not in the plan, and would be pruned in wave 0 of Sync"]
+        ["ConfigMap shop/old: it is not in the plan, but would now be pruned in wave 0 of Sync"]
     );
-    let drift = made(DEPLOYMENT, &old("1", "data: {a: b}"), "");
-    assert_eq!(
-        drift.related,
-        ["ConfigMap shop/old: nothing is to be done about it any more in wave 0 of Sync"]
-    );
+    let drift = drift_of_plans(DEPLOYMENT, &old("1", "data: {a: b}"), "");
+    assert_eq!(drift.related, ["ConfigMap shop/old: it no longer has a task in wave 0 of Sync"]);
 }
 
 #[test]
-fn values_of_secrets_are_neither_kept_nor_told() {
-    let secret = |version, data| live("Secret", "s1", version, data);
+fn secret_values_are_neither_stored_nor_shown() {
+    let secret = |version, data| live_object("Secret", "s1", version, data);
     let (before, now) = (secret("7", "data: {key: Y2FuYXJ5}"), secret("8", "data: {key: bm9ib2R5}"));
-    let case = case(SECRET).live(&before);
+    let case = case(SECRET).with_live(&before);
     let (comparer, _) = Comparer::new(&[], &case.request.tracking);
     let objects: Vec<Object> = case.live.clone();
-    let kept = sights(&comparer, &case.plan().plan, |key| {
+    let kept = stored_observations(&comparer, &case.plan().plan, |key| {
         objects.iter().find(|object| object.key() == *key).cloned().map(Arc::new)
     });
     assert!(!serde_json::to_string(&kept).unwrap().contains("Y2FuYXJ5"));
-    let drift = made(SECRET, &before, &now);
-    let words = "Secret shop/door: was written, and the plan does not keep its values to tell which";
-    assert_eq!(drift.related, [words]);
+    let drift = drift_of_plans(SECRET, &before, &now);
+    let text = "Secret shop/door: was written, but its changed fields are unknown because the plan stores no values of Secrets";
+    assert_eq!(drift.related, [text]);
 }
 
 #[test]
-fn ignored_fields_and_hooks_in_the_way_do_not_count() {
+fn ignored_fields_and_existing_hooks_are_not_drift() {
     let ignoring = |live: &str| {
-        let mut case = case(DEPLOYMENT).live(live);
+        let mut case = case(DEPLOYMENT).with_live(live);
         case.request.ignore_differences = vec![
             serde_json::from_str(
                 r#"{"group": "apps", "kind": "Deployment", "jsonPointers": ["/spec/replicas"]}"#,
@@ -179,11 +182,11 @@ fn ignored_fields_and_hooks_in_the_way_do_not_count() {
         case
     };
     let (two, five) = (deployment("u1", "7", 2, "api:0", ""), deployment("u1", "8", 5, "api:0", ""));
-    assert_eq!(moved(&ignoring(&two), &ignoring(&five)), Drift::default());
-    let hook = object("batch/v1 Job shop/migrate", "hook=PreSync");
-    let left = object("batch/v1 Job shop/migrate", "hook=PreSync; tracked");
-    assert_eq!(made(&hook, "", &left), Drift::default());
-    assert_eq!(made(&hook, &left, ""), Drift::default());
+    assert_eq!(drift_between(&ignoring(&two), &ignoring(&five)), Drift::default());
+    let hook = manifest_text("batch/v1 Job shop/migrate", "hook=PreSync");
+    let left = manifest_text("batch/v1 Job shop/migrate", "hook=PreSync; tracked");
+    assert_eq!(drift_of_plans(&hook, "", &left), Drift::default());
+    assert_eq!(drift_of_plans(&hook, &left, ""), Drift::default());
 }
 
 #[test]
@@ -196,17 +199,14 @@ fn other_manifests_and_another_order_are_another_plan() {
         };
         format!("{head}{wave}}}\ndata: {{a: {data}}}\n")
     };
-    let drift = |before: String, now: String| moved(&case(&before), &case(&now)).related;
-    assert_eq!(
-        drift(config("b", ""), config("c", "")),
-        ["ConfigMap shop/a: its manifest is another one now"]
-    );
+    let drift = |before: String, now: String| drift_between(&case(&before), &case(&now)).related;
+    assert_eq!(drift(config("b", ""), config("c", "")), ["ConfigMap shop/a: its manifest has changed"]);
     let waves = drift(config("b", ""), config("b", "1"));
     assert_eq!(
         waves,
         [
-            "ConfigMap shop/a: nothing is to be done about it any more in wave 0 of Sync",
-            "ConfigMap shop/a: it is not in the plan, and would be created in wave 1 of Sync",
+            "ConfigMap shop/a: it no longer has a task in wave 0 of Sync",
+            "ConfigMap shop/a: it is not in the plan, but would now be created in wave 1 of Sync",
         ]
     );
     let gates = |gate: &str| {
@@ -218,14 +218,14 @@ fn other_manifests_and_another_order_are_another_plan() {
     let (one, other) = (gates("approval"), gates("soak:1m"));
     let none = |_: &ObjectKey| None::<Arc<Object>>;
     let drift = drift_of(&comparer, &one, &other, none);
-    assert_eq!(drift.related, ["the order, the gates or the deadlines of the waves are others now"]);
+    assert_eq!(drift.related, ["the order, gates or deadlines of the waves have changed"]);
 }
 
 fn drift_of(
     comparer: &Comparer,
-    kept: &tidegate_planner::Planned,
-    now: &tidegate_planner::Planned,
+    kept: &tidegate_planner::PlanResult,
+    now: &tidegate_planner::PlanResult,
     live: impl Fn(&ObjectKey) -> Option<Arc<Object>>,
 ) -> Drift {
-    drift(comparer, (&kept.plan, &kept.manifests, &[]), (&now.plan, &now.manifests), live)
+    find_drift(comparer, (&kept.plan, &kept.manifests, &[]), (&now.plan, &now.manifests), live)
 }

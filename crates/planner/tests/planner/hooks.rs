@@ -1,13 +1,13 @@
-//! Hooks: their tasks, names, policies and what keeps them out.
+//! Hooks: tasks, names, policies and exclusions.
 
-use tidegate_model::{Action, DeletePolicy, Phase};
+use tidegate_model::{Action, Cascade, DeletePolicy, Phase};
 
-use crate::support::{Case, case, object, objects};
+use crate::support::{Case, case, manifest_text, manifest_texts};
 
 const JOB: &str = "batch/v1 Job shop/migrate";
 
 fn one_hook(annotations: &str) -> Case {
-    case(&object(JOB, annotations))
+    case(&manifest_text(JOB, annotations))
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn one_task_per_phase() {
 
 #[test]
 fn helm_hooks_take_part() {
-    let yaml = objects(&[
+    let yaml = manifest_texts(&[
         ("batch/v1 Job before", "helm.sh/hook=pre-install,pre-upgrade; helm.sh/hook-weight=-5"),
         ("batch/v1 Job after", "helm.sh/hook=post-install; helm.sh/hook-delete-policy=hook-succeeded"),
         ("v1 Pod check", "helm.sh/hook=test"),
@@ -45,14 +45,52 @@ fn helm_hooks_take_part() {
         ]
     );
     assert!(planned.plan.warnings.is_empty());
-    let left_out: Vec<&str> = planned.left_out.iter().map(|left| left.object.as_str()).collect();
+    let left_out: Vec<&str> = planned.excluded.iter().map(|left| left.object.as_str()).collect();
     assert_eq!(left_out, ["Pod shop/check", "Job shop/end"]);
     assert_eq!(planned.plan.tasks[2].hook.as_ref().unwrap().delete_policies, [DeletePolicy::HookSucceeded]);
 }
 
+/// A hook that drops data must not run if the objects stay.
+#[test]
+fn no_deletion_hook_runs_if_objects_stay() {
+    let yaml = manifest_texts(&[
+        ("v1 ConfigMap a", ""),
+        ("batch/v1 Job drain", "hook=PreDelete"),
+        ("batch/v1 Job wipe", "helm.sh/hook=post-delete"),
+    ]);
+    let live = manifest_text("v1 ConfigMap shop/a", "tracked");
+    let deleted = |cascade| case(&yaml).with_live(&live).with_inventory().for_deletion(cascade);
+    let goes = [
+        "PreDelete 0: create Job shop/drain",
+        "Sync 0: prune ConfigMap shop/a",
+        "PostDelete 0: create Job shop/wipe",
+    ];
+    assert_eq!(deleted(Cascade::Background).tasks(), goes);
+    for (case, task, reason) in [
+        (
+            deleted(Cascade::Orphan),
+            "Sync 0: prune-skipped ConfigMap shop/a",
+            "a deletion that keeps the objects",
+        ),
+        (
+            deleted(Cascade::Background).options(|options| options.skip_hooks = true),
+            "Sync 0: prune ConfigMap shop/a",
+            "do not run in this deletion",
+        ),
+    ] {
+        let planned = case.plan();
+        assert_eq!(crate::support::tasks(&planned), [task]);
+        let left_out: Vec<&str> = planned.excluded.iter().map(|left| left.object.as_str()).collect();
+        assert_eq!(left_out, ["Job shop/drain", "Job shop/wipe"]);
+        let [warning] = &planned.plan.warnings[..] else { panic!("{:?}", planned.plan.warnings) };
+        assert!(warning.message.starts_with("2 hooks of the deletion will not run: "), "{warning}");
+        assert!(warning.message.contains(reason), "{warning}");
+    }
+}
+
 #[test]
 fn generated_names_follow_revision_phase_and_start() {
-    let mut case = case(&object("batch/v1 Job migrate-*", "hook=PreSync,Sync"));
+    let mut case = case(&manifest_text("batch/v1 Job migrate-*", "hook=PreSync,Sync"));
     assert_eq!(
         case.tasks(),
         [
@@ -70,7 +108,7 @@ fn generated_names_follow_revision_phase_and_start() {
 
 #[test]
 fn hooks_that_would_get_the_same_name() {
-    let hook = |annotations: &str| object("batch/v1 Job migrate-*", annotations);
+    let hook = |annotations: &str| manifest_text("batch/v1 Job migrate-*", annotations);
     let (one, other) = (hook("hook=Sync"), hook("hook=Sync,PostSync"));
     let mut orders = [format!("{one}{other}"), format!("{other}{one}")].map(|yaml| case(&yaml));
     for different in &mut orders {
@@ -84,44 +122,48 @@ fn hooks_that_would_get_the_same_name() {
             ]
         );
     }
-    assert_eq!(orders[0].plan().manifests, orders[1].plan().manifests, "the order of the input has no say");
-    let named = object("batch/v1 Job shop/migrate-0123456-sync-1700000000", "hook=Sync");
+    assert_eq!(
+        orders[0].plan().manifests,
+        orders[1].plan().manifests,
+        "the order of the input does not matter"
+    );
+    let named = manifest_text("batch/v1 Job shop/migrate-0123456-sync-1700000000", "hook=Sync");
     assert_eq!(case(&format!("{one}{named}")).codes(), ["!hook-name-collision"]);
     let equal = case(&format!("{}{}", hook("hook=Sync"), hook("hook=Sync")));
     assert_eq!(equal.codes(), ["hook-name-collision"]);
     assert_eq!(equal.tasks().len(), 1);
-    assert_eq!(equal.plan().left_out.len(), 1);
-    let long = case(&object(&format!("batch/v1 Job {}*", "a".repeat(250)), "hook=Sync"));
+    assert_eq!(equal.plan().excluded.len(), 1);
+    let long = case(&manifest_text(&format!("batch/v1 Job {}*", "a".repeat(250)), "hook=Sync"));
     assert_eq!(long.codes(), ["!hook-name-too-long"]);
 }
 
 #[test]
 fn an_earlier_object_is_deleted_first_or_kept() {
-    let live = object(JOB, "hook=PreSync; tracked");
-    let default = one_hook("hook=PreSync").live(&live);
+    let live = manifest_text(JOB, "hook=PreSync; tracked");
+    let default = one_hook("hook=PreSync").with_live(&live);
     let planned = default.plan();
     let task = &planned.plan.tasks[0];
     assert_eq!((task.action, task.live.as_ref().unwrap().uid.as_str()), (Action::Create, "uid-migrate"));
     assert_eq!(task.reason, "PreSync hook; the object of an earlier operation is deleted first");
     assert!(planned.plan.warnings.is_empty());
-    let kept = one_hook("hook=PreSync; hook-delete-policy=HookFailed").live(&live);
+    let kept = one_hook("hook=PreSync; hook-delete-policy=HookFailed").with_live(&live);
     assert_eq!(kept.tasks(), ["PreSync 0: apply Job shop/migrate"]);
     assert_eq!(kept.codes(), ["hook-object-kept"]);
     let replaced =
-        one_hook("hook=PreSync; hook-delete-policy=HookFailed; sync-options=Replace=true").live(&live);
+        one_hook("hook=PreSync; hook-delete-policy=HookFailed; sync-options=Replace=true").with_live(&live);
     assert_eq!(replaced.tasks(), ["PreSync 0: replace Job shop/migrate"]);
     assert_eq!(replaced.codes(), ["hook-object-kept"]);
-    // What is on its way out is no object to be kept, and nothing can be applied to it.
+    // An object that is being deleted can't be kept, and can't be applied to.
     let going =
         live.replace("\"metadata\":{", "\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\",");
-    let gone_by_then = one_hook("hook=PreSync; hook-delete-policy=HookFailed").live(&going);
+    let gone_by_then = one_hook("hook=PreSync; hook-delete-policy=HookFailed").with_live(&going);
     assert_eq!(gone_by_then.tasks(), ["PreSync 0: create Job shop/migrate"]);
     assert_eq!(gone_by_then.codes(), [""; 0]);
 }
 
-/// A hook that `Force` runs anew is not said to be judged by its old result.
+/// A hook that runs again because of `Force` isn't judged by its old result.
 #[test]
-fn a_kept_hook_that_force_makes_anew_is_not_warned_of() {
+fn a_kept_hook_that_force_recreates_is_not_reported() {
     let with_image = |manifest: &str, image: &str| {
         manifest.replacen(
             "\"kind\":\"Job\"",
@@ -131,21 +173,21 @@ fn a_kept_hook_that_force_makes_anew_is_not_warned_of() {
             1,
         )
     };
-    let live = with_image(&object(JOB, "hook=PreSync; tracked"), "m:1");
+    let live = with_image(&manifest_text(JOB, "hook=PreSync; tracked"), "m:1");
     let keeps = "hook=PreSync; hook-delete-policy=HookFailed; sync-options=";
-    let (anew, applied) = ("is deleted and made anew", "applied to the object of an earlier operation");
+    let (anew, applied) = ("is deleted and recreated", "applied to the object of an earlier operation");
     for (options, image, warned, unless, reason) in [
         ("Replace=true,Force=true", "m:1", false, false, anew),
         ("Force=true", "m:2", false, false, anew),
-        // Perhaps the server refuses something else.
+        // The server may reject a change to another field.
         ("Force=true", "m:1", true, true, applied),
         ("Replace=true", "m:2", true, false, applied),
         ("Prune=false", "m:2", true, false, applied),
     ] {
-        let target = with_image(&object(JOB, &format!("{keeps}{options}")), image);
-        let planned = case(&target).live(&live).plan();
+        let target = with_image(&manifest_text(JOB, &format!("{keeps}{options}")), image);
+        let planned = case(&target).with_live(&live).plan();
         let found: Vec<bool> =
-            planned.plan.warnings.iter().map(|one| one.message.contains(", unless the server")).collect();
+            planned.plan.warnings.iter().map(|one| one.message.contains(", unless the API server")).collect();
         assert_eq!(found, if warned { vec![unless] } else { Vec::new() }, "{options} {image}");
         let told = &planned.plan.tasks[0].reason;
         assert!(told.ends_with(reason), "{options} {image}: {told}");
@@ -153,13 +195,13 @@ fn a_kept_hook_that_force_makes_anew_is_not_warned_of() {
 }
 
 #[test]
-fn an_object_of_somebody_else_is_never_taken_for_a_hook() {
+fn a_foreign_object_is_never_treated_as_a_hook() {
     for live in [
-        object(JOB, ""),
-        object(JOB, "tracking-id=other:batch/Job:shop/migrate"),
-        object(JOB, "hook=PreSync"),
+        manifest_text(JOB, ""),
+        manifest_text(JOB, "tracking-id=other:batch/Job:shop/migrate"),
+        manifest_text(JOB, "hook=PreSync"),
     ] {
-        let planned = one_hook("hook=PreSync").live(&live).plan();
+        let planned = one_hook("hook=PreSync").with_live(&live).plan();
         let errors = planned.plan.errors();
         assert_eq!(errors.len(), 1, "{live}");
         assert!(
@@ -174,26 +216,26 @@ fn an_object_of_somebody_else_is_never_taken_for_a_hook() {
 
 #[test]
 fn hooks_of_earlier_operations_are_never_pruned() {
-    let live = objects(&[
+    let live = manifest_texts(&[
         ("batch/v1 Job shop/old", "hook=PreSync; tracked"),
         ("batch/v1 Job shop/helm", "helm.sh/hook=pre-install; tracked"),
         ("batch/v1 Job shop/odd", "hook=Foo; tracked"),
         ("batch/v1 Job shop/skip", "hook=Skip; tracked"),
         ("batch/v1 Job shop/plain", "tracked"),
     ]);
-    assert_eq!(case("").live(&live).tasks(), ["Sync 0: prune Job shop/plain"]);
+    assert_eq!(case("").with_live(&live).tasks(), ["Sync 0: prune Job shop/plain"]);
 }
 
 #[test]
 fn a_resource_that_became_a_hook() {
-    let live = object(JOB, "tracked");
-    assert_eq!(one_hook("hook=PreSync").live(&live).tasks(), ["PreSync 0: create Job shop/migrate"]);
+    let live = manifest_text(JOB, "tracked");
+    assert_eq!(one_hook("hook=PreSync").with_live(&live).tasks(), ["PreSync 0: create Job shop/migrate"]);
     for phase in ["PostSync", "SyncFail"] {
-        let tasks = one_hook(&format!("hook={phase}")).live(&live).tasks();
+        let tasks = one_hook(&format!("hook={phase}")).with_live(&live).tasks();
         assert_eq!(tasks, [format!("{phase} 0: create Job shop/migrate")], "it is not pruned");
     }
-    let yaml = objects(&[("v1 Namespace other", "hook=PostSync"), ("v1 ConfigMap other/a", "")]);
-    let namespace = case(&yaml).live(&object("v1 Namespace other", "tracked"));
+    let yaml = manifest_texts(&[("v1 Namespace other", "hook=PostSync"), ("v1 ConfigMap other/a", "")]);
+    let namespace = case(&yaml).with_live(&manifest_text("v1 Namespace other", "tracked"));
     assert_eq!(
         namespace.tasks(),
         ["Sync 0: create Namespace other", "Sync 0: create ConfigMap other/a"],
@@ -203,20 +245,20 @@ fn a_resource_that_became_a_hook() {
 
 #[test]
 fn hooks_do_not_run_when_they_should_not() {
-    let yaml = objects(&[(JOB, "hook=PreSync"), ("v1 ConfigMap a", "")]);
+    let yaml = manifest_texts(&[(JOB, "hook=PreSync"), ("v1 ConfigMap a", "")]);
     let applied = case(&yaml).options(|options| options.skip_hooks = true);
     assert_eq!(applied.tasks(), ["Sync 0: create ConfigMap shop/a"]);
-    assert_eq!(applied.plan().left_out[0].reason, "hooks do not run in this sync");
+    assert_eq!(applied.plan().excluded[0].reason, "hooks do not run in this sync");
     let selected = case(&yaml).select(&[":ConfigMap:a"]);
     assert_eq!(selected.tasks(), ["Sync 0: create ConfigMap shop/a"]);
-    assert_eq!(selected.plan().left_out[0].reason, "hooks do not run in a selective sync");
+    assert_eq!(selected.plan().excluded[0].reason, "hooks do not run in a selective sync");
 }
 
 #[test]
-fn runners_carry_hooks_out() {
+fn hook_runners_run_hooks() {
     let annotations = "hook=PostSync; tidegate.dev/hook-runner=http; tidegate.dev/timeout=2m";
-    let case = case(&object("example.com/v1 Anything check", annotations))
-        .live(&object("example.com/v1 Anything shop/check", ""));
+    let case = case(&manifest_text("example.com/v1 Anything check", annotations))
+        .with_live(&manifest_text("example.com/v1 Anything shop/check", ""));
     let planned = case.plan();
     assert!(planned.plan.warnings.is_empty(), "{:?}", planned.plan.warnings);
     let task = &planned.plan.tasks[0];
@@ -226,7 +268,7 @@ fn runners_carry_hooks_out() {
 }
 
 #[test]
-fn one_name_in_two_phases_runs_in_each_whatever_its_policy() {
+fn a_hook_of_two_phases_runs_in_each_with_any_policy() {
     for policy in ["HookSucceeded", "HookSucceeded,BeforeHookCreation"] {
         let case = one_hook(&format!("hook=PreSync,PostSync; hook-delete-policy={policy}"));
         assert!(case.codes().is_empty());

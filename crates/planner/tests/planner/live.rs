@@ -1,26 +1,26 @@
-//! Live objects: pairing, options, namespaces, selections, kinds.
+//! Live objects: matching, options, namespaces, selections, kinds.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use tidegate_model::{Cascade, Discovery, Gvk, Object, Phase};
+use tidegate_model::{Action, Cascade, Discovery, Gvk, Object, Phase};
 use tidegate_planner::named_objects;
 
-use crate::support::{STARTED_AT, case, crd, object, objects, targets};
+use crate::support::{STARTED_AT, case, crd, manifest_text, manifest_texts, targets};
 
 #[test]
 fn actions_and_reasons() {
-    let yaml = objects(&[
+    let yaml = manifest_texts(&[
         ("v1 ConfigMap a", ""),
         ("v1 ConfigMap b", ""),
         ("v1 ConfigMap c", "sync-options=Replace=true"),
     ]);
-    let live = objects(&[
+    let live = manifest_texts(&[
         ("v1 ConfigMap shop/b", "tracked"),
         ("v1 ConfigMap shop/c", ""),
         ("v1 ConfigMap shop/d", "tracked"),
     ]);
-    let planned = case(&yaml).live(&live).plan();
+    let planned = case(&yaml).with_live(&live).plan();
     let found: Vec<(&str, &str, bool)> = planned
         .plan
         .tasks
@@ -40,61 +40,66 @@ fn actions_and_reasons() {
 }
 
 #[test]
-fn selections_take_in_resources_and_prunes() {
-    let yaml = objects(&[("v1 ConfigMap a", ""), ("v1 ConfigMap b", ""), ("apps/v1 Deployment a", "")]);
-    let live = objects(&[("v1 ConfigMap shop/old", "tracked"), ("v1 ConfigMap shop/older", "tracked")]);
-    let case =
-        case(&yaml).live(&live).select(&[":ConfigMap:shop/b", ":ConfigMap:old", "apps:Deployment:other/a"]);
+fn selections_include_resources_and_prunes() {
+    let yaml =
+        manifest_texts(&[("v1 ConfigMap a", ""), ("v1 ConfigMap b", ""), ("apps/v1 Deployment a", "")]);
+    let live =
+        manifest_texts(&[("v1 ConfigMap shop/old", "tracked"), ("v1 ConfigMap shop/older", "tracked")]);
+    let case = case(&yaml).with_live(&live).select(&[
+        ":ConfigMap:shop/b",
+        ":ConfigMap:old",
+        "apps:Deployment:other/a",
+    ]);
     assert_eq!(case.tasks(), ["Sync 0: create ConfigMap shop/b", "Sync 0: prune ConfigMap shop/old"]);
     assert_eq!(case.codes(), ["selection-without-match"]);
-    let left_out: Vec<String> = case.plan().left_out.into_iter().map(|left| left.reason).collect();
+    let left_out: Vec<String> = case.plan().excluded.into_iter().map(|left| left.reason).collect();
     assert_eq!(left_out, ["not selected", "not selected"]);
 }
 
 #[test]
 fn apply_out_of_sync_only() {
     let with_data = |value: &str| {
-        let text = object("v1 ConfigMap shop/a", "");
+        let text = manifest_text("v1 ConfigMap shop/a", "");
         text.replace("\"kind\"", &format!("\"data\":{{\"k\":\"{value}\"}},\"kind\""))
     };
     let live_data = |value: &str| {
-        let text = object("v1 ConfigMap shop/a", "tracked");
+        let text = manifest_text("v1 ConfigMap shop/a", "tracked");
         text.replace("\"kind\"", &format!("\"data\":{{\"k\":\"{value}\"}},\"kind\""))
     };
     let flags = &["ApplyOutOfSyncOnly=true"];
-    let in_sync = case(&with_data("1")).live(&live_data("1")).flags(flags).plan();
+    let in_sync = case(&with_data("1")).with_live(&live_data("1")).flags(flags).plan();
     assert_eq!(
         (in_sync.plan.tasks[0].action.as_str(), in_sync.plan.tasks[0].reason.as_str()),
         ("unchanged", "in sync")
     );
-    let changed = case(&with_data("2")).live(&live_data("1")).flags(flags).plan();
+    let changed = case(&with_data("2")).with_live(&live_data("1")).flags(flags).plan();
     assert_eq!(changed.plan.tasks[0].reason, "out of sync at /data/k; manifest is applied");
-    let untracked = case(&with_data("1")).live(&with_data("1")).flags(flags);
+    let untracked = case(&with_data("1")).with_live(&with_data("1")).flags(flags);
     assert_eq!(untracked.tasks(), ["Sync 0: apply ConfigMap shop/a"], "its tracking id is missing");
-    let hook = case(&object("batch/v1 Job shop/j", "hook=Sync"))
-        .live(&object("batch/v1 Job shop/j", "hook=Sync; tracked"));
+    let hook = case(&manifest_text("batch/v1 Job shop/j", "hook=Sync"))
+        .with_live(&manifest_text("batch/v1 Job shop/j", "hook=Sync; tracked"));
     assert_eq!(hook.flags(flags).tasks(), ["Sync 0: create Job shop/j"]);
 }
 
 #[test]
-fn the_namespace_is_made_when_asked_for() {
-    let yaml = object("v1 ConfigMap a", "");
+fn the_namespace_is_created_if_requested() {
+    let yaml = manifest_text("v1 ConfigMap a", "");
     let flags = &["CreateNamespace=true"];
     assert_eq!(
         case(&yaml).flags(flags).tasks(),
         ["PreSync 0: create Namespace shop", "Sync 0: create ConfigMap shop/a"]
     );
     let planned = case(&yaml).flags(flags).plan();
-    assert_eq!(planned.plan.tasks[0].reason, "automatic namespace");
+    assert_eq!(planned.plan.tasks[0].reason, "required by CreateNamespace=true");
     assert_eq!(
         planned.manifests[0].as_value(),
         &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
     );
     assert!(planned.plan.tasks[1].options.dry_run_at_wave, "its namespace comes with the operation");
     assert!(!planned.plan.tasks[0].options.dry_run_at_wave);
-    let there = object("v1 Namespace shop", "");
-    assert_eq!(case(&yaml).flags(flags).live(&there).tasks(), ["Sync 0: create ConfigMap shop/a"]);
-    let with_metadata = case(&yaml).flags(flags).live(&there).options(|options| {
+    let there = manifest_text("v1 Namespace shop", "");
+    assert_eq!(case(&yaml).flags(flags).with_live(&there).tasks(), ["Sync 0: create ConfigMap shop/a"]);
+    let with_metadata = case(&yaml).flags(flags).with_live(&there).options(|options| {
         options.namespace_labels = vec![("team".to_owned(), "a".to_owned())];
         options.namespace_annotations = vec![("note".to_owned(), "b".to_owned())];
     });
@@ -104,19 +109,19 @@ fn the_namespace_is_made_when_asked_for() {
         Some(&json!({"name": "shop", "labels": {"team": "a"},
             "annotations": {"note": "b", "argocd.argoproj.io/sync-options": "ServerSideApply=true"}}))
     );
-    let declared = objects(&[("v1 ConfigMap a", ""), ("v1 Namespace shop", "sync-wave=5")]);
+    let declared = manifest_texts(&[("v1 ConfigMap a", ""), ("v1 Namespace shop", "sync-wave=5")]);
     assert_eq!(
         case(&declared).flags(flags).tasks(),
         ["Sync 0: create Namespace shop", "Sync 0: create ConfigMap shop/a"]
     );
-    let hook = objects(&[("v1 ConfigMap a", ""), ("v1 Namespace shop", "hook=PreSync")]);
+    let hook = manifest_texts(&[("v1 ConfigMap a", ""), ("v1 Namespace shop", "hook=PreSync")]);
     assert_eq!(case(&hook).flags(flags).tasks().len(), 2);
     assert_eq!(case(&hook).flags(flags).codes(), ["namespace-is-hook"]);
 }
 
 #[test]
-fn scope_is_set_right() {
-    let yaml = objects(&[
+fn namespaces_follow_the_scope_of_the_kind() {
+    let yaml = manifest_texts(&[
         ("rbac.authorization.k8s.io/v1 ClusterRole shop/r", ""),
         ("v1 ConfigMap a", ""),
         ("example.com/v1 Widget w", ""),
@@ -142,21 +147,21 @@ fn scope_is_set_right() {
 }
 
 #[test]
-fn objects_of_unknown_scope_are_looked_up_both_ways() {
-    let yaml = object("example.com/v1 Widget w", "");
-    let live = object("example.com/v1 Widget w", "tracked");
-    let mut cluster = case(&yaml).live(&live);
+fn objects_of_unknown_scope_are_looked_up_in_both_scopes() {
+    let yaml = manifest_text("example.com/v1 Widget w", "");
+    let live = manifest_text("example.com/v1 Widget w", "tracked");
+    let mut cluster = case(&yaml).with_live(&live);
     assert_eq!(cluster.tasks(), ["Sync 0: apply Widget w"]);
     assert_eq!(cluster.plan().manifests[0].namespace(), "");
-    cluster
-        .live
-        .extend(targets(&object("example.com/v1 Widget shop/w", "")).into_iter().map(|target| target.object));
+    cluster.live.extend(
+        targets(&manifest_text("example.com/v1 Widget shop/w", "")).into_iter().map(|target| target.object),
+    );
     assert!(cluster.tasks().contains(&"Sync 0: apply Widget shop/w".to_owned()), "{:?}", cluster.tasks());
 }
 
 #[test]
-fn kinds_nobody_provides() {
-    let widget = object("example.com/v1 Widget w", "");
+fn unavailable_kinds() {
+    let widget = manifest_text("example.com/v1 Widget w", "");
     let missing = case(&widget).plan();
     assert_eq!(
         missing.plan.errors(),
@@ -169,9 +174,10 @@ fn kinds_nobody_provides() {
     assert_eq!(offline.codes(), ["unknown-kind"]);
     let allowed = case(&widget).flags(&["SkipDryRunOnMissingResource=true"]).plan();
     assert!(allowed.plan.warnings.is_empty() && allowed.plan.tasks[0].options.dry_run_at_wave);
-    let annotated = case(&object("example.com/v1 Widget w", "sync-options=SkipDryRunOnMissingResource=true"));
+    let annotated =
+        case(&manifest_text("example.com/v1 Widget w", "sync-options=SkipDryRunOnMissingResource=true"));
     assert!(annotated.codes().is_empty());
-    let version = case(&object("batch/v2alpha1 CronJob c", "")).plan();
+    let version = case(&manifest_text("batch/v2alpha1 CronJob c", "")).plan();
     assert_eq!(
         version.plan.errors(),
         [
@@ -181,19 +187,19 @@ fn kinds_nobody_provides() {
 }
 
 #[test]
-fn kinds_that_come_with_the_operation_are_tried_in_their_wave() {
+fn kinds_of_new_crds_are_dry_run_in_their_wave() {
     let late = |case: &crate::support::Case| {
         let planned = case.plan();
         assert!(planned.plan.warnings.is_empty(), "{:?}", planned.plan.warnings);
         let widget = planned.plan.tasks.iter().find(|task| task.gvk.kind == "Widget").unwrap();
         widget.options.dry_run_at_wave
     };
-    let yaml = format!("{}{}", object("example.com/v1 Widget w", ""), crd("Widget", ""));
+    let yaml = format!("{}{}", manifest_text("example.com/v1 Widget w", ""), crd("Widget", ""));
     assert!(late(&case(&yaml)));
-    let hook = format!("{}{}", object("example.com/v1 Widget w", ""), crd("Widget", "hook=PreSync"));
+    let hook = format!("{}{}", manifest_text("example.com/v1 Widget w", ""), crd("Widget", "hook=PreSync"));
     assert!(late(&case(&hook)));
     let served = |live: &str| {
-        let mut case = case(&yaml).live(live);
+        let mut case = case(&yaml).with_live(live);
         let info = tidegate_model::KindInfo { versions: vec!["v1".to_owned()], namespaced: true };
         case.discovery.kinds.insert(tidegate_model::GroupKind::new("example.com", "Widget"), info);
         case
@@ -204,71 +210,73 @@ fn kinds_that_come_with_the_operation_are_tried_in_their_wave() {
 
 #[test]
 fn shared_resources() {
-    let yaml = object("v1 ConfigMap shop/a", "");
-    let live = object("v1 ConfigMap shop/a", "tracking-id=other:/ConfigMap:shop/a");
-    let warned = case(&yaml).live(&live).plan();
+    let yaml = manifest_text("v1 ConfigMap shop/a", "");
+    let live = manifest_text("v1 ConfigMap shop/a", "tracking-id=other:/ConfigMap:shop/a");
+    let warned = case(&yaml).with_live(&live).plan();
     assert_eq!(warned.plan.warnings[0].message, "ConfigMap/a is part of applications app and other");
     assert!(warned.plan.errors().is_empty());
-    let failed = case(&yaml).live(&live).flags(&["FailOnSharedResource=true"]).plan();
+    let failed = case(&yaml).with_live(&live).flags(&["FailOnSharedResource=true"]).plan();
     assert_eq!(
         failed.plan.errors(),
         ["Shared resource found: ConfigMap/a is part of applications app and other"]
     );
 }
 
-/// Exported with its annotations, or copied from the other application's manifests.
+/// The manifest was exported with its annotations, or copied from the other application's manifests.
 #[test]
-fn a_manifest_with_the_tracking_id_of_another_application_is_told() {
+fn a_manifest_with_the_tracking_id_of_another_application_is_reported() {
     let exported =
-        |what: &str, more: &str| object(what, &format!("tracking-id=other:/ConfigMap:shop/a{more}"));
+        |what: &str, more: &str| manifest_text(what, &format!("tracking-id=other:/ConfigMap:shop/a{more}"));
     for (yaml, live, expected) in [
         (exported("v1 ConfigMap shop/a", ""), String::new(), true),
-        (exported("v1 ConfigMap shop/a", ""), object("v1 ConfigMap shop/a", "tracked"), true),
-        // A copy for another object of it is a copy all the same.
+        (exported("v1 ConfigMap shop/a", ""), manifest_text("v1 ConfigMap shop/a", "tracked"), true),
+        // A manifest copied for another object is reported as well.
         (exported("v1 ConfigMap shop/b", ""), String::new(), true),
         (exported("v1 Pod shop/a", "; hook=PreSync"), String::new(), true),
-        (object("v1 ConfigMap shop/a", "tracking-id=app:/ConfigMap:shop/other"), String::new(), false),
-        (object("v1 ConfigMap shop/a", "tracking-id=no id at all"), String::new(), false),
+        (manifest_text("v1 ConfigMap shop/a", "tracking-id=app:/ConfigMap:shop/other"), String::new(), false),
+        (manifest_text("v1 ConfigMap shop/a", "tracking-id=no id at all"), String::new(), false),
     ] {
-        let warned = case(&yaml).live(&live);
+        let warned = case(&yaml).with_live(&live);
         assert_eq!(warned.codes().contains(&"shared-resource".to_owned()), expected, "{yaml}");
         assert!(warned.plan().plan.errors().is_empty());
-        let failed = case(&yaml).live(&live).flags(&["FailOnSharedResource=true"]);
+        let failed = case(&yaml).with_live(&live).flags(&["FailOnSharedResource=true"]);
         assert_eq!(failed.codes().contains(&"!shared-resource".to_owned()), expected, "{yaml}");
     }
     let planned = case(&exported("v1 ConfigMap shop/a", "")).plan();
     let message = &planned.plan.warnings[0].message;
     assert!(message.starts_with("ConfigMap/a is part of applications app and other: "), "{message}");
     let id = planned.manifests[0].annotation("argocd.argoproj.io/tracking-id");
-    assert_eq!(id, Some("app:/ConfigMap:shop/a"), "what is applied is ours");
+    assert_eq!(id, Some("app:/ConfigMap:shop/a"), "applied fields are owned");
 }
 
 #[test]
-fn offline_nothing_is_live() {
-    let mut case = case(&object("v1 ConfigMap a", ""))
-        .live(&objects(&[("v1 ConfigMap shop/a", "tracked"), ("v1 ConfigMap shop/b", "tracked")]));
+fn offline_plans_have_no_live_objects() {
+    let mut case = case(&manifest_text("v1 ConfigMap a", "")).with_live(&manifest_texts(&[
+        ("v1 ConfigMap shop/a", "tracked"),
+        ("v1 ConfigMap shop/b", "tracked"),
+    ]));
     case.offline = true;
     assert_eq!(case.tasks(), ["Sync 0: create ConfigMap shop/a"]);
 }
 
 #[test]
 fn task_options_come_from_everywhere() {
-    let yaml = objects(&[
+    let yaml = manifest_texts(&[
         ("v1 ConfigMap a", "sync-options=ServerSideApply=false,Validate=false"),
         ("v1 ConfigMap b", "sync-options=Force=true"),
         ("v1 ConfigMap c", ""),
         ("v1 Namespace n", "sync-options=Replace=true,Force=true; tidegate.dev/health-judge=slo"),
     ]);
     let yaml = format!("{yaml}{}", crd("Widget", "sync-options=Force=true"));
-    let live = objects(&[("v1 ConfigMap shop/c", "sync-options=Force=true"), ("v1 Namespace n", "")]);
+    let live = manifest_texts(&[("v1 ConfigMap shop/c", "sync-options=Force=true"), ("v1 Namespace n", "")]);
     let live = format!("{live}{}", crd("Widget", ""));
-    let planned = case(&yaml).live(&live).plan();
+    let planned = case(&yaml).with_live(&live).plan();
     let by_name = |name: &str| planned.plan.tasks.iter().find(|task| task.name == name).unwrap();
     assert!(
         !by_name("a").options.server_side && !by_name("a").options.validate && !by_name("a").options.force
     );
     assert!(by_name("b").options.force && by_name("b").options.server_side && by_name("b").options.validate);
-    assert!(by_name("c").options.force, "the live object says so");
+    assert!(by_name("c").options.force, "the live object sets it");
     assert!(!by_name("n").options.force, "a namespace is never deleted to be replaced");
     assert!(
         !by_name("widgets.example.com").options.force,
@@ -279,7 +287,7 @@ fn task_options_come_from_everywhere() {
 
 #[test]
 fn objects_to_read_by_name() {
-    let yaml = objects(&[
+    let yaml = manifest_texts(&[
         ("v1 ConfigMap a", ""),
         ("rbac.authorization.k8s.io/v1 ClusterRole shop/r", ""),
         ("batch/v1 Job j-*", "hook=PreSync,PostSync"),
@@ -310,8 +318,8 @@ fn objects_to_read_by_name() {
 }
 
 #[test]
-fn what_only_a_cluster_writes_is_removed() {
-    let mut case = case(&object("v1 ConfigMap a", "tidegate.dev/operation-id=x"));
+fn server_managed_fields_are_removed() {
+    let mut case = case(&manifest_text("v1 ConfigMap a", "tidegate.dev/operation-id=x"));
     let object: &mut Object = &mut case.targets[0].object;
     object.metadata_mut().insert("managedFields".to_owned(), json!([]));
     let planned = case.plan();
@@ -320,72 +328,155 @@ fn what_only_a_cluster_writes_is_removed() {
     assert!(planned.manifests[0].annotation("tidegate.dev/operation-id").is_none());
 }
 
-/// What kubectl wrote by client-side apply becomes ours, unless somebody asks otherwise; what we wrote by updates always.
+/// Tidegate takes over fields of kubectl's client-side apply, unless the options say otherwise. It always
+/// takes over fields of its own updates.
 #[test]
 fn fields_of_client_side_apply_are_taken_over() {
     let entry = |manager: &str, operation: &str, subresource: &str| json!({"manager": manager, "operation": operation, "subresource": subresource, "fieldsV1": {"f:data": {}}});
     let kubectl = "kubectl-client-side-apply";
     let named = "argocd.argoproj.io/client-side-apply-migration-manager";
+    let both = json!([entry("tidegate", "Update", ""), entry(kubectl, "Update", "")]);
+    let off = "ClientSideApplyMigration=false";
     for (entries, annotation, flag, expected) in [
-        (json!([entry(kubectl, "Update", "")]), None, None, Some(kubectl)),
-        (json!([entry(kubectl, "Apply", "")]), None, None, None),
-        (json!([entry(kubectl, "Update", "status")]), None, None, None),
-        (json!([entry("helm", "Update", "")]), None, None, None),
-        (
-            json!([entry("tidegate", "Update", "")]),
-            None,
-            Some("ClientSideApplyMigration=false"),
-            Some("tidegate"),
-        ),
-        (json!([entry("tidegate", "Update", ""), entry(kubectl, "Update", "")]), None, None, Some(kubectl)),
-        (json!([entry("tidegate", "Apply", "")]), None, None, None),
-        (json!([entry("helm", "Update", "")]), Some((named, "helm")), None, Some("helm")),
-        (json!([entry(kubectl, "Update", "")]), Some((named, "helm")), None, None),
-        (json!([entry(kubectl, "Update", "")]), None, Some("ClientSideApplyMigration=false"), None),
+        (json!([entry(kubectl, "Update", "")]), None, None, &[kubectl][..]),
+        (json!([entry(kubectl, "Apply", "")]), None, None, &[]),
+        (json!([entry(kubectl, "Update", "status")]), None, None, &[]),
+        (json!([entry("helm", "Update", "")]), None, None, &[]),
+        (json!([entry("tidegate", "Update", "")]), None, Some(off), &["tidegate"]),
+        (both.clone(), None, None, &[kubectl, "tidegate"]),
+        (both, None, Some(off), &["tidegate"]),
+        (json!([entry("tidegate", "Apply", "")]), None, None, &[]),
+        (json!([entry("helm", "Update", "")]), Some((named, "helm")), None, &["helm"]),
+        (json!([entry("helm", "Update", "")]), None, Some("ClientSideApplyMigrationManager=helm"), &["helm"]),
+        (json!([entry(kubectl, "Update", "")]), Some((named, "helm")), None, &[]),
+        (json!([entry("helm", "Update", "")]), Some((named, "tidegate")), None, &[]),
+        (json!([entry(kubectl, "Update", "")]), None, Some(off), &[]),
         (
             json!([entry(kubectl, "Update", "")]),
             Some(("argocd.argoproj.io/sync-options", "ServerSideApply=false")),
             None,
-            None,
+            &[],
         ),
-        (json!("odd"), None, None, None),
-        (json!([]), None, None, None),
+        (json!("odd"), None, None, &[]),
+        (json!([]), None, None, &[]),
     ] {
-        let mut case = case(&object("v1 ConfigMap a", "")).live(&object("v1 ConfigMap shop/a", "tracked"));
+        let mut case = case(&manifest_text("v1 ConfigMap a", ""))
+            .with_live(&manifest_text("v1 ConfigMap shop/a", "tracked"));
         case.live[0].metadata_mut().insert("managedFields".to_owned(), entries.clone());
         if let Some((name, value)) = annotation {
             case.targets[0].object.set_annotation(name, value);
         }
         case.request.options.flags.extend(flag.map(str::to_owned));
-        let found = case.plan().plan.tasks[0].options.take_over.clone();
-        assert_eq!(found.as_deref(), expected, "{entries} {annotation:?} {flag:?}");
+        let planned = case.plan();
+        assert_eq!(planned.plan.tasks[0].options.take_over, expected, "{entries} {annotation:?} {flag:?}");
+        assert_eq!(crate::support::codes(&planned), [""; 0], "{flag:?}");
     }
 }
 
-/// Where all that a manager wrote stays its own there is nothing to take over, and the server can be asked what differs.
+/// Tidegate takes over Argo CD's fields if Argo CD's mark says that the object belongs to this application,
+/// and the plan reports it.
+#[test]
+fn fields_of_argo_cd_are_taken_over() {
+    const LABEL: &str = "app.kubernetes.io/instance";
+    const NOTE: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    const ID: &str = "argocd.argoproj.io/tracking-id";
+    let ours = (ID, "app:/ConfigMap:shop/a");
+    let entry_of = |manager: &str, operation: &str, subresource: &str| {
+        let fields = json!({"f:data": {}, "f:metadata": {"f:labels": {(format!("f:{LABEL}")): {}}}});
+        json!([{"manager": manager, "operation": operation, "subresource": subresource, "fieldsV1": fields}])
+    };
+    let off = Some("ClientSideApplyMigration=false");
+    for manager in ["argocd-controller", "argocd-application-controller"] {
+        let entry = |operation: &str, subresource: &str| entry_of(manager, operation, subresource);
+        for (entries, annotations, label, flag, expected) in [
+            (entry("Update", ""), &[ours, (NOTE, "{}")][..], None, None, true),
+            (entry("Apply", ""), &[ours], None, None, true),
+            (entry("Update", "status"), &[ours, (NOTE, "{}")], None, None, false),
+            // Tidegate created or replaced the object, or added its finalizer.
+            (entry("Update", ""), &[ours], None, None, false),
+            // Migration only concerns client-side apply.
+            (entry("Update", ""), &[ours, (NOTE, "{}")], None, off, false),
+            (entry("Apply", ""), &[ours], None, off, true),
+            // The object belongs to another application or installation, is a copy, or has no tracking mark.
+            (entry("Apply", ""), &[(ID, "other:/ConfigMap:shop/a")], None, None, false),
+            (entry("Apply", ""), &[(ID, "app:/ConfigMap:shop/b")], None, None, false),
+            (entry("Apply", ""), &[ours, ("argocd.argoproj.io/installation-id", "x")], None, None, false),
+            (entry("Apply", ""), &[], None, None, false),
+            // The object is marked only by a label.
+            (entry("Apply", ""), &[], Some("app"), None, true),
+            (entry("Update", ""), &[(NOTE, "{}")], Some("app"), None, true),
+            (entry("Apply", ""), &[], Some("other"), None, false),
+        ] {
+            let mut case = case(&manifest_text("v1 ConfigMap a", ""))
+                .with_live(&manifest_text("v1 ConfigMap shop/a", ""));
+            let live = &mut case.live[0];
+            live.metadata_mut().insert("managedFields".to_owned(), entries.clone());
+            annotations.iter().for_each(|(name, value)| live.set_annotation(name, *value));
+            label.into_iter().for_each(|label| live.set_label(LABEL, label));
+            case.request.options.flags.extend(flag.map(str::to_owned));
+            let task = case.plan().plan.tasks.remove(0);
+            let managers: Vec<&str> = expected.then_some(manager).into_iter().collect();
+            assert_eq!(task.options.take_over, managers, "{entries} {annotations:?} {label:?} {flag:?}");
+            let says = task.reason.ends_with(&format!("; takes over the fields of {manager}"));
+            assert_eq!(says, expected, "{}", task.reason);
+        }
+    }
+}
+
+/// Client-side apply removes fields that were in the last applied manifest but aren't in the new one, so they
+/// are differences.
+#[test]
+fn fields_that_client_side_apply_would_remove_are_a_difference() {
+    const NOTE: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let fields = json!({"f:data": {"f:kept": {}, "f:gone": {}}});
+    let noted = |data: serde_json::Value| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}).to_string()
+    };
+    for manager in
+        ["tidegate", "argocd-controller", "argocd-application-controller", "kubectl-client-side-apply"]
+    {
+        for (note, expected) in [
+            (Some(noted(json!({"kept": "1", "gone": "1"}))), Action::Apply),
+            (Some(noted(json!({"kept": "1"}))), Action::Unchanged),
+            (None, Action::Unchanged),
+        ] {
+            let wanted = manifest_text("v1 ConfigMap a", "sync-options=ServerSideApply=false");
+            let there = manifest_text("v1 ConfigMap shop/a", "tracked; sync-options=ServerSideApply=false");
+            let mut case = case(&wanted).with_live(&there).flags(&["ApplyOutOfSyncOnly=true"]);
+            case.targets[0].object.fields_mut().insert("data".to_owned(), json!({"kept": "1"}));
+            let live = &mut case.live[0];
+            live.fields_mut().insert("data".to_owned(), json!({"kept": "1", "gone": "1"}));
+            let entry = json!([{"manager": manager, "operation": "Update", "fieldsV1": fields}]);
+            live.metadata_mut().insert("managedFields".to_owned(), entry);
+            note.iter().for_each(|note| live.set_annotation(NOTE, note));
+            assert_eq!(case.plan().plan.tasks[0].action, expected, "{manager} {note:?}");
+        }
+    }
+}
+
+/// If a manager keeps all its fields, nothing is taken over, and the server can predict the differences.
 #[test]
 fn a_status_is_not_taken_over() {
     let entry = |fields: serde_json::Value| json!([{"manager": "tidegate", "operation": "Update", "fieldsV1": fields}]);
     let known = json!({"f:status": {"f:health": {}}, "f:operation": {}});
     let more = json!({"f:status": {"f:health": {}}, "f:spec": {"f:project": {}}});
     for (fields, expected) in [
-        (known.clone(), None),
-        (json!(known.to_string()), None),
-        (more.clone(), Some("tidegate")),
-        (json!(more.to_string()), Some("tidegate")),
+        (known.clone(), &[][..]),
+        (json!(known.to_string()), &[]),
+        (more.clone(), &["tidegate"]),
+        (json!(more.to_string()), &["tidegate"]),
     ] {
         let (wanted, live) =
             ("argoproj.io/v1alpha1 Application a", "argoproj.io/v1alpha1 Application shop/a");
-        let mut case = case(&object(wanted, "")).live(&object(live, "tracked"));
+        let mut case = case(&manifest_text(wanted, "")).with_live(&manifest_text(live, "tracked"));
         case.live[0].metadata_mut().insert("managedFields".to_owned(), entry(fields.clone()));
-        let found = case.plan().plan.tasks[0].options.take_over.clone();
-        assert_eq!(found.as_deref(), expected, "{fields}");
+        assert_eq!(case.plan().plan.tasks[0].options.take_over, expected, "{fields}");
     }
 }
 
-/// Nobody is surprised by a moment without rights: a role cannot be changed, so the binding is made anew.
+/// A changed role is reported, because the binding is recreated and its subjects briefly lose their rights.
 #[test]
-fn a_binding_that_is_to_give_another_role_is_told() {
+fn a_binding_with_a_changed_role_is_reported() {
     let binding = |kind: &str, role: &str, subject: &str| {
         let namespace = if kind == "RoleBinding" { "shop" } else { "" };
         format!(
@@ -395,14 +486,14 @@ fn a_binding_that_is_to_give_another_role_is_told() {
     };
     let is_told = |live: &str, flags: &[&str], kind: &str| {
         let wanted = binding(kind, "edit", "jane");
-        case(&wanted).live(live).flags(flags).codes().contains(&"role-changed".to_owned())
+        case(&wanted).with_live(live).flags(flags).codes().contains(&"role-changed".to_owned())
     };
     for kind in ["RoleBinding", "ClusterRoleBinding"] {
         for (live, flags, expected) in [
             (binding(kind, "view", "jane"), &[][..], true),
             (binding(kind, "view", "jane"), &["ServerSideApply=true"], true),
             (binding(kind, "view", "jane"), &["ApplyOutOfSyncOnly=true"], true),
-            // The server refuses to replace it.
+            // The server refuses to replace the binding.
             (binding(kind, "view", "jane"), &["Replace=true"], false),
             (binding(kind, "edit", "joe"), &[], false),
             (String::new(), &[], false),
@@ -412,10 +503,10 @@ fn a_binding_that_is_to_give_another_role_is_told() {
     }
 }
 
-/// What a sync has left of its hooks is in no inventory.
+/// Inventories don't contain the hook objects of a sync.
 #[test]
 fn a_deletion_reads_the_hooks_of_both() {
-    let yaml = objects(&[
+    let yaml = manifest_texts(&[
         ("v1 ConfigMap a", ""),
         ("batch/v1 Job migrate", "hook=PreSync"),
         ("batch/v1 Job generated-*", "hook=PreSync"),
@@ -429,5 +520,5 @@ fn a_deletion_reads_the_hooks_of_both() {
         named.into_iter().map(|(_, _, name)| name).collect::<Vec<_>>()
     };
     assert_eq!(read(Cascade::Foreground), ["drain", "migrate"]);
-    assert_eq!(read(Cascade::Orphan), ["drain"], "what stays is not looked at");
+    assert_eq!(read(Cascade::Orphan), [""; 0], "kept objects are not examined, and no hook runs");
 }

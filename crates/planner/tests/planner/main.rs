@@ -1,22 +1,22 @@
-//! The planner from the outside: text and live objects in, plans and findings out.
+//! Black-box tests of the planner: text and live objects in, plans and findings out.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that cannot go on should stop"
+    reason = "tests may panic"
 )]
 
 mod bad_input;
-mod contract;
 mod drift;
 mod findings;
+mod hook_conditions;
 mod hooks;
 mod live;
 mod order;
+mod parsing;
 mod properties;
 mod pruning;
-mod reading;
 mod sample;
 mod support;
 mod tracking;

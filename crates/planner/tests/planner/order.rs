@@ -1,12 +1,12 @@
-//! Phases, waves, kinds, names; and what is moved in front of what needs it.
+//! Order by phase, wave, kind and name, and tasks that move in front of their users.
 
 use std::time::Duration;
 
-use crate::support::{case, crd, object, objects};
+use crate::support::{case, crd, manifest_text, manifest_texts};
 
 #[test]
 fn phases_then_waves_then_kinds_then_names() {
-    let yaml = objects(&[
+    let yaml = manifest_texts(&[
         ("batch/v1 Job fail", "hook=SyncFail; sync-wave=-9"),
         ("batch/v1 Job after", "hook=PostSync; sync-wave=-9"),
         ("batch/v1 Job before", "hook=PreSync; sync-wave=9"),
@@ -41,7 +41,7 @@ fn phases_then_waves_then_kinds_then_names() {
 
 #[test]
 fn equal_names_are_ordered_by_group_kind_and_namespace() {
-    let yaml = objects(&[
+    let yaml = manifest_texts(&[
         ("v1 ConfigMap b/x", ""),
         ("v1 ConfigMap a/x", ""),
         ("z.example.com/v1 Aaa a/x", "sync-options=SkipDryRunOnMissingResource=true"),
@@ -60,7 +60,7 @@ fn equal_names_are_ordered_by_group_kind_and_namespace() {
 
 #[test]
 fn a_namespace_comes_before_the_first_object_inside() {
-    let yaml = objects(&[
+    let yaml = manifest_texts(&[
         ("v1 Namespace other", "sync-wave=1"),
         ("batch/v1 Job other/j", "hook=PreSync"),
         ("v1 ConfigMap a", ""),
@@ -83,13 +83,14 @@ fn a_namespace_comes_before_the_first_object_inside() {
 
 #[test]
 fn a_namespace_that_is_already_first_stays() {
-    let yaml = objects(&[("v1 Namespace other", "sync-wave=-5"), ("v1 ConfigMap other/a", "sync-wave=3")]);
+    let yaml =
+        manifest_texts(&[("v1 Namespace other", "sync-wave=-5"), ("v1 ConfigMap other/a", "sync-wave=3")]);
     assert_eq!(case(&yaml).tasks(), ["Sync -5: create Namespace other", "Sync 3: create ConfigMap other/a"]);
 }
 
 #[test]
 fn the_destination_namespace_comes_before_objects_of_the_cluster_scope() {
-    let yaml = objects(&[
+    let yaml = manifest_texts(&[
         ("v1 Namespace shop", ""),
         ("v1 Namespace other", ""),
         ("rbac.authorization.k8s.io/v1 ClusterRole r", "sync-wave=-5"),
@@ -105,8 +106,8 @@ fn a_crd_comes_before_the_first_object_of_its_kind() {
     let yaml = format!(
         "{}{}{}",
         crd("Widget", "sync-wave=4"),
-        object("example.com/v1 Widget w", "hook=PreSync; sync-wave=2"),
-        object("v1 ConfigMap a", "hook=PreSync; sync-wave=2"),
+        manifest_text("example.com/v1 Widget w", "hook=PreSync; sync-wave=2"),
+        manifest_text("v1 ConfigMap a", "hook=PreSync; sync-wave=2"),
     );
     assert_eq!(
         case(&yaml).tasks(),
@@ -123,7 +124,7 @@ fn namespace_and_crd_are_both_moved_and_waves_stay_whole() {
     let yaml = format!(
         "{}{}",
         crd("Widget", "sync-wave=9"),
-        objects(&[
+        manifest_texts(&[
             ("v1 Namespace other", "sync-wave=9"),
             ("example.com/v1 Widget other/w", "sync-wave=1"),
             ("v1 ConfigMap other/a", "sync-wave=1"),
@@ -147,18 +148,18 @@ fn namespace_and_crd_are_both_moved_and_waves_stay_whole() {
 }
 
 #[test]
-fn prunes_need_and_make_nothing() {
-    let yaml = object("v1 Namespace other", "sync-wave=2");
-    let live = object("v1 ConfigMap other/a", "tracked; sync-wave=1");
+fn prunes_are_not_moved_by_dependencies() {
+    let yaml = manifest_text("v1 Namespace other", "sync-wave=2");
+    let live = manifest_text("v1 ConfigMap other/a", "tracked; sync-wave=1");
     assert_eq!(
-        case(&yaml).live(&live).tasks(),
+        case(&yaml).with_live(&live).tasks(),
         ["Sync 1: prune ConfigMap other/a", "Sync 2: create Namespace other"]
     );
 }
 
 #[test]
 fn waves_know_their_timeouts_and_gates() {
-    let yaml = objects(&[
+    let yaml = manifest_texts(&[
         ("v1 ConfigMap a", "tidegate.dev/wave-timeout=5m; tidegate.dev/gate=soak"),
         ("v1 ConfigMap b", "tidegate.dev/wave-timeout=1h; tidegate.dev/gate=approval,soak"),
         ("v1 ConfigMap c", "tidegate.dev/wave-timeout=30s"),
@@ -173,8 +174,10 @@ fn waves_know_their_timeouts_and_gates() {
 
 #[test]
 fn a_namespace_that_is_a_hook_of_several_phases_is_moved_once() {
-    let yaml =
-        objects(&[("v1 Namespace other", "hook=Sync,SyncFail; sync-wave=1"), ("v1 ConfigMap other/a", "")]);
+    let yaml = manifest_texts(&[
+        ("v1 Namespace other", "hook=Sync,SyncFail; sync-wave=1"),
+        ("v1 ConfigMap other/a", ""),
+    ]);
     assert_eq!(
         case(&yaml).tasks(),
         [

@@ -1,11 +1,11 @@
-//! What holds for every plan.
+//! Properties of every plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tidegate_model::{Action, Cascade, Object, ObjectKey, Phase};
 
-use crate::support::{Case, case, crd, object, targets};
+use crate::support::{Case, case, crd, manifest_text, targets};
 
 const KINDS: [&str; 9] = [
     "v1 ConfigMap",
@@ -44,12 +44,12 @@ fn any_object(tracked: bool) -> impl Strategy<Value = String> {
                 (false, true, "") => "shop/",
                 (false, _, namespace) => namespace,
             };
-            object(&format!("{kind} {namespace}{name}"), &annotations)
+            manifest_text(&format!("{kind} {namespace}{name}"), &annotations)
         },
     )
 }
 
-/// A case whose objects have different keys, since of repeated ones the last wins.
+/// Generates cases whose objects have distinct keys, because the last duplicate wins.
 fn any_case() -> impl Strategy<Value = Case> {
     let targets = prop::collection::vec(any_object(false), 0..24);
     let live = prop::collection::vec(any_object(true), 0..12);
@@ -65,7 +65,7 @@ fn any_case() -> impl Strategy<Value = Case> {
                 yaml.push_str(&crd(kind, &format!("sync-wave={wave}")));
             }
             let mut case =
-                case(&yaml).live(&live.concat()).flags(&flags).options(|options| options.prune = prune);
+                case(&yaml).with_live(&live.concat()).flags(&flags).options(|options| options.prune = prune);
             let mut seen = BTreeSet::new();
             case.targets.retain(|target| {
                 let mut key = target.object.key();
@@ -135,12 +135,12 @@ proptest! {
             .plan
             .tasks
             .iter()
-            .filter(|task| !task.action.is_prune() && task.reason.as_str() != "automatic namespace")
-            .filter(|task| !task.reason.starts_with("automatic namespace"))
+            .filter(|task| !task.action.is_prune() && task.reason.as_str() != "required by CreateNamespace=true")
+            .filter(|task| !task.reason.starts_with("required by CreateNamespace=true"))
             .map(tidegate_model::Task::key)
             .collect();
-        prop_assert_eq!(written.len() + planned.left_out.len(), case.targets.len());
-        prop_assert!(planned.left_out.iter().all(|left| !left.reason.is_empty() && !left.origin.is_empty()));
+        prop_assert_eq!(written.len() + planned.excluded.len(), case.targets.len());
+        prop_assert!(planned.excluded.iter().all(|left| !left.reason.is_empty() && !left.origin.is_empty()));
     }
 
     #[test]
@@ -203,11 +203,11 @@ proptest! {
         }
     }
 
-    /// What was applied first is deleted last, namespaces with what is in them included.
+    /// The object that is applied first is deleted last, including namespaces with their contents.
     #[test]
     fn a_deletion_goes_in_the_reverse_of_the_sync(case in any_case()) {
         let mut case = case;
-        // The same objects, as they will be in the cluster.
+        // The same objects as they will be in the cluster.
         case.live.retain(|object| hook_of(object).is_none());
         for (number, object) in case.live.iter_mut().enumerate() {
             object.metadata_mut().insert("uid".to_owned(), format!("uid-{number}").into());
@@ -222,29 +222,30 @@ proptest! {
         case.targets = synced.map(as_target).collect();
         let mut fresh = crate::support::case("");
         fresh.targets.clone_from(&case.targets);
-        let place = |planned: &tidegate_planner::Planned| -> BTreeMap<ObjectKey, i64> {
+        let place = |planned: &tidegate_planner::PlanResult| -> BTreeMap<ObjectKey, i64> {
             planned.plan.tasks.iter().map(|task| (task.key(), task.wave)).collect()
         };
-        let (applied, deleted) = (place(&fresh.plan()), place(&case.known().deleted(Cascade::Foreground).plan()));
+        let (applied, deleted) = (place(&fresh.plan()), place(&case.with_inventory().for_deletion(Cascade::Foreground).plan()));
         prop_assert_eq!(applied.keys().collect::<Vec<_>>(), deleted.keys().collect::<Vec<_>>());
         for (one, wave) in &applied {
             for (other, later) in applied.iter().filter(|(_, later)| wave < *later) {
-                prop_assert!(deleted[other] < deleted[one], "{other} ({later}) is to go before {one} ({wave})");
+                prop_assert!(deleted[other] < deleted[one], "{other} ({later}) must be deleted before {one} ({wave})");
             }
         }
     }
 
-    /// Nothing but the hooks of the deletion is written, before and after all that goes.
+    /// A deletion writes only its hooks, before and after all deletions. If the objects stay, it doesn't
+    /// write anything.
     #[test]
     fn a_deletion_writes_hooks_alone(case in any_case(), orphan: bool) {
         let cascade = if orphan { Cascade::Orphan } else { Cascade::Background };
-        let planned = case.known().deleted(cascade).plan();
+        let planned = case.with_inventory().for_deletion(cascade).plan();
         for task in &planned.plan.tasks {
             match task.phase {
-                Phase::PreDelete | Phase::PostDelete => prop_assert!(task.is_hook() && task.action.writes()),
+                Phase::PreDelete | Phase::PostDelete => prop_assert!(task.is_hook() && task.action.writes_manifest()),
                 phase => prop_assert!(phase == Phase::Sync && task.action.is_prune()),
             }
-            prop_assert!(!orphan || task.action != Action::Prune);
+            prop_assert!(!orphan || task.action == Action::PruneSkipped, "{task:?}");
         }
         prop_assert!(planned.plan.waves.is_sorted_by_key(|wave| wave.phase));
     }

@@ -1,4 +1,4 @@
-//! A real installation manifest of 2 MB is read and planned.
+//! A real installation manifest of 2 MB is parsed and planned.
 
 use std::fs;
 

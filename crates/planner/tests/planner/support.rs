@@ -1,4 +1,4 @@
-//! Builds plans from short texts and shows them as short texts.
+//! Builds plans from short texts, and formats plans as short texts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use tidegate_model::{
     Cascade, Destination, Discovery, LiveObject, Object, ObjectKey, OperationId, RetryPolicy, Severity,
     SyncOptions, SyncRequest, Timestamp, Tracking, TrackingMethod, WaitFor,
 };
-use tidegate_planner::{Limits, PlanInput, Planned, Target, manifests, plan};
+use tidegate_planner::{Limits, PlanInput, PlanResult, Target, manifests, plan};
 
 pub const STARTED_AT: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// A plan to be made. Application `app`, destination namespace `shop`, revision `0123456789`.
+/// Input of a plan. Application `app`, destination namespace `shop`, revision `0123456789`.
 #[derive(Debug)]
 pub struct Case {
     pub request: SyncRequest,
     pub targets: Vec<Target>,
     pub live: Vec<Object>,
-    /// What earlier operations put into the cluster.
-    pub known: BTreeSet<ObjectKey>,
-    /// Hooks that have succeeded with the inputs they have.
-    pub unchanged: BTreeSet<ObjectKey>,
+    /// Objects written by earlier operations.
+    pub inventory: BTreeSet<ObjectKey>,
+    /// Hooks that have succeeded with their current inputs.
+    pub unchanged_hooks: BTreeSet<ObjectKey>,
     pub terminating: BTreeSet<String>,
     pub discovery: Discovery,
     pub offline: bool,
@@ -49,8 +49,8 @@ pub fn case(yaml: &str) -> Case {
         },
         targets: targets(yaml),
         live: Vec::new(),
-        known: BTreeSet::new(),
-        unchanged: BTreeSet::new(),
+        inventory: BTreeSet::new(),
+        unchanged_hooks: BTreeSet::new(),
         terminating: BTreeSet::new(),
         discovery: Discovery::built_in(),
         offline: false,
@@ -62,14 +62,14 @@ pub fn targets(yaml: &str) -> Vec<Target> {
 }
 
 impl Case {
-    pub fn live(mut self, yaml: &str) -> Self {
+    pub fn with_live(mut self, yaml: &str) -> Self {
         self.live = targets(yaml).into_iter().map(|target| target.object).collect();
         self
     }
 
-    /// Earlier operations put all that is live there.
-    pub fn known(mut self) -> Self {
-        self.known = self.live.iter().map(Object::key).collect();
+    /// Marks all live objects as written by earlier operations.
+    pub fn with_inventory(mut self) -> Self {
+        self.inventory = self.live.iter().map(Object::key).collect();
         self
     }
 
@@ -83,7 +83,7 @@ impl Case {
         self
     }
 
-    pub fn deleted(mut self, cascade: Cascade) -> Self {
+    pub fn for_deletion(mut self, cascade: Cascade) -> Self {
         self.request.deletion = Some(cascade);
         self
     }
@@ -98,40 +98,40 @@ impl Case {
         self
     }
 
-    pub fn plan(&self) -> Planned {
+    pub fn plan(&self) -> PlanResult {
         plan(PlanInput {
             operation: OperationId("01890a5d-ac96-774b-bcce-b302099a8057".parse().unwrap()),
             request: &self.request,
             started_at: STARTED_AT,
             targets: self.targets.clone(),
             live: &self.live.iter().cloned().map(LiveObject::pack).collect::<Vec<_>>(),
-            known: &self.known,
-            unchanged: &self.unchanged,
-            terminating: &self.terminating,
+            inventory: &self.inventory,
+            unchanged_hooks: &self.unchanged_hooks,
+            terminating_namespaces: &self.terminating,
             discovery: &self.discovery,
-            offline: self.offline,
+            is_offline: self.offline,
         })
     }
 
-    /// `Sync 0: create ConfigMap shop/a` …
+    /// Returns the tasks as text: `Sync 0: create ConfigMap shop/a` …
     pub fn tasks(&self) -> Vec<String> {
         tasks(&self.plan())
     }
 
-    /// The codes of the findings, errors with `!`.
+    /// Returns the codes of the findings. Errors start with `!`.
     pub fn codes(&self) -> Vec<String> {
         codes(&self.plan())
     }
 }
 
-pub fn tasks(planned: &Planned) -> Vec<String> {
+pub fn tasks(planned: &PlanResult) -> Vec<String> {
     let line = |task: &tidegate_model::Task| {
         format!("{} {}: {} {}", task.phase, task.wave, task.action.as_str(), task.key())
     };
     planned.plan.tasks.iter().map(line).collect()
 }
 
-pub fn codes(planned: &Planned) -> Vec<String> {
+pub fn codes(planned: &PlanResult) -> Vec<String> {
     let code = |warning: &tidegate_model::Warning| {
         let mark = if warning.severity == Severity::Error { "!" } else { "" };
         format!("{mark}{}", warning.code)
@@ -139,9 +139,9 @@ pub fn codes(planned: &Planned) -> Vec<String> {
     planned.plan.warnings.iter().map(code).collect()
 }
 
-/// A manifest with annotations: `object("v1 ConfigMap shop/a", "sync-wave=1; tracked")`. Annotation names without a
-/// slash are Argo CD's; `tracked` adds the tracking id of application `app`.
-pub fn object(what: &str, annotations: &str) -> String {
+/// Returns a manifest with annotations: `manifest_text("v1 ConfigMap shop/a", "sync-wave=1; tracked")`.
+/// Annotation names without a slash are Argo CD's. `tracked` adds the tracking ID of application `app`.
+pub fn manifest_text(what: &str, annotations: &str) -> String {
     let [api_version, kind, name] = what.split(' ').collect::<Vec<_>>()[..] else { panic!("{what}") };
     let (namespace, name) = name.split_once('/').unwrap_or(("", name));
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
@@ -166,26 +166,26 @@ pub fn object(what: &str, annotations: &str) -> String {
     if !namespace.is_empty() {
         metadata["namespace"] = namespace.into();
     }
-    if given_uid(annotations) {
+    if is_live_object(annotations) {
         metadata["uid"] = format!("uid-{name}").into();
     }
     format!("{}\n---\n", json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}))
 }
 
-/// Objects that are tracked are live, so they have an identity.
-fn given_uid(annotations: &str) -> bool {
+/// Returns true for tracked objects: they are live, so they have a UID.
+fn is_live_object(annotations: &str) -> bool {
     annotations.contains("tracked")
 }
 
-/// Several manifests: `objects(&[("v1 ConfigMap a", ""), …])`.
-pub fn objects(all: &[(&str, &str)]) -> String {
-    all.iter().map(|(what, annotations)| object(what, annotations)).collect()
+/// Returns several manifests: `manifest_texts(&[("v1 ConfigMap a", ""), …])`.
+pub fn manifest_texts(all: &[(&str, &str)]) -> String {
+    all.iter().map(|(what, annotations)| manifest_text(what, annotations)).collect()
 }
 
-/// A CRD for a kind of group `example.com`.
+/// Returns a CRD for a kind of group `example.com`.
 pub fn crd(kind: &str, annotations: &str) -> String {
     let plural = format!("{}s", kind.to_lowercase());
-    let text = object(
+    let text = manifest_text(
         &format!("apiextensions.k8s.io/v1 CustomResourceDefinition {plural}.example.com"),
         annotations,
     );

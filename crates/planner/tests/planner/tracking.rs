@@ -1,4 +1,4 @@
-//! By which marks an application knows its objects, and what happens when it changes them.
+//! Tracking methods of an application, and changes of the method.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use tidegate_model::TrackingMethod::{self, Annotation, AnnotationAndLabel, Label
 use tidegate_model::annotations::{INSTANCE_LABEL, TRACKING_ID};
 use tidegate_model::{Action, Object, Severity};
 
-use crate::support::{Case, case, crd, object, objects};
+use crate::support::{Case, case, crd, manifest_text, manifest_texts};
 
 const METHODS: [TrackingMethod; 3] = [Annotation, AnnotationAndLabel, Label];
 
-/// The manifests of a plan as they are in the cluster after it, written by Tidegate.
-fn applied(case: &Case) -> Vec<Object> {
+/// Returns the manifests of a plan as they are in the cluster after Tidegate has written them.
+fn manifests_after_apply(case: &Case) -> Vec<Object> {
     let mut objects = case.plan().manifests;
     for object in &mut objects {
         let labels = object.pointer("/metadata/labels").and_then(|labels| labels.as_object()).cloned();
@@ -30,7 +30,7 @@ fn applied(case: &Case) -> Vec<Object> {
 }
 
 fn both() -> String {
-    objects(&[
+    manifest_texts(&[
         ("v1 ConfigMap keep", ""),
         ("v1 ConfigMap drop", ""),
         ("rbac.authorization.k8s.io/v1 ClusterRole drop", ""),
@@ -44,7 +44,7 @@ fn manifests_are_marked_by_the_method() {
         (AnnotationAndLabel, Some("app:/ConfigMap:shop/a"), Some("app")),
         (Label, None, Some("app")),
     ] {
-        let yaml = object("v1 ConfigMap a", "tracking-id=other:/ConfigMap:x/y") + &crd("Widget", "");
+        let yaml = manifest_text("v1 ConfigMap a", "tracking-id=other:/ConfigMap:x/y") + &crd("Widget", "");
         let planned = case(&yaml).tracked_by(method).plan();
         let marks = |kind: &str| {
             let manifest = planned.manifests.iter().find(|manifest| manifest.kind() == kind).unwrap();
@@ -67,25 +67,25 @@ fn a_name_that_cannot_be_a_label_makes_the_plan_invalid() {
         (Annotation, "my/shop", &[]),
         (Annotation, "my:shop", &["untrackable-application"]),
     ] {
-        let mut case = case(&object("v1 ConfigMap a", "")).tracked_by(method);
+        let mut case = case(&manifest_text("v1 ConfigMap a", "")).tracked_by(method);
         case.request.application = application.to_owned();
         assert_eq!(case.codes(), codes, "{method:?} {application}");
     }
 }
 
 #[test]
-fn a_changed_method_loses_nothing_and_prunes_nothing_else() {
+fn a_changed_method_keeps_ownership() {
     for before in METHODS {
         for after in METHODS {
-            let mut case = case(&object("v1 ConfigMap keep", "")).tracked_by(after);
-            case.live = applied(&crate::support::case(&both()).tracked_by(before));
+            let mut case = case(&manifest_text("v1 ConfigMap keep", "")).tracked_by(after);
+            case.live = manifests_after_apply(&crate::support::case(&both()).tracked_by(before));
             let mut stranger = case.live[0].clone();
             stranger.set_name("stranger");
             stranger.metadata_mut().insert("managedFields".to_owned(), json!([]));
             if stranger.annotation(TRACKING_ID).is_some() || after != Label {
                 case.live.push(stranger);
             }
-            let case = case.known();
+            let case = case.with_inventory();
             assert_eq!(
                 case.tasks(),
                 [
@@ -104,17 +104,21 @@ fn a_changed_method_loses_nothing_and_prunes_nothing_else() {
 
 #[test]
 fn another_label_is_a_new_mark() {
-    let mut case = case(&object("v1 ConfigMap keep", "")).tracked_by(Label);
-    case.live = applied(&crate::support::case(&both()).tracked_by(Label));
+    let mut case = case(&manifest_text("v1 ConfigMap keep", "")).tracked_by(Label);
+    case.live = manifests_after_apply(&crate::support::case(&both()).tracked_by(Label));
     case.request.tracking.label = "example.com/app".to_owned();
-    assert_eq!(case.tasks(), ["Sync 0: apply ConfigMap shop/keep"], "what is left over is not found");
+    assert_eq!(
+        case.tasks(),
+        ["Sync 0: apply ConfigMap shop/keep"],
+        "objects with the old marks are not found"
+    );
 }
 
 #[test]
 fn an_older_hook_is_known_by_its_label() {
-    let hook = object("batch/v1 Job migrate", "hook=PreSync");
+    let hook = manifest_text("batch/v1 Job migrate", "hook=PreSync");
     let mut again = case(&hook).tracked_by(Label);
-    again.live = applied(&again);
+    again.live = manifests_after_apply(&again);
     assert!(again.codes().is_empty());
     again.live[0].set_label(INSTANCE_LABEL, "other");
     assert_eq!(again.codes(), ["!untracked-hook-object"]);
@@ -122,11 +126,11 @@ fn an_older_hook_is_known_by_its_label() {
 
 #[test]
 fn objects_of_another_application_are_noticed_by_their_label() {
-    let yaml = object("v1 ConfigMap a", "");
+    let yaml = manifest_text("v1 ConfigMap a", "");
     let mut theirs = case(&yaml).tracked_by(Label);
     theirs.request.application = "other".to_owned();
     let mut ours = case(&yaml).tracked_by(Label).flags(&["FailOnSharedResource=true"]);
-    ours.live = applied(&theirs);
+    ours.live = manifests_after_apply(&theirs);
     let warnings = ours.plan().plan.warnings;
     assert_eq!(warnings[0].severity, Severity::Error);
     assert_eq!(
@@ -135,7 +139,7 @@ fn objects_of_another_application_are_noticed_by_their_label() {
     );
 }
 
-/// Objects of all sorts: who is named by their marks, who wrote the label, whether something else owns them.
+/// Generates objects with all combinations of marks, label owners and owner references.
 fn any_live() -> impl Strategy<Value = Vec<Object>> {
     let pick = prop::sample::select::<&str>;
     let one = (
@@ -148,7 +152,7 @@ fn any_live() -> impl Strategy<Value = Vec<Object>> {
         pick(vec!["", "b"]),
     );
     let one = one.prop_map(|(place, name, id, label, writer, owned, installation)| {
-        let text = object(&format!("{place}{name}"), "");
+        let text = manifest_text(&format!("{place}{name}"), "");
         let mut object = crate::support::targets(&text).remove(0).object;
         let home = if object.namespace().is_empty() { "shop" } else { object.namespace() }.to_owned();
         let id = match id.split_once(':') {
@@ -188,8 +192,9 @@ fn any_live() -> impl Strategy<Value = Vec<Object>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the method: a plan deletes nothing that bears neither mark of the application, that another
-    /// application, installation or object owns, or that is a copy; and it writes nothing but what is in the manifests.
+    /// For every tracking method, a plan never deletes an object that lacks the application's marks, that
+    /// belongs to another application, installation or object, or that is a copy. It writes only objects in
+    /// the manifests.
     #[test]
     fn unrelated_objects_are_never_touched(
         live in any_live(),
@@ -197,11 +202,11 @@ proptest! {
         wanted in prop::sample::subsequence(vec!["a", "b"], 0..=2),
         known in any::<bool>(),
     ) {
-        let yaml: String = wanted.iter().map(|name| object(&format!("v1 ConfigMap {name}"), "")).collect();
+        let yaml: String = wanted.iter().map(|name| manifest_text(&format!("v1 ConfigMap {name}"), "")).collect();
         let mut case = case(&yaml).tracked_by(method);
         case.live = live;
         if known {
-            case = case.known();
+            case = case.with_inventory();
         }
         let planned = case.plan();
         let mut pruned = BTreeSet::new();
@@ -213,7 +218,7 @@ proptest! {
             }
             let is_certain = known || task.namespace == "shop";
             let expected = if is_certain { Action::Prune } else { Action::PruneSkipped };
-            prop_assert_eq!(task.action, expected, "{} is in no manifest", task.key());
+            prop_assert_eq!(task.action, expected, "no manifest contains {}", task.key());
             pruned.insert(task.key());
             let object = case.live.iter().find(|object| object.key() == task.key()).unwrap();
             let id = object.annotation(TRACKING_ID).unwrap_or_default();
@@ -226,11 +231,11 @@ proptest! {
                 Label => writer != "kube-controller-manager",
                 _ => writer == "tidegate",
             };
-            prop_assert!(id == own || provable, "{:?} got its label from somebody else", object);
+            prop_assert!(id == own || provable, "{:?} got its label from another program", object);
             prop_assert!(!object.has_owner());
             prop_assert_eq!(object.annotation("argocd.argoproj.io/installation-id"), None);
         }
-        // And what is surely ours goes.
+        // Objects that certainly belong to the application are deleted.
         for object in &case.live {
             let id = object.annotation(TRACKING_ID).unwrap_or_default();
             let home = if object.namespace().is_empty() { "shop" } else { object.namespace() };

@@ -1,7 +1,8 @@
-//! Lists that come in pages.
+//! Paged lists.
 //!
-//! Where the next page is, a server says by its address. We take what says which page it is, and ask for that where the first
-//! one was: the address may be one that is good for others only, and what proves who asks goes nowhere else.
+//! Servers specify the next page by its address. Only the query of that address is used, combined with the
+//! address of the first page. A different address could be meant for other clients, and credentials must not
+//! be sent elsewhere.
 
 use http::HeaderMap;
 use http::header::LINK;
@@ -11,23 +12,28 @@ use super::Conversation;
 use crate::problem::Problem;
 
 impl Conversation<'_> {
-    /// All entries of a list whose pages are linked by headers.
-    pub async fn linked<T: DeserializeOwned>(&self, path: &str, query: &str) -> Result<Vec<T>, Problem> {
+    /// Returns all entries of a list whose pages are linked by headers.
+    pub async fn get_linked_pages<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &str,
+    ) -> Result<Vec<T>, Problem> {
         let (mut all, mut query) = (Vec::new(), query.to_owned());
         for _ in 0..self.web.limits.pages {
-            let page = self.page::<Vec<T>>(path, &query).await?;
+            let page = self.get_page::<Vec<T>>(path, &query).await?;
             all.extend(page.content);
-            match next(&page.headers) {
+            match next_page_query(&page.headers) {
                 None => return Ok(all),
-                Some(same) if same == query => return Err(self.in_circles(path)),
+                Some(same) if same == query => return Err(self.repeated_page_problem(path)),
                 Some(next) => query = next,
             }
         }
         Err(self.too_many_pages(path))
     }
 
-    /// All entries of a list; `next` says from a page how the next one is asked for.
-    pub async fn paged<P: DeserializeOwned, T>(
+    /// Returns all entries of a list. `next_page_query` derives the query for the next page from the current
+    /// page.
+    pub async fn get_pages<P: DeserializeOwned, T>(
         &self,
         path: &str,
         query: &str,
@@ -39,25 +45,25 @@ impl Conversation<'_> {
             all.extend(entries);
             match following {
                 None => return Ok(all),
-                Some(same) if same == query => return Err(self.in_circles(path)),
+                Some(same) if same == query => return Err(self.repeated_page_problem(path)),
                 Some(next) => query = next,
             }
         }
         Err(self.too_many_pages(path))
     }
 
-    pub(super) fn in_circles(&self, path: &str) -> Problem {
-        self.wrong(format!("says of a page of {path} that it comes after itself"))
+    pub(super) fn repeated_page_problem(&self, path: &str) -> Problem {
+        self.problem(format!("returned a next page of {path} that is the same page"))
     }
 
     pub fn too_many_pages(&self, path: &str) -> Problem {
         let most = self.web.limits.pages;
-        self.wrong(format!("has more than {most} pages of {path}, which is enough; ask for less"))
+        self.problem(format!("has more than {most} pages of {path}; narrow the filters"))
     }
 }
 
-/// How the next page is asked for, by the `Link` header.
-fn next(headers: &HeaderMap) -> Option<String> {
+/// Returns the query of the next page from the `Link` header.
+fn next_page_query(headers: &HeaderMap) -> Option<String> {
     let links = headers.get_all(LINK).iter().filter_map(|value| value.to_str().ok());
     let mut next = links.flat_map(|links| links.split(',')).filter_map(|link| {
         let (address, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
@@ -70,7 +76,7 @@ fn next(headers: &HeaderMap) -> Option<String> {
     next.next()
 }
 
-/// The query of an address.
+/// Returns the query of an address.
 pub(crate) fn query_of(address: &str) -> Option<String> {
     let (_, query) = address.split_once('?')?;
     let query = query.split_once('#').map_or(query, |(query, _)| query);
@@ -84,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_page_is_the_one_that_is_linked_so() {
+    fn the_next_page_follows_the_link_header() {
         for (link, expected) in [
             (
                 r#"<https://api.github.com/organizations/1/repos?page=1>; rel="prev", <https://api.github.com/organizations/1/repos?per_page=100&page=3>; rel="next""#,
@@ -97,7 +103,7 @@ mod tests {
             ("nonsense", None),
         ] {
             let headers = HeaderMap::from_iter([(LINK, HeaderValue::from_static(link))]);
-            assert_eq!(next(&headers).as_deref(), expected, "{link}");
+            assert_eq!(next_page_query(&headers).as_deref(), expected, "{link}");
         }
     }
 }

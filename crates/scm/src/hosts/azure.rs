@@ -4,22 +4,25 @@ use serde::Deserialize;
 use tidegate_generate::PullRequest;
 use tidegate_model::argo::{PullRequestAzureDevOps, ScmAzureDevOps, SecretKey};
 
-use super::{Host, Named, Protocol, Repository, Requests, Tip, has_all, names, short};
-use crate::address::{encoded, inside, part};
+use super::{
+    BranchTip, NamedObject, Protocol, PullRequestHost, Repository, RepositoryHost, has_all_labels, names_of,
+    short_branch_name,
+};
+use crate::api_address::{encode_path, encode_segment, percent_encode};
 use crate::conversation::Conversation;
+use crate::http_client::Authorities;
 use crate::problem::Problem;
-use crate::proof::{Proof, Scheme};
-use crate::secrets::Asking;
-use crate::web::Trusted;
+use crate::request_credentials::{RequestCredentials, Scheme};
+use crate::secrets::RequestContext;
 
-const PUBLIC: &str = "https://dev.azure.com";
-const VERSION: &str = "api-version=7.0";
-/// Pull requests of a page.
-const PAGE: usize = 100;
+const PUBLIC_API: &str = "https://dev.azure.com";
+const API_VERSION_QUERY: &str = "api-version=7.0";
+/// Page size for pull requests.
+const PAGE_SIZE: usize = 100;
 
 /// Repositories of a team project.
 pub(crate) struct Azure<'a> {
-    talk: Conversation<'a>,
+    conversation: Conversation<'a>,
     organization: String,
     project: String,
     protocol: Protocol,
@@ -33,10 +36,10 @@ struct List<T> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Found {
+struct RepositoryRow {
     id: String,
     name: String,
-    /// Nothing where it is empty.
+    /// Default branch. Missing if the repository is empty.
     #[serde(default)]
     default_branch: Option<String>,
     #[serde(default)]
@@ -54,9 +57,9 @@ struct Ref {
     object_id: String,
 }
 
-impl From<Ref> for Tip {
+impl From<Ref> for BranchTip {
     fn from(found: Ref) -> Self {
-        Self { name: short(&found.name), sha: found.object_id }
+        Self { name: short_branch_name(&found.name), sha: found.object_id }
     }
 }
 
@@ -71,7 +74,7 @@ struct Pull {
     #[serde(default)]
     last_merge_source_commit: Option<Commit>,
     #[serde(default)]
-    labels: Option<Vec<Named>>,
+    labels: Option<Vec<NamedObject>>,
     #[serde(default)]
     created_by: Option<Identity>,
 }
@@ -86,7 +89,7 @@ struct Commit {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Identity {
-    /// Often an address of mail.
+    /// Unique name, which is usually an email address.
     #[serde(default)]
     unique_name: String,
 }
@@ -97,125 +100,144 @@ impl From<Pull> for PullRequest {
         Self {
             number: pull.pull_request_id,
             title: pull.title,
-            branch: short(&pull.source_ref_name),
-            target_branch: short(&pull.target_ref_name),
+            branch: short_branch_name(&pull.source_ref_name),
+            target_branch: short_branch_name(&pull.target_ref_name),
             head_sha: pull.last_merge_source_commit.unwrap_or_default().commit_id,
             author: author.split('@').next().unwrap_or_default().to_owned(),
-            labels: names(pull.labels),
+            labels: names_of(pull.labels),
         }
     }
 }
 
-fn talk<'a>(asking: Asking<'a>, api: &str, token: Option<&SecretKey>) -> Result<Conversation<'a>, Problem> {
-    let base = asking.api(api, PUBLIC)?;
-    let proof = Proof::maybe(asking, token, &Scheme::Basic(""))?;
-    Conversation::new(asking.web, "Azure DevOps", base, proof, &Trusted::System)
+fn open_conversation<'a>(
+    asking: RequestContext<'a>,
+    api: &str,
+    token: Option<&SecretKey>,
+) -> Result<Conversation<'a>, Problem> {
+    let base = asking.api_address(api, PUBLIC_API)?;
+    let proof = RequestCredentials::from_optional(asking, token, &Scheme::Basic(""))?;
+    Conversation::new(asking.web, "Azure DevOps", base, proof, &Authorities::System)
 }
 
-fn path(organization: &str, project: &str) -> Result<String, Problem> {
-    let (organization, project) = (part("organization", organization)?, part("project", project)?);
+fn project_path(organization: &str, project: &str) -> Result<String, Problem> {
+    let (organization, project) =
+        (encode_segment("organization", organization)?, encode_segment("project", project)?);
     Ok(format!("/{organization}/{project}/_apis/git/repositories"))
 }
 
 impl<'a> Azure<'a> {
-    pub fn new(asking: Asking<'a>, generator: &ScmAzureDevOps, protocol: Protocol) -> Result<Self, Problem> {
-        let talk = talk(asking, &generator.api, Some(&generator.access_token_ref))?;
+    pub fn new(
+        asking: RequestContext<'a>,
+        generator: &ScmAzureDevOps,
+        protocol: Protocol,
+    ) -> Result<Self, Problem> {
+        let talk = open_conversation(asking, &generator.api, Some(&generator.access_token_ref))?;
         let (organization, project) = (generator.organization.clone(), generator.team_project.clone());
-        Ok(Self { talk, organization, project, protocol })
+        Ok(Self { conversation: talk, organization, project, protocol })
     }
 
-    fn path(&self, repository: &Repository) -> Result<String, Problem> {
-        Ok(format!("{}/{}", path(&self.organization, &self.project)?, part("repository", &repository.id)?))
+    fn repository_path(&self, repository: &Repository) -> Result<String, Problem> {
+        Ok(format!(
+            "{}/{}",
+            project_path(&self.organization, &self.project)?,
+            encode_segment("repository", &repository.id)?
+        ))
     }
 
-    /// Branches whose name begins so.
-    async fn beginning(&self, repository: &Repository, begin: &str) -> Result<Vec<Tip>, Problem> {
+    /// Returns the branches whose names start with `begin`.
+    async fn branches_with_prefix(
+        &self,
+        repository: &Repository,
+        begin: &str,
+    ) -> Result<Vec<BranchTip>, Problem> {
         const NEXT: &str = "x-ms-continuationtoken";
-        let path = format!("{}/refs", self.path(repository)?);
-        let first = format!("filter={}&$top=1000&{VERSION}", encoded(&format!("heads/{begin}")));
+        let path = format!("{}/refs", self.repository_path(repository)?);
+        let first =
+            format!("filter={}&$top=1000&{API_VERSION_QUERY}", percent_encode(&format!("heads/{begin}")));
         let (mut all, mut query) = (Vec::new(), first.clone());
-        for _ in 0..self.talk.web().limits.pages {
-            let page = self.talk.page::<List<Ref>>(&path, &query).await?;
-            all.extend(page.content.value.into_iter().map(Tip::from));
+        for _ in 0..self.conversation.web().limits.pages {
+            let page = self.conversation.get_page::<List<Ref>>(&path, &query).await?;
+            all.extend(page.content.value.into_iter().map(BranchTip::from));
             let next = page.headers.get(NEXT).and_then(|value| value.to_str().ok());
             match next.filter(|next| !next.is_empty()) {
                 None => return Ok(all),
-                Some(next) => query = format!("{first}&continuationToken={}", encoded(next)),
+                Some(next) => query = format!("{first}&continuationToken={}", percent_encode(next)),
             }
         }
-        Err(self.talk.too_many_pages(&path))
+        Err(self.conversation.too_many_pages(&path))
     }
 }
 
-impl Host for Azure<'_> {
+impl RepositoryHost for Azure<'_> {
     async fn repositories(&self) -> Result<Vec<Repository>, Problem> {
-        let path = path(&self.organization, &self.project)?;
-        let found: List<Found> = self.talk.get(&path, VERSION).await?;
-        // Nobody can read what is disabled, and nothing is in what has no branch.
+        let path = project_path(&self.organization, &self.project)?;
+        let found: List<RepositoryRow> = self.conversation.get(&path, API_VERSION_QUERY).await?;
+        // Skips disabled repositories, which cannot be read, and repositories without branches, which are empty.
         let found = found.value.into_iter().filter(|one| !one.is_disabled && one.default_branch.is_some());
-        let repository = |one: Found| Repository {
+        let repository = |one: RepositoryRow| Repository {
             id: one.id,
             organization: self.organization.clone(),
             name: one.name,
-            // As in Argo CD, it is the other way round here where nothing is said.
+            // As in Argo CD, the default protocol is HTTPS here and SSH for the other providers.
             url: if self.protocol == Protocol::Ssh { one.ssh_url } else { one.remote_url },
-            default_branch: short(&one.default_branch.unwrap_or_default()),
+            default_branch: short_branch_name(&one.default_branch.unwrap_or_default()),
             labels: Vec::new(),
         };
         Ok(found.map(repository).collect())
     }
 
-    async fn default_tip(&self, repository: &Repository) -> Result<Option<Tip>, Problem> {
+    async fn default_tip(&self, repository: &Repository) -> Result<Option<BranchTip>, Problem> {
         let name = &repository.default_branch;
-        let tips = self.beginning(repository, name).await?;
+        let tips = self.branches_with_prefix(repository, name).await?;
         Ok(tips.into_iter().find(|tip| tip.name == *name))
     }
 
-    async fn tips(&self, repository: &Repository) -> Result<Vec<Tip>, Problem> {
-        self.beginning(repository, "").await
+    async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem> {
+        self.branches_with_prefix(repository, "").await
     }
 
-    async fn has(&self, repository: &Repository, tip: &Tip, file: &str) -> Result<bool, Problem> {
-        let path = format!("{}/items", self.path(repository)?);
+    async fn has_path(&self, repository: &Repository, tip: &BranchTip, file: &str) -> Result<bool, Problem> {
+        let path = format!("{}/items", self.repository_path(repository)?);
         let query = format!(
-            "path=/{}&versionDescriptor.version={}&versionDescriptor.versionType=commit&$format=json&{VERSION}",
-            inside(file)?,
-            encoded(&tip.sha)
+            "path=/{}&versionDescriptor.version={}&versionDescriptor.versionType=commit&$format=json&{API_VERSION_QUERY}",
+            encode_path(file)?,
+            percent_encode(&tip.sha)
         );
-        self.talk.exists(&path, &query).await
+        self.conversation.exists(&path, &query).await
     }
 }
 
 /// Pull requests of a repository.
 pub(crate) struct AzureRequests<'a> {
-    talk: Conversation<'a>,
+    conversation: Conversation<'a>,
     path: String,
     labels: Vec<String>,
 }
 
 impl<'a> AzureRequests<'a> {
-    pub fn new(asking: Asking<'a>, generator: &PullRequestAzureDevOps) -> Result<Self, Problem> {
-        let talk = talk(asking, &generator.api, generator.token_ref.as_ref())?;
-        let path = path(&generator.organization, &generator.project)?;
-        let path = format!("{path}/{}/pullrequests", part("repository", &generator.repo)?);
-        Ok(Self { talk, path, labels: generator.labels.clone() })
+    pub fn new(asking: RequestContext<'a>, generator: &PullRequestAzureDevOps) -> Result<Self, Problem> {
+        let talk = open_conversation(asking, &generator.api, generator.token_ref.as_ref())?;
+        let path = project_path(&generator.organization, &generator.project)?;
+        let path = format!("{path}/{}/pullrequests", encode_segment("repository", &generator.repo)?);
+        Ok(Self { conversation: talk, path, labels: generator.labels.clone() })
     }
 }
 
-impl Requests for AzureRequests<'_> {
-    async fn requests(&self) -> Result<Vec<PullRequest>, Problem> {
+impl PullRequestHost for AzureRequests<'_> {
+    async fn pull_requests(&self) -> Result<Vec<PullRequest>, Problem> {
         let mut all = Vec::new();
-        for page in 0..self.talk.web().limits.pages {
-            let skip = page * PAGE;
-            let query = format!("searchCriteria.status=active&$top={PAGE}&$skip={skip}&{VERSION}");
-            let found: List<Pull> = self.talk.get(&self.path, &query).await?;
-            let is_last = found.value.len() < PAGE;
+        for page in 0..self.conversation.web().limits.pages {
+            let skip = page * PAGE_SIZE;
+            let query =
+                format!("searchCriteria.status=active&$top={PAGE_SIZE}&$skip={skip}&{API_VERSION_QUERY}");
+            let found: List<Pull> = self.conversation.get(&self.path, &query).await?;
+            let is_last = found.value.len() < PAGE_SIZE;
             all.extend(found.value.into_iter().map(PullRequest::from));
             if is_last {
-                all.retain(|one| has_all(&self.labels, &one.labels));
+                all.retain(|one| has_all_labels(&self.labels, &one.labels));
                 return Ok(all);
             }
         }
-        Err(self.talk.too_many_pages(&self.path))
+        Err(self.conversation.too_many_pages(&self.path))
     }
 }

@@ -4,22 +4,22 @@ use serde::Deserialize;
 use tidegate_generate::PullRequest;
 use tidegate_model::argo::{PullRequestBitbucket, ScmBitbucket};
 
-use super::{Host, Named, Protocol, Repository, Requests, Tip};
-use crate::address::{inside, part};
+use super::{BranchTip, NamedObject, Protocol, PullRequestHost, Repository, RepositoryHost};
+use crate::api_address::{encode_path, encode_segment};
 use crate::conversation::{Conversation, query_of};
+use crate::http_client::Authorities;
 use crate::problem::Problem;
-use crate::proof::{Proof, Scheme};
-use crate::secrets::Asking;
-use crate::web::Trusted;
+use crate::request_credentials::{RequestCredentials, Scheme};
+use crate::secrets::RequestContext;
 
-/// As many as a page of repositories or branches may have.
-const PAGE: &str = "pagelen=100";
-/// As many as a page of pull requests may have.
-const PAGE_OF_REQUESTS: &str = "pagelen=50";
+/// Maximum page size for repositories and branches.
+const PAGE_QUERY: &str = "pagelen=100";
+/// Maximum page size for pull requests.
+const PULL_REQUEST_PAGE_QUERY: &str = "pagelen=50";
 
 /// Repositories of a workspace.
 pub(crate) struct Bitbucket<'a> {
-    talk: Conversation<'a>,
+    conversation: Conversation<'a>,
     owner: String,
     protocol: Protocol,
 }
@@ -29,23 +29,23 @@ pub(crate) struct Bitbucket<'a> {
 struct Page<T> {
     #[serde(default = "Vec::new")]
     values: Vec<T>,
-    /// The address of the next.
+    /// Address of the next page.
     #[serde(default)]
     next: Option<String>,
 }
 
 impl<T> Page<T> {
-    fn turned(self) -> (Vec<T>, Option<String>) {
+    fn into_items_and_next(self) -> (Vec<T>, Option<String>) {
         (self.values, self.next.as_deref().and_then(query_of))
     }
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct RepositoryRow {
     uuid: String,
     slug: String,
     #[serde(default)]
-    mainbranch: Option<Named>,
+    mainbranch: Option<NamedObject>,
     #[serde(default)]
     links: Links,
 }
@@ -63,7 +63,7 @@ struct Link {
 }
 
 impl Links {
-    fn of(&self, name: &str) -> String {
+    fn href(&self, name: &str) -> String {
         let link = self.clone.iter().find(|link| link.name == name);
         link.map(|link| link.href.clone()).unwrap_or_default()
     }
@@ -81,7 +81,7 @@ struct Commit {
     hash: String,
 }
 
-impl From<Branch> for Tip {
+impl From<Branch> for BranchTip {
     fn from(branch: Branch) -> Self {
         Self { name: branch.name, sha: branch.target.hash }
     }
@@ -100,8 +100,8 @@ struct Pull {
 
 #[derive(Deserialize)]
 struct End {
-    branch: Named,
-    /// Nothing where the repository it is from is gone.
+    branch: NamedObject,
+    /// Commit. Missing if the source repository was deleted.
     #[serde(default)]
     commit: Option<Commit>,
 }
@@ -126,79 +126,114 @@ impl From<Pull> for PullRequest {
     }
 }
 
-fn talk<'a>(asking: Asking<'a>, api: &str, proof: Option<Proof>) -> Result<Conversation<'a>, Problem> {
-    let base = asking.api(api, asking.web.bitbucket())?;
-    Conversation::new(asking.web, "Bitbucket", base, proof, &Trusted::System)
+fn open_conversation<'a>(
+    asking: RequestContext<'a>,
+    api: &str,
+    proof: Option<RequestCredentials>,
+) -> Result<Conversation<'a>, Problem> {
+    let base = asking.api_address(api, asking.web.bitbucket())?;
+    Conversation::new(asking.web, "Bitbucket", base, proof, &Authorities::System)
 }
 
-fn path(owner: &str, repository: &str) -> Result<String, Problem> {
-    Ok(format!("/repositories/{}/{}", part("owner", owner)?, part("repository", repository)?))
+fn repository_path(owner: &str, repository: &str) -> Result<String, Problem> {
+    Ok(format!(
+        "/repositories/{}/{}",
+        encode_segment("owner", owner)?,
+        encode_segment("repository", repository)?
+    ))
 }
 
 impl<'a> Bitbucket<'a> {
-    pub fn new(asking: Asking<'a>, generator: &ScmBitbucket, protocol: Protocol) -> Result<Self, Problem> {
-        let proof = Proof::of(asking, &generator.app_password_ref, &Scheme::Basic(&generator.user))?;
-        let talk = talk(asking, "", Some(proof))?;
-        Ok(Self { talk, owner: generator.owner.clone(), protocol })
+    pub fn new(
+        asking: RequestContext<'a>,
+        generator: &ScmBitbucket,
+        protocol: Protocol,
+    ) -> Result<Self, Problem> {
+        let proof = RequestCredentials::from_secret(
+            asking,
+            &generator.app_password_ref,
+            &Scheme::Basic(&generator.user),
+        )?;
+        let talk = open_conversation(asking, "", Some(proof))?;
+        Ok(Self { conversation: talk, owner: generator.owner.clone(), protocol })
     }
 }
 
-impl Host for Bitbucket<'_> {
+impl RepositoryHost for Bitbucket<'_> {
     async fn repositories(&self) -> Result<Vec<Repository>, Problem> {
-        let path = format!("/repositories/{}", part("owner", &self.owner)?);
-        // Those that the user has a part in: in public there are others.
-        let found = self.talk.paged(&path, &format!("role=member&{PAGE}"), Page::<Found>::turned).await?;
-        let repository = |one: Found| Repository {
+        let path = format!("/repositories/{}", encode_segment("owner", &self.owner)?);
+        // Only repositories that the user is a member of, because a public workspace also contains others.
+        let found = self
+            .conversation
+            .get_pages(
+                &path,
+                &format!("role=member&{PAGE_QUERY}"),
+                Page::<RepositoryRow>::into_items_and_next,
+            )
+            .await?;
+        let repository = |one: RepositoryRow| Repository {
             id: one.uuid,
             organization: self.owner.clone(),
             name: one.slug,
-            url: self.protocol.of(one.links.of("ssh"), one.links.of("https")),
+            url: self.protocol.clone_url(one.links.href("ssh"), one.links.href("https")),
             default_branch: one.mainbranch.map(|branch| branch.name).unwrap_or_default(),
             labels: Vec::new(),
         };
         Ok(found.into_iter().map(repository).collect())
     }
 
-    async fn default_tip(&self, repository: &Repository) -> Result<Option<Tip>, Problem> {
+    async fn default_tip(&self, repository: &Repository) -> Result<Option<BranchTip>, Problem> {
         if repository.default_branch.is_empty() {
             return Ok(None);
         }
-        let branch = part("branch", &repository.default_branch)?;
-        let path = format!("{}/refs/branches/{branch}", path(&repository.organization, &repository.name)?);
-        Ok(self.talk.find::<Branch>(&path, "").await?.map(Tip::from))
+        let branch = encode_segment("branch", &repository.default_branch)?;
+        let path = format!(
+            "{}/refs/branches/{branch}",
+            repository_path(&repository.organization, &repository.name)?
+        );
+        Ok(self.conversation.find::<Branch>(&path, "").await?.map(BranchTip::from))
     }
 
-    async fn tips(&self, repository: &Repository) -> Result<Vec<Tip>, Problem> {
-        let path = format!("{}/refs/branches", path(&repository.organization, &repository.name)?);
-        let branches = self.talk.paged(&path, PAGE, Page::<Branch>::turned).await?;
-        Ok(branches.into_iter().map(Tip::from).collect())
+    async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem> {
+        let path = format!("{}/refs/branches", repository_path(&repository.organization, &repository.name)?);
+        let branches =
+            self.conversation.get_pages(&path, PAGE_QUERY, Page::<Branch>::into_items_and_next).await?;
+        Ok(branches.into_iter().map(BranchTip::from).collect())
     }
 
-    async fn has(&self, repository: &Repository, tip: &Tip, file: &str) -> Result<bool, Problem> {
-        let repository = path(&repository.organization, &repository.name)?;
-        let path = format!("{repository}/src/{}/{}", part("commit", &tip.sha)?, inside(file)?);
-        self.talk.exists(&path, "format=meta").await
+    async fn has_path(&self, repository: &Repository, tip: &BranchTip, file: &str) -> Result<bool, Problem> {
+        let repository = repository_path(&repository.organization, &repository.name)?;
+        let path = format!("{repository}/src/{}/{}", encode_segment("commit", &tip.sha)?, encode_path(file)?);
+        self.conversation.exists(&path, "format=meta").await
     }
 }
 
 /// Pull requests of a repository.
 pub(crate) struct BitbucketRequests<'a> {
-    talk: Conversation<'a>,
+    conversation: Conversation<'a>,
     path: String,
 }
 
 impl<'a> BitbucketRequests<'a> {
-    pub fn new(asking: Asking<'a>, generator: &PullRequestBitbucket) -> Result<Self, Problem> {
+    pub fn new(asking: RequestContext<'a>, generator: &PullRequestBitbucket) -> Result<Self, Problem> {
         let (basic, bearer) = (generator.basic_auth.as_ref(), generator.bearer_token.as_ref());
-        let talk = talk(asking, &generator.api, Proof::either(asking, basic, bearer)?)?;
-        Ok(Self { talk, path: format!("{}/pullrequests", path(&generator.owner, &generator.repo)?) })
+        let talk = open_conversation(
+            asking,
+            &generator.api,
+            RequestCredentials::basic_or_bearer(asking, basic, bearer)?,
+        )?;
+        Ok(Self {
+            conversation: talk,
+            path: format!("{}/pullrequests", repository_path(&generator.owner, &generator.repo)?),
+        })
     }
 }
 
-impl Requests for BitbucketRequests<'_> {
-    async fn requests(&self) -> Result<Vec<PullRequest>, Problem> {
-        let query = format!("state=OPEN&{PAGE_OF_REQUESTS}");
-        let found = self.talk.paged(&self.path, &query, Page::<Pull>::turned).await?;
+impl PullRequestHost for BitbucketRequests<'_> {
+    async fn pull_requests(&self) -> Result<Vec<PullRequest>, Problem> {
+        let query = format!("state=OPEN&{PULL_REQUEST_PAGE_QUERY}");
+        let found =
+            self.conversation.get_pages(&self.path, &query, Page::<Pull>::into_items_and_next).await?;
         Ok(found.into_iter().map(PullRequest::from).collect())
     }
 }

@@ -7,21 +7,21 @@ use tidegate_model::argo::{
     BasicAuth, BearerToken, ConfigMapKey, PullRequestBitbucketServer, ScmBitbucketServer,
 };
 
-use super::{Host, Protocol, Repository, Requests, Tip, trusted};
-use crate::address::{encoded, inside, part};
+use super::{BranchTip, Protocol, PullRequestHost, Repository, RepositoryHost, trusted_authorities};
+use crate::api_address::{encode_path, encode_segment, percent_encode};
 use crate::conversation::Conversation;
 use crate::problem::Problem;
-use crate::proof::Proof;
-use crate::secrets::Asking;
+use crate::request_credentials::RequestCredentials;
+use crate::secrets::RequestContext;
 
-/// Where its API is.
-const API: &str = "/rest/api/1.0";
-/// As many as a page may have, unless a server is set up otherwise.
-const PAGE: &str = "limit=100";
+/// Path of the API.
+const API_PATH: &str = "/rest/api/1.0";
+/// Maximum page size in the default configuration of the server.
+const PAGE_QUERY: &str = "limit=100";
 
 /// Repositories of a project.
 pub(crate) struct BitbucketServer<'a> {
-    talk: Conversation<'a>,
+    conversation: Conversation<'a>,
     project: String,
     protocol: Protocol,
 }
@@ -38,7 +38,7 @@ struct Page<T> {
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct RepositoryRow {
     id: u64,
     slug: String,
     project: Project,
@@ -64,7 +64,7 @@ struct Link {
 }
 
 impl Links {
-    fn of(&self, name: &str) -> String {
+    fn href(&self, name: &str) -> String {
         let link = self.clone.iter().find(|link| link.name == name);
         link.map(|link| link.href.clone()).unwrap_or_default()
     }
@@ -79,7 +79,7 @@ struct Branch {
     is_default: bool,
 }
 
-impl From<Branch> for Tip {
+impl From<Branch> for BranchTip {
     fn from(branch: Branch) -> Self {
         Self { name: branch.display_id, sha: branch.latest_commit }
     }
@@ -123,28 +123,36 @@ impl From<Pull> for PullRequest {
     }
 }
 
-/// Where it is, and how it is trusted.
-type At<'g> = (&'g str, bool, Option<&'g ConfigMapKey>);
+/// Address and trust settings: `api`, `insecure`, and the ConfigMap with certificate authorities.
+type ServerSettings<'g> = (&'g str, bool, Option<&'g ConfigMapKey>);
 
-fn talk<'a>(
-    asking: Asking<'a>,
-    (api, insecure, ca_ref): At<'_>,
+fn open_conversation<'a>(
+    asking: RequestContext<'a>,
+    (api, insecure, ca_ref): ServerSettings<'_>,
     basic: Option<&BasicAuth>,
     bearer: Option<&BearerToken>,
 ) -> Result<Conversation<'a>, Problem> {
-    // People write the address with `/rest` and without.
-    let base = asking.api(api, "")?;
-    let base = if base.text().ends_with(API) { base } else { base.ending("/rest").ending("/api/1.0") };
-    let proof = Proof::either(asking, basic, bearer)?;
-    Conversation::new(asking.web, "Bitbucket", base, proof, &trusted(asking, insecure, ca_ref)?)
+    // Accepts addresses with and without `/rest`.
+    let base = asking.api_address(api, "")?;
+    let base = if base.text().ends_with(API_PATH) {
+        base
+    } else {
+        base.with_suffix("/rest").with_suffix("/api/1.0")
+    };
+    let proof = RequestCredentials::basic_or_bearer(asking, basic, bearer)?;
+    Conversation::new(asking.web, "Bitbucket", base, proof, &trusted_authorities(asking, insecure, ca_ref)?)
 }
 
-fn path(project: &str, repository: &str) -> Result<String, Problem> {
-    Ok(format!("/projects/{}/repos/{}", part("project", project)?, part("repository", repository)?))
+fn repository_path(project: &str, repository: &str) -> Result<String, Problem> {
+    Ok(format!(
+        "/projects/{}/repos/{}",
+        encode_segment("project", project)?,
+        encode_segment("repository", repository)?
+    ))
 }
 
-/// All entries of a list.
-async fn all<T: DeserializeOwned>(
+/// Returns all entries of a list.
+async fn get_all_pages<T: DeserializeOwned>(
     talk: &Conversation<'_>,
     path: &str,
     query: &str,
@@ -153,75 +161,82 @@ async fn all<T: DeserializeOwned>(
         let next = page.next.filter(|_| !page.is_last);
         (page.values, next.map(|start| format!("{query}&start={start}")))
     };
-    talk.paged(path, query, turned).await
+    talk.get_pages(path, query, turned).await
 }
 
 impl<'a> BitbucketServer<'a> {
     pub fn new(
-        asking: Asking<'a>,
+        asking: RequestContext<'a>,
         generator: &ScmBitbucketServer,
         protocol: Protocol,
     ) -> Result<Self, Problem> {
         let at = (generator.api.as_str(), generator.insecure, generator.ca_ref.as_ref());
-        let talk = talk(asking, at, generator.basic_auth.as_ref(), generator.bearer_token.as_ref())?;
-        Ok(Self { talk, project: generator.project.clone(), protocol })
+        let talk =
+            open_conversation(asking, at, generator.basic_auth.as_ref(), generator.bearer_token.as_ref())?;
+        Ok(Self { conversation: talk, project: generator.project.clone(), protocol })
     }
 }
 
-impl Host for BitbucketServer<'_> {
+impl RepositoryHost for BitbucketServer<'_> {
     async fn repositories(&self) -> Result<Vec<Repository>, Problem> {
-        let path = format!("/projects/{}/repos", part("project", &self.project)?);
-        let found: Vec<Found> = all(&self.talk, &path, PAGE).await?;
-        let repository = |one: Found| Repository {
+        let path = format!("/projects/{}/repos", encode_segment("project", &self.project)?);
+        let found: Vec<RepositoryRow> = get_all_pages(&self.conversation, &path, PAGE_QUERY).await?;
+        let repository = |one: RepositoryRow| Repository {
             id: one.id.to_string(),
             organization: one.project.key,
             name: one.slug,
-            url: self.protocol.of(one.links.of("ssh"), one.links.of("http")),
+            url: self.protocol.clone_url(one.links.href("ssh"), one.links.href("http")),
             ..Repository::default()
         };
         Ok(found.into_iter().map(repository).collect())
     }
 
-    async fn default_tip(&self, repository: &Repository) -> Result<Option<Tip>, Problem> {
-        let path = format!("{}/branches", path(&repository.organization, &repository.name)?);
-        if let Some(branch) = self.talk.find::<Branch>(&format!("{path}/default"), "").await? {
+    async fn default_tip(&self, repository: &Repository) -> Result<Option<BranchTip>, Problem> {
+        let path = format!("{}/branches", repository_path(&repository.organization, &repository.name)?);
+        if let Some(branch) = self.conversation.find::<Branch>(&format!("{path}/default"), "").await? {
             return Ok(Some(branch.into()));
         }
-        // Newer ones have no such page, and all of them say it of each branch; of an empty repository there is none.
-        let branches: Vec<Branch> = all(&self.talk, &path, PAGE).await?;
-        Ok(branches.into_iter().find(|branch| branch.is_default).map(Tip::from))
+        // Newer versions don't have the request for the default branch, but every version marks it in the
+        // list. An empty repository doesn't have one.
+        let branches: Vec<Branch> = get_all_pages(&self.conversation, &path, PAGE_QUERY).await?;
+        Ok(branches.into_iter().find(|branch| branch.is_default).map(BranchTip::from))
     }
 
-    async fn tips(&self, repository: &Repository) -> Result<Vec<Tip>, Problem> {
-        let path = format!("{}/branches", path(&repository.organization, &repository.name)?);
-        let branches: Vec<Branch> = all(&self.talk, &path, PAGE).await?;
-        Ok(branches.into_iter().map(Tip::from).collect())
+    async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem> {
+        let path = format!("{}/branches", repository_path(&repository.organization, &repository.name)?);
+        let branches: Vec<Branch> = get_all_pages(&self.conversation, &path, PAGE_QUERY).await?;
+        Ok(branches.into_iter().map(BranchTip::from).collect())
     }
 
-    async fn has(&self, repository: &Repository, tip: &Tip, file: &str) -> Result<bool, Problem> {
-        let path = path(&repository.organization, &repository.name)?;
-        let path = format!("{path}/browse/{}", inside(file)?);
-        self.talk.exists(&path, &format!("at={}&type=true", encoded(&tip.sha))).await
+    async fn has_path(&self, repository: &Repository, tip: &BranchTip, file: &str) -> Result<bool, Problem> {
+        let path = repository_path(&repository.organization, &repository.name)?;
+        let path = format!("{path}/browse/{}", encode_path(file)?);
+        self.conversation.exists(&path, &format!("at={}&type=true", percent_encode(&tip.sha))).await
     }
 }
 
 /// Pull requests of a repository.
 pub(crate) struct BitbucketServerRequests<'a> {
-    talk: Conversation<'a>,
+    conversation: Conversation<'a>,
     path: String,
 }
 
 impl<'a> BitbucketServerRequests<'a> {
-    pub fn new(asking: Asking<'a>, generator: &PullRequestBitbucketServer) -> Result<Self, Problem> {
+    pub fn new(asking: RequestContext<'a>, generator: &PullRequestBitbucketServer) -> Result<Self, Problem> {
         let at = (generator.api.as_str(), generator.insecure, generator.ca_ref.as_ref());
-        let talk = talk(asking, at, generator.basic_auth.as_ref(), generator.bearer_token.as_ref())?;
-        Ok(Self { talk, path: format!("{}/pull-requests", path(&generator.project, &generator.repo)?) })
+        let talk =
+            open_conversation(asking, at, generator.basic_auth.as_ref(), generator.bearer_token.as_ref())?;
+        Ok(Self {
+            conversation: talk,
+            path: format!("{}/pull-requests", repository_path(&generator.project, &generator.repo)?),
+        })
     }
 }
 
-impl Requests for BitbucketServerRequests<'_> {
-    async fn requests(&self) -> Result<Vec<PullRequest>, Problem> {
-        let found: Vec<Pull> = all(&self.talk, &self.path, &format!("state=OPEN&{PAGE}")).await?;
+impl PullRequestHost for BitbucketServerRequests<'_> {
+    async fn pull_requests(&self) -> Result<Vec<PullRequest>, Problem> {
+        let found: Vec<Pull> =
+            get_all_pages(&self.conversation, &self.path, &format!("state=OPEN&{PAGE_QUERY}")).await?;
         Ok(found.into_iter().map(PullRequest::from).collect())
     }
 }

@@ -4,26 +4,29 @@ use serde::Deserialize;
 use tidegate_generate::PullRequest;
 use tidegate_model::argo::{PullRequestGitea, ScmGitea, SecretKey};
 
-use super::{Account, Host, Protocol, Pull, Repository, Requests, Tip, has_all, trusted};
-use crate::address::{encoded, inside, part};
+use super::{
+    Account, BranchTip, Protocol, Pull, PullRequestHost, Repository, RepositoryHost, has_all_labels,
+    trusted_authorities,
+};
+use crate::api_address::{encode_path, encode_segment, percent_encode};
 use crate::conversation::Conversation;
 use crate::problem::Problem;
-use crate::proof::{Proof, Scheme};
-use crate::secrets::Asking;
+use crate::request_credentials::{RequestCredentials, Scheme};
+use crate::secrets::RequestContext;
 
-/// As many as a page may have, unless a server is set up otherwise.
-const PAGE: &str = "limit=50";
+/// Maximum page size in the default configuration of the server.
+const PAGE_QUERY: &str = "limit=50";
 
-/// Repositories of a user or an organisation.
+/// Repositories of a user or an organization.
 pub(crate) struct Gitea<'a> {
-    talk: Conversation<'a>,
+    conversation: Conversation<'a>,
     owner: String,
     protocol: Protocol,
-    without_archived: bool,
+    excludes_archived: bool,
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct RepositoryRow {
     id: u64,
     name: String,
     owner: Account,
@@ -52,99 +55,120 @@ struct Commit {
     id: String,
 }
 
-impl From<Branch> for Tip {
+impl From<Branch> for BranchTip {
     fn from(branch: Branch) -> Self {
         Self { name: branch.name, sha: branch.commit.id }
     }
 }
 
 impl<'a> Gitea<'a> {
-    pub fn new(asking: Asking<'a>, generator: &ScmGitea, protocol: Protocol) -> Result<Self, Problem> {
+    pub fn new(
+        asking: RequestContext<'a>,
+        generator: &ScmGitea,
+        protocol: Protocol,
+    ) -> Result<Self, Problem> {
         let ScmGitea { owner, api, token_ref, exclude_archived_repos, insecure, .. } = generator;
-        let talk = talk(asking, api, token_ref.as_ref(), *insecure)?;
-        Ok(Self { talk, owner: owner.clone(), protocol, without_archived: *exclude_archived_repos })
+        let talk = open_conversation(asking, api, token_ref.as_ref(), *insecure)?;
+        Ok(Self {
+            conversation: talk,
+            owner: owner.clone(),
+            protocol,
+            excludes_archived: *exclude_archived_repos,
+        })
     }
 }
 
-fn talk<'a>(
-    asking: Asking<'a>,
+fn open_conversation<'a>(
+    asking: RequestContext<'a>,
     api: &str,
     token: Option<&SecretKey>,
     insecure: bool,
 ) -> Result<Conversation<'a>, Problem> {
-    let base = asking.api(api, "")?.ending("/api/v1");
-    let proof = Proof::maybe(asking, token, &Scheme::Token)?;
-    Conversation::new(asking.web, "Gitea", base, proof, &trusted(asking, insecure, None)?)
+    let base = asking.api_address(api, "")?.with_suffix("/api/v1");
+    let proof = RequestCredentials::from_optional(asking, token, &Scheme::Token)?;
+    Conversation::new(asking.web, "Gitea", base, proof, &trusted_authorities(asking, insecure, None)?)
 }
 
-fn path(owner: &str, repository: &str) -> Result<String, Problem> {
-    Ok(format!("/repos/{}/{}", part("owner", owner)?, part("repository", repository)?))
+fn repository_path(owner: &str, repository: &str) -> Result<String, Problem> {
+    Ok(format!("/repos/{}/{}", encode_segment("owner", owner)?, encode_segment("repository", repository)?))
 }
 
-impl Host for Gitea<'_> {
+impl RepositoryHost for Gitea<'_> {
     async fn repositories(&self) -> Result<Vec<Repository>, Problem> {
-        let owner = part("owner", &self.owner)?;
-        let found = match self.talk.linked::<Found>(&format!("/orgs/{owner}/repos"), PAGE).await {
-            // It is no organisation.
+        let owner = encode_segment("owner", &self.owner)?;
+        let found = match self
+            .conversation
+            .get_linked_pages::<RepositoryRow>(&format!("/orgs/{owner}/repos"), PAGE_QUERY)
+            .await
+        {
+            // The owner is a user.
             Err(problem) if problem.is_missing() => {
-                self.talk.linked::<Found>(&format!("/users/{owner}/repos"), PAGE).await?
+                self.conversation
+                    .get_linked_pages::<RepositoryRow>(&format!("/users/{owner}/repos"), PAGE_QUERY)
+                    .await?
             }
             found => found?,
         };
-        let found = found.into_iter().filter(|one| !(self.without_archived && one.archived));
-        let repository = |one: Found| Repository {
+        let found = found.into_iter().filter(|one| !(self.excludes_archived && one.archived));
+        let repository = |one: RepositoryRow| Repository {
             id: one.id.to_string(),
             organization: one.owner.login,
             name: one.name,
-            url: self.protocol.of(one.ssh_url, one.clone_url),
-            // One is named before there is any.
+            url: self.protocol.clone_url(one.ssh_url, one.clone_url),
+            // An empty repository already names a default branch.
             default_branch: if one.empty { String::new() } else { one.default_branch },
             labels: one.topics.unwrap_or_default(),
         };
         Ok(found.map(repository).collect())
     }
 
-    async fn default_tip(&self, repository: &Repository) -> Result<Option<Tip>, Problem> {
+    async fn default_tip(&self, repository: &Repository) -> Result<Option<BranchTip>, Problem> {
         if repository.default_branch.is_empty() {
             return Ok(None);
         }
-        let branch = part("branch", &repository.default_branch)?;
-        let path = format!("{}/branches/{branch}", path(&repository.organization, &repository.name)?);
-        Ok(self.talk.find::<Branch>(&path, "").await?.map(Tip::from))
+        let branch = encode_segment("branch", &repository.default_branch)?;
+        let path =
+            format!("{}/branches/{branch}", repository_path(&repository.organization, &repository.name)?);
+        Ok(self.conversation.find::<Branch>(&path, "").await?.map(BranchTip::from))
     }
 
-    async fn tips(&self, repository: &Repository) -> Result<Vec<Tip>, Problem> {
-        let path = format!("{}/branches", path(&repository.organization, &repository.name)?);
-        let branches: Vec<Branch> = self.talk.linked(&path, PAGE).await?;
-        Ok(branches.into_iter().map(Tip::from).collect())
+    async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem> {
+        let path = format!("{}/branches", repository_path(&repository.organization, &repository.name)?);
+        let branches: Vec<Branch> = self.conversation.get_linked_pages(&path, PAGE_QUERY).await?;
+        Ok(branches.into_iter().map(BranchTip::from).collect())
     }
 
-    async fn has(&self, repository: &Repository, tip: &Tip, file: &str) -> Result<bool, Problem> {
-        let path = path(&repository.organization, &repository.name)?;
-        let path = format!("{path}/contents/{}", inside(file)?);
-        self.talk.exists(&path, &format!("ref={}", encoded(&tip.sha))).await
+    async fn has_path(&self, repository: &Repository, tip: &BranchTip, file: &str) -> Result<bool, Problem> {
+        let path = repository_path(&repository.organization, &repository.name)?;
+        let path = format!("{path}/contents/{}", encode_path(file)?);
+        self.conversation.exists(&path, &format!("ref={}", percent_encode(&tip.sha))).await
     }
 }
 
 /// Pull requests of a repository.
 pub(crate) struct GiteaRequests<'a> {
-    talk: Conversation<'a>,
+    conversation: Conversation<'a>,
     path: String,
     labels: Vec<String>,
 }
 
 impl<'a> GiteaRequests<'a> {
-    pub fn new(asking: Asking<'a>, generator: &PullRequestGitea) -> Result<Self, Problem> {
+    pub fn new(asking: RequestContext<'a>, generator: &PullRequestGitea) -> Result<Self, Problem> {
         let PullRequestGitea { owner, repo, api, token_ref, labels, insecure, .. } = generator;
-        let talk = talk(asking, api, token_ref.as_ref(), *insecure)?;
-        Ok(Self { talk, path: format!("{}/pulls", path(owner, repo)?), labels: labels.clone() })
+        let talk = open_conversation(asking, api, token_ref.as_ref(), *insecure)?;
+        Ok(Self {
+            conversation: talk,
+            path: format!("{}/pulls", repository_path(owner, repo)?),
+            labels: labels.clone(),
+        })
     }
 }
 
-impl Requests for GiteaRequests<'_> {
-    async fn requests(&self) -> Result<Vec<PullRequest>, Problem> {
-        let found: Vec<Pull> = self.talk.linked(&self.path, &format!("state=open&{PAGE}")).await?;
-        let requests = found.into_iter().map(PullRequest::from);
-        Ok(requests.filter(|one| has_all(&self.labels, &one.labels)).collect())
+impl PullRequestHost for GiteaRequests<'_> {
+    async fn pull_requests(&self) -> Result<Vec<PullRequest>, Problem> {
+        let found: Vec<Pull> =
+            self.conversation.get_linked_pages(&self.path, &format!("state=open&{PAGE_QUERY}")).await?;
+        let pull_requests = found.into_iter().map(PullRequest::from);
+        Ok(pull_requests.filter(|one| has_all_labels(&self.labels, &one.labels)).collect())
     }
 }

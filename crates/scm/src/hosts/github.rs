@@ -4,29 +4,31 @@ use serde::Deserialize;
 use tidegate_generate::PullRequest;
 use tidegate_model::argo::{PullRequestGithub, ScmGithub, SecretKey};
 
-use super::{Account, End, Host, Protocol, Pull, Repository, Requests, Tip, has_all};
-use crate::address::{encoded, inside, part};
-use crate::apps::App;
+use super::{
+    Account, BranchTip, End, Protocol, Pull, PullRequestHost, Repository, RepositoryHost, has_all_labels,
+};
+use crate::api_address::{encode_path, encode_segment, percent_encode};
 use crate::conversation::Conversation;
+use crate::github_apps::App;
+use crate::http_client::Authorities;
 use crate::problem::Problem;
-use crate::proof::{Proof, Scheme};
-use crate::secrets::Asking;
-use crate::web::Trusted;
+use crate::request_credentials::{RequestCredentials, Scheme};
+use crate::secrets::RequestContext;
 
-const PUBLIC: &str = "https://api.github.com";
-/// As many as a page may have.
-const PAGE: &str = "per_page=100";
+const PUBLIC_API: &str = "https://api.github.com";
+/// Maximum page size.
+const PAGE_QUERY: &str = "per_page=100";
 
-/// Repositories of an organisation.
+/// Repositories of an organization.
 pub(crate) struct Github<'a> {
-    talk: Conversation<'a>,
+    conversation: Conversation<'a>,
     organization: String,
     protocol: Protocol,
-    without_archived: bool,
+    excludes_archived: bool,
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct RepositoryRow {
     id: u64,
     name: String,
     owner: Account,
@@ -48,110 +50,116 @@ struct Branch {
     commit: End,
 }
 
-impl From<Branch> for Tip {
+impl From<Branch> for BranchTip {
     fn from(branch: Branch) -> Self {
         Self { name: branch.name, sha: branch.commit.sha }
     }
 }
 
 impl<'a> Github<'a> {
-    pub fn new(asking: Asking<'a>, generator: &ScmGithub, protocol: Protocol) -> Result<Self, Problem> {
+    pub fn new(
+        asking: RequestContext<'a>,
+        generator: &ScmGithub,
+        protocol: Protocol,
+    ) -> Result<Self, Problem> {
         let (token, app) = (generator.token_ref.as_ref(), &generator.app_secret_name);
-        let talk = talk(asking, &generator.api, token, (app, &generator.organization))?;
+        let talk = open_conversation(asking, &generator.api, token, (app, &generator.organization))?;
         let (organization, without_archived) =
             (generator.organization.clone(), generator.exclude_archived_repos);
-        Ok(Self { talk, organization, protocol, without_archived })
+        Ok(Self { conversation: talk, organization, protocol, excludes_archived: without_archived })
     }
 
-    fn path(&self, repository: &Repository) -> Result<String, Problem> {
-        path(&repository.organization, &repository.name)
+    fn path_of(&self, repository: &Repository) -> Result<String, Problem> {
+        repository_path(&repository.organization, &repository.name)
     }
 }
 
-/// An Enterprise server has its API below a path of its own, which people leave out. `owner` is whose repositories these are.
-fn talk<'a>(
-    asking: Asking<'a>,
+/// Opens a conversation. Adds the API path of an Enterprise server, which users often omit. `owner` owns the
+/// repositories.
+fn open_conversation<'a>(
+    asking: RequestContext<'a>,
     api: &str,
     token: Option<&SecretKey>,
     (app, owner): (&str, &str),
 ) -> Result<Conversation<'a>, Problem> {
-    // An App goes before a token, as Argo CD has it.
-    let app = if app.is_empty() { None } else { Some(App::of(asking, app)?) };
+    // As in Argo CD, an App takes precedence over a token.
+    let app = if app.is_empty() { None } else { Some(App::from_secret(asking, app)?) };
     let base = match &app {
         Some(app) => app.base(asking, api)?,
-        None => asking.api(api, PUBLIC)?,
+        None => asking.api_address(api, PUBLIC_API)?,
     };
     let host = base.uri().host().unwrap_or_default().to_owned();
     let is_api = host.starts_with("api.") || host.contains(".api.");
-    let base = if is_api { base } else { base.ending("/api/v3") };
+    let base = if is_api { base } else { base.with_suffix("/api/v3") };
     let proof = match app {
         Some(app) => Some(app.proof(asking, &base, owner)?),
-        None => Proof::maybe(asking, token, &Scheme::Bearer)?,
+        None => RequestCredentials::from_optional(asking, token, &Scheme::Bearer)?,
     };
-    Conversation::new(asking.web, "GitHub", base, proof, &Trusted::System)
+    Conversation::new(asking.web, "GitHub", base, proof, &Authorities::System)
 }
 
-fn path(owner: &str, repository: &str) -> Result<String, Problem> {
-    Ok(format!("/repos/{}/{}", part("owner", owner)?, part("repository", repository)?))
+fn repository_path(owner: &str, repository: &str) -> Result<String, Problem> {
+    Ok(format!("/repos/{}/{}", encode_segment("owner", owner)?, encode_segment("repository", repository)?))
 }
 
-impl Host for Github<'_> {
+impl RepositoryHost for Github<'_> {
     async fn repositories(&self) -> Result<Vec<Repository>, Problem> {
-        let path = format!("/orgs/{}/repos", part("organization", &self.organization)?);
-        let found: Vec<Found> = self.talk.linked(&path, PAGE).await?;
-        let found = found.into_iter().filter(|one| !(self.without_archived && one.archived));
-        let repository = |one: Found| Repository {
+        let path = format!("/orgs/{}/repos", encode_segment("organization", &self.organization)?);
+        let found: Vec<RepositoryRow> = self.conversation.get_linked_pages(&path, PAGE_QUERY).await?;
+        let found = found.into_iter().filter(|one| !(self.excludes_archived && one.archived));
+        let repository = |one: RepositoryRow| Repository {
             id: one.id.to_string(),
             organization: one.owner.login,
             name: one.name,
-            url: self.protocol.of(one.ssh_url, one.clone_url),
+            url: self.protocol.clone_url(one.ssh_url, one.clone_url),
             default_branch: one.default_branch.unwrap_or_default(),
             labels: one.topics.unwrap_or_default(),
         };
         Ok(found.map(repository).collect())
     }
 
-    async fn default_tip(&self, repository: &Repository) -> Result<Option<Tip>, Problem> {
+    async fn default_tip(&self, repository: &Repository) -> Result<Option<BranchTip>, Problem> {
         if repository.default_branch.is_empty() {
             return Ok(None);
         }
-        let branch = part("branch", &repository.default_branch)?;
-        let path = format!("{}/branches/{branch}", self.path(repository)?);
-        Ok(self.talk.find::<Branch>(&path, "").await?.map(Tip::from))
+        let branch = encode_segment("branch", &repository.default_branch)?;
+        let path = format!("{}/branches/{branch}", self.path_of(repository)?);
+        Ok(self.conversation.find::<Branch>(&path, "").await?.map(BranchTip::from))
     }
 
-    async fn tips(&self, repository: &Repository) -> Result<Vec<Tip>, Problem> {
-        let path = format!("{}/branches", self.path(repository)?);
-        let branches: Vec<Branch> = self.talk.linked(&path, PAGE).await?;
-        Ok(branches.into_iter().map(Tip::from).collect())
+    async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem> {
+        let path = format!("{}/branches", self.path_of(repository)?);
+        let branches: Vec<Branch> = self.conversation.get_linked_pages(&path, PAGE_QUERY).await?;
+        Ok(branches.into_iter().map(BranchTip::from).collect())
     }
 
-    async fn has(&self, repository: &Repository, tip: &Tip, path: &str) -> Result<bool, Problem> {
-        let path = format!("{}/contents/{}", self.path(repository)?, inside(path)?);
-        self.talk.exists(&path, &format!("ref={}", encoded(&tip.sha))).await
+    async fn has_path(&self, repository: &Repository, tip: &BranchTip, path: &str) -> Result<bool, Problem> {
+        let path = format!("{}/contents/{}", self.path_of(repository)?, encode_path(path)?);
+        self.conversation.exists(&path, &format!("ref={}", percent_encode(&tip.sha))).await
     }
 }
 
 /// Pull requests of a repository.
 pub(crate) struct GithubRequests<'a> {
-    talk: Conversation<'a>,
+    conversation: Conversation<'a>,
     path: String,
     labels: Vec<String>,
 }
 
 impl<'a> GithubRequests<'a> {
-    pub fn new(asking: Asking<'a>, generator: &PullRequestGithub) -> Result<Self, Problem> {
+    pub fn new(asking: RequestContext<'a>, generator: &PullRequestGithub) -> Result<Self, Problem> {
         let (token, app) = (generator.token_ref.as_ref(), &generator.app_secret_name);
-        let talk = talk(asking, &generator.api, token, (app, &generator.owner))?;
-        let path = format!("{}/pulls", path(&generator.owner, &generator.repo)?);
-        Ok(Self { talk, path, labels: generator.labels.clone() })
+        let talk = open_conversation(asking, &generator.api, token, (app, &generator.owner))?;
+        let path = format!("{}/pulls", repository_path(&generator.owner, &generator.repo)?);
+        Ok(Self { conversation: talk, path, labels: generator.labels.clone() })
     }
 }
 
-impl Requests for GithubRequests<'_> {
-    async fn requests(&self) -> Result<Vec<PullRequest>, Problem> {
-        let found: Vec<Pull> = self.talk.linked(&self.path, &format!("state=open&{PAGE}")).await?;
-        let requests = found.into_iter().map(PullRequest::from);
-        Ok(requests.filter(|one| has_all(&self.labels, &one.labels)).collect())
+impl PullRequestHost for GithubRequests<'_> {
+    async fn pull_requests(&self) -> Result<Vec<PullRequest>, Problem> {
+        let found: Vec<Pull> =
+            self.conversation.get_linked_pages(&self.path, &format!("state=open&{PAGE_QUERY}")).await?;
+        let pull_requests = found.into_iter().map(PullRequest::from);
+        Ok(pull_requests.filter(|one| has_all_labels(&self.labels, &one.labels)).collect())
     }
 }

@@ -5,28 +5,28 @@ use serde_json::Value;
 use tidegate_generate::PullRequest;
 use tidegate_model::argo::{ConfigMapKey, PullRequestGitlab, ScmGitlab, SecretKey};
 
-use super::{Host, Protocol, Repository, Requests, Tip, trusted};
-use crate::address::{encoded, inside, part};
+use super::{BranchTip, Protocol, PullRequestHost, Repository, RepositoryHost, trusted_authorities};
+use crate::api_address::{encode_path, encode_segment, percent_encode};
 use crate::conversation::Conversation;
 use crate::problem::Problem;
-use crate::proof::{Proof, Scheme};
-use crate::secrets::Asking;
+use crate::request_credentials::{RequestCredentials, Scheme};
+use crate::secrets::RequestContext;
 
-const PUBLIC: &str = "https://gitlab.com";
-/// As many as a page may have.
-const PAGE: &str = "per_page=100";
+const PUBLIC_API: &str = "https://gitlab.com";
+/// Maximum page size.
+const PAGE_QUERY: &str = "per_page=100";
 
 /// Projects of a group.
 pub(crate) struct Gitlab<'a> {
-    talk: Conversation<'a>,
+    conversation: Conversation<'a>,
     group: String,
-    /// Which projects, as the API is asked.
+    /// Query that selects the projects.
     query: String,
     protocol: Protocol,
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct RepositoryRow {
     id: u64,
     path: String,
     namespace: Namespace,
@@ -38,7 +38,7 @@ struct Found {
     http_url_to_repo: String,
     #[serde(default)]
     topics: Option<Vec<String>>,
-    /// What topics were called before.
+    /// Former name for topics.
     #[serde(default)]
     tag_list: Option<Vec<String>>,
 }
@@ -59,7 +59,7 @@ struct Commit {
     id: String,
 }
 
-impl From<Branch> for Tip {
+impl From<Branch> for BranchTip {
     fn from(branch: Branch) -> Self {
         Self { name: branch.name, sha: branch.commit.id }
     }
@@ -99,45 +99,49 @@ impl From<Merge> for PullRequest {
     }
 }
 
-fn talk<'a>(
-    asking: Asking<'a>,
+fn open_conversation<'a>(
+    asking: RequestContext<'a>,
     (api, insecure): (&str, bool),
     token: Option<&SecretKey>,
     ca_ref: Option<&ConfigMapKey>,
 ) -> Result<Conversation<'a>, Problem> {
-    let base = asking.api(api, PUBLIC)?.ending("/api/v4");
-    let proof = Proof::maybe(asking, token, &Scheme::Private)?;
-    Conversation::new(asking.web, "GitLab", base, proof, &trusted(asking, insecure, ca_ref)?)
+    let base = asking.api_address(api, PUBLIC_API)?.with_suffix("/api/v4");
+    let proof = RequestCredentials::from_optional(asking, token, &Scheme::Private)?;
+    Conversation::new(asking.web, "GitLab", base, proof, &trusted_authorities(asking, insecure, ca_ref)?)
 }
 
 impl<'a> Gitlab<'a> {
-    pub fn new(asking: Asking<'a>, generator: &ScmGitlab, protocol: Protocol) -> Result<Self, Problem> {
+    pub fn new(
+        asking: RequestContext<'a>,
+        generator: &ScmGitlab,
+        protocol: Protocol,
+    ) -> Result<Self, Problem> {
         let at = (generator.api.as_str(), generator.insecure);
-        let talk = talk(asking, at, generator.token_ref.as_ref(), generator.ca_ref.as_ref())?;
+        let talk = open_conversation(asking, at, generator.token_ref.as_ref(), generator.ca_ref.as_ref())?;
         let shared = generator.include_shared_projects.unwrap_or(true);
         let mut query =
-            format!("{PAGE}&include_subgroups={}&with_shared={shared}", generator.include_subgroups);
+            format!("{PAGE_QUERY}&include_subgroups={}&with_shared={shared}", generator.include_subgroups);
         if generator.include_archived_repos == Some(false) {
             query.push_str("&archived=false");
         }
         if !generator.topic.is_empty() {
-            query.push_str(&format!("&topic={}", encoded(&generator.topic)));
+            query.push_str(&format!("&topic={}", percent_encode(&generator.topic)));
         }
-        Ok(Self { talk, group: generator.group.clone(), query, protocol })
+        Ok(Self { conversation: talk, group: generator.group.clone(), query, protocol })
     }
 }
 
-impl Host for Gitlab<'_> {
+impl RepositoryHost for Gitlab<'_> {
     async fn repositories(&self) -> Result<Vec<Repository>, Problem> {
-        let path = format!("/groups/{}/projects", part("group", &self.group)?);
-        let found: Vec<Found> = self.talk.linked(&path, &self.query).await?;
-        let repository = |one: Found| {
+        let path = format!("/groups/{}/projects", encode_segment("group", &self.group)?);
+        let found: Vec<RepositoryRow> = self.conversation.get_linked_pages(&path, &self.query).await?;
+        let repository = |one: RepositoryRow| {
             let topics = one.topics.unwrap_or_default();
             Repository {
                 id: one.id.to_string(),
                 organization: one.namespace.full_path,
                 name: one.path,
-                url: self.protocol.of(one.ssh_url_to_repo, one.http_url_to_repo),
+                url: self.protocol.clone_url(one.ssh_url_to_repo, one.http_url_to_repo),
                 default_branch: one.default_branch.unwrap_or_default(),
                 labels: if topics.is_empty() { one.tag_list.unwrap_or_default() } else { topics },
             }
@@ -145,65 +149,65 @@ impl Host for Gitlab<'_> {
         Ok(found.into_iter().map(repository).collect())
     }
 
-    async fn default_tip(&self, repository: &Repository) -> Result<Option<Tip>, Problem> {
+    async fn default_tip(&self, repository: &Repository) -> Result<Option<BranchTip>, Problem> {
         if repository.default_branch.is_empty() {
             return Ok(None);
         }
-        let branch = part("branch", &repository.default_branch)?;
+        let branch = encode_segment("branch", &repository.default_branch)?;
         let path = format!("/projects/{}/repository/branches/{branch}", repository.id);
-        Ok(self.talk.find::<Branch>(&path, "").await?.map(Tip::from))
+        Ok(self.conversation.find::<Branch>(&path, "").await?.map(BranchTip::from))
     }
 
-    async fn tips(&self, repository: &Repository) -> Result<Vec<Tip>, Problem> {
+    async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem> {
         let path = format!("/projects/{}/repository/branches", repository.id);
-        match self.talk.linked::<Branch>(&path, PAGE).await {
-            // It is empty.
+        match self.conversation.get_linked_pages::<Branch>(&path, PAGE_QUERY).await {
+            // The repository is empty.
             Err(problem) if problem.is_missing() => Ok(Vec::new()),
-            branches => Ok(branches?.into_iter().map(Tip::from).collect()),
+            branches => Ok(branches?.into_iter().map(BranchTip::from).collect()),
         }
     }
 
-    async fn has(&self, repository: &Repository, tip: &Tip, path: &str) -> Result<bool, Problem> {
-        // Checks that it is a path.
-        inside(path)?;
-        let (path, sha) = (encoded(path.trim_matches('/')), encoded(&tip.sha));
+    async fn has_path(&self, repository: &Repository, tip: &BranchTip, path: &str) -> Result<bool, Problem> {
+        // Validates the path.
+        encode_path(path)?;
+        let (path, sha) = (percent_encode(path.trim_matches('/')), percent_encode(&tip.sha));
         let tree = format!("/projects/{}/repository", repository.id);
-        if self.talk.exists(&format!("{tree}/files/{path}"), &format!("ref={sha}")).await? {
+        if self.conversation.exists(&format!("{tree}/files/{path}"), &format!("ref={sha}")).await? {
             return Ok(true);
         }
-        // A folder is no file; some versions say of one that is not there that nothing is in it.
+        // Lists the folder instead of reading a file. Some versions return an empty list for a missing folder.
         let query = format!("path={path}&ref={sha}&per_page=1");
-        let inside = self.talk.find::<Vec<Value>>(&format!("{tree}/tree"), &query).await?;
+        let inside = self.conversation.find::<Vec<Value>>(&format!("{tree}/tree"), &query).await?;
         Ok(inside.is_some_and(|entries| !entries.is_empty()))
     }
 }
 
 /// Merge requests of a project.
 pub(crate) struct GitlabRequests<'a> {
-    talk: Conversation<'a>,
+    conversation: Conversation<'a>,
     path: String,
     query: String,
 }
 
 impl<'a> GitlabRequests<'a> {
-    pub fn new(asking: Asking<'a>, generator: &PullRequestGitlab) -> Result<Self, Problem> {
+    pub fn new(asking: RequestContext<'a>, generator: &PullRequestGitlab) -> Result<Self, Problem> {
         let at = (generator.api.as_str(), generator.insecure);
-        let talk = talk(asking, at, generator.token_ref.as_ref(), generator.ca_ref.as_ref())?;
-        let mut query = PAGE.to_owned();
+        let talk = open_conversation(asking, at, generator.token_ref.as_ref(), generator.ca_ref.as_ref())?;
+        let mut query = PAGE_QUERY.to_owned();
         if !generator.pull_request_state.is_empty() {
-            query.push_str(&format!("&state={}", encoded(&generator.pull_request_state)));
+            query.push_str(&format!("&state={}", percent_encode(&generator.pull_request_state)));
         }
         if !generator.labels.is_empty() {
-            query.push_str(&format!("&labels={}", encoded(&generator.labels.join(","))));
+            query.push_str(&format!("&labels={}", percent_encode(&generator.labels.join(","))));
         }
-        let path = format!("/projects/{}/merge_requests", part("project", &generator.project)?);
-        Ok(Self { talk, path, query })
+        let path = format!("/projects/{}/merge_requests", encode_segment("project", &generator.project)?);
+        Ok(Self { conversation: talk, path, query })
     }
 }
 
-impl Requests for GitlabRequests<'_> {
-    async fn requests(&self) -> Result<Vec<PullRequest>, Problem> {
-        let found: Vec<Merge> = self.talk.linked(&self.path, &self.query).await?;
+impl PullRequestHost for GitlabRequests<'_> {
+    async fn pull_requests(&self) -> Result<Vec<PullRequest>, Problem> {
+        let found: Vec<Merge> = self.conversation.get_linked_pages(&self.path, &self.query).await?;
         Ok(found.into_iter().map(PullRequest::from).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! The servers that are asked, each in its own tongue.
+//! SCM servers and their APIs.
 
 mod azure;
 mod bitbucket;
@@ -11,9 +11,9 @@ use serde::Deserialize;
 use tidegate_generate::PullRequest;
 use tidegate_model::argo::ConfigMapKey;
 
+use crate::http_client::Authorities;
 use crate::problem::Problem;
-use crate::secrets::Asking;
-use crate::web::Trusted;
+use crate::secrets::RequestContext;
 
 pub(crate) use azure::{Azure, AzureRequests};
 pub(crate) use bitbucket::{Bitbucket, BitbucketRequests};
@@ -22,7 +22,7 @@ pub(crate) use gitea::{Gitea, GiteaRequests};
 pub(crate) use github::{Github, GithubRequests};
 pub(crate) use gitlab::{Gitlab, GitlabRequests};
 
-/// A repository of an organisation.
+/// Repository of an organization.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Repository {
     pub id: String,
@@ -33,104 +33,102 @@ pub(crate) struct Repository {
     pub labels: Vec<String>,
 }
 
-/// A branch, and its newest commit.
+/// Branch and its newest commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tip {
+pub(crate) struct BranchTip {
     pub name: String,
     pub sha: String,
 }
 
-/// A server that has repositories.
-pub(crate) trait Host {
-    /// Those of the organisation that it was made for.
+/// Server that hosts repositories.
+pub(crate) trait RepositoryHost {
+    /// Returns the repositories of the organization.
     async fn repositories(&self) -> Result<Vec<Repository>, Problem>;
 
-    /// Its default branch; nothing where it is empty.
-    async fn default_tip(&self, repository: &Repository) -> Result<Option<Tip>, Problem>;
+    /// Returns the default branch; `None` if the repository is empty.
+    async fn default_tip(&self, repository: &Repository) -> Result<Option<BranchTip>, Problem>;
 
-    /// All of its branches.
-    async fn tips(&self, repository: &Repository) -> Result<Vec<Tip>, Problem>;
+    /// Returns all branches.
+    async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem>;
 
-    /// Whether a file or a folder is there.
-    async fn has(&self, repository: &Repository, tip: &Tip, path: &str) -> Result<bool, Problem>;
+    /// Returns true if a file or folder exists on a branch.
+    async fn has_path(&self, repository: &Repository, tip: &BranchTip, path: &str) -> Result<bool, Problem>;
 }
 
-/// A server's repository that has pull requests.
-pub(crate) trait Requests {
-    /// Those that are open, or as the generator wants them.
-    async fn requests(&self) -> Result<Vec<PullRequest>, Problem>;
+/// Repository with pull requests.
+pub(crate) trait PullRequestHost {
+    /// Returns the pull requests in the state that the generator selects [default: open].
+    async fn pull_requests(&self) -> Result<Vec<PullRequest>, Problem>;
 }
 
-/// By which protocol repositories are cloned.
+/// Protocol for cloning repositories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    Unsaid,
+    Default,
     Ssh,
     Https,
 }
 
 impl Protocol {
-    pub fn new(text: &str) -> Result<Self, Problem> {
+    pub fn parse(text: &str) -> Result<Self, Problem> {
         match text {
-            "" => Ok(Self::Unsaid),
+            "" => Ok(Self::Default),
             "ssh" => Ok(Self::Ssh),
             "https" => Ok(Self::Https),
-            other => Err(Problem::new(format!(
-                "cloneProtocol {other:?} is none that is known; write ssh or https"
-            ))),
+            other => Err(Problem::new(format!("unknown cloneProtocol {other:?}: use ssh or https"))),
         }
     }
 
-    /// The address that is meant; that of SSH where nothing is said.
-    fn of(self, ssh: String, https: String) -> String {
+    /// Selects the clone address. SSH is the default.
+    fn clone_url(self, ssh: String, https: String) -> String {
         if self == Self::Https { https } else { ssh }
     }
 }
 
-/// Whom a generator trusts.
-pub(crate) fn trusted(
-    asking: Asking<'_>,
+/// Returns the certificate authorities that a generator trusts.
+pub(crate) fn trusted_authorities(
+    asking: RequestContext<'_>,
     insecure: bool,
     ca_ref: Option<&ConfigMapKey>,
-) -> Result<Trusted, Problem> {
+) -> Result<Authorities, Problem> {
     match ca_ref {
-        _ if insecure => Ok(Trusted::Anyone),
-        None => Ok(Trusted::System),
+        _ if insecure => Ok(Authorities::Unverified),
+        None => Ok(Authorities::System),
         Some(ConfigMapKey { config_map_name: name, key, .. }) => {
             let pem = asking.secrets.config_map(name, key).map_err(Problem::new)?;
-            Ok(Trusted::These { pem, origin: format!("key {key} of ConfigMap {name}") })
+            Ok(Authorities::Custom { pem, origin: format!("key {key} of ConfigMap {name}") })
         }
     }
 }
 
-/// The name of a branch without what says that it is one.
-fn short(name: &str) -> String {
+/// Removes the prefix `refs/heads/` of a branch name.
+fn short_branch_name(name: &str) -> String {
     name.strip_prefix("refs/heads/").unwrap_or(name).to_owned()
 }
 
-/// Whether all labels that are wanted are there.
-fn has_all(wanted: &[String], found: &[String]) -> bool {
+/// Returns true if all required labels are present.
+fn has_all_labels(wanted: &[String], found: &[String]) -> bool {
     wanted.iter().all(|label| found.contains(label))
 }
 
-/// Something that has a name.
+/// Object that has a name.
 #[derive(Deserialize)]
-struct Named {
+struct NamedObject {
     name: String,
 }
 
-fn names(named: Option<Vec<Named>>) -> Vec<String> {
+fn names_of(named: Option<Vec<NamedObject>>) -> Vec<String> {
     named.unwrap_or_default().into_iter().map(|one| one.name).collect()
 }
 
-/// Who it is.
+/// User account.
 #[derive(Default, Deserialize)]
 struct Account {
     #[serde(default)]
     login: String,
 }
 
-/// A branch of a repository at a server that speaks as GitHub does, or its end of a pull request.
+/// Branch in GitHub's format, or one end of a pull request.
 #[derive(Default, Deserialize)]
 struct End {
     #[serde(default, rename = "ref")]
@@ -139,7 +137,7 @@ struct End {
     sha: String,
 }
 
-/// A pull request of a server that speaks as GitHub does.
+/// Pull request in GitHub's format.
 #[derive(Deserialize)]
 struct Pull {
     number: u64,
@@ -150,7 +148,7 @@ struct Pull {
     #[serde(default)]
     user: Option<Account>,
     #[serde(default)]
-    labels: Option<Vec<Named>>,
+    labels: Option<Vec<NamedObject>>,
 }
 
 impl From<Pull> for PullRequest {
@@ -162,7 +160,7 @@ impl From<Pull> for PullRequest {
             target_branch: pull.base.name,
             head_sha: pull.head.sha,
             author: pull.user.unwrap_or_default().login,
-            labels: names(pull.labels),
+            labels: names_of(pull.labels),
         }
     }
 }

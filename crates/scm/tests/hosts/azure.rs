@@ -8,7 +8,7 @@ use crate::{branches, branches_by, lines, requests};
 const SHA: &str = "a4a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3";
 const API: &str = "/contoso/Big%20Shop/_apis/git/repositories";
 
-/// As `GET _apis/git/repositories` lists it.
+/// Returns a repository as in `GET _apis/git/repositories`.
 fn repository(id: &str, name: &str, more: Value) -> Value {
     let mut repository = json!({
         "id": id, "name": name, "project": {"id": "p", "name": "Big Shop"}, "defaultBranch": "refs/heads/main", "isDisabled": false,
@@ -38,7 +38,7 @@ fn repositories_of_a_team_project() {
         repository("7feb", "off", json!({"isDisabled": true})),
     ]});
     server.put(&format!("{API}?api-version=7.0"), Page::of(all));
-    // What begins so is another one.
+    // A branch whose name merely starts with that name isn't the default branch.
     let found = json!({"value": [reference("main"), reference("main-2")]});
     server.put(&format!("{API}/5feb/refs?filter=heads%2Fmain&$top=1000&api-version=7.0"), Page::of(found));
     let items = format!(

@@ -7,7 +7,7 @@ use crate::{branches_by, lines, requests};
 
 const SHA: &str = "dc5d1b9b1d1ed6c5b5f3b4a9a4c3b2e4f5d6a7b8";
 
-/// As `GET /repositories/{workspace}` lists it.
+/// Returns a repository as in `GET /repositories/{workspace}`.
 fn repository(slug: &str) -> Value {
     json!({
         "type": "repository", "uuid": "{1b2a3c4d-0000-4000-8000-000000000001}", "slug": slug, "name": slug, "full_name": format!("shop/{slug}"),

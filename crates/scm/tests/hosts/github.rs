@@ -2,12 +2,12 @@ use serde_json::{Value, json};
 use tidegate_generate::{Branch, PullRequest};
 
 use crate::server::{Page, Server};
-use crate::{Known, branches, branches_by, lines, requests, requests_by};
-use tidegate_scm::{Asking, Policy, Web};
+use crate::{TestSecrets, branches, branches_by, lines, requests, requests_by};
+use tidegate_scm::{Policy, RequestContext, Web};
 
 const SHA: &str = "6dcb09b5b57875f334f61aebed695e2e4193db5e";
 
-/// As `GET /orgs/{org}/repos` lists it.
+/// Returns a repository as in `GET /orgs/{org}/repos`.
 fn repository(id: u64, name: &str) -> Value {
     json!({
         "id": id, "node_id": "MDEwOlJlcG9zaXRvcnkxMjk2MjY5", "name": name, "full_name": format!("octo-org/{name}"),
@@ -24,7 +24,7 @@ fn branch(name: &str, sha: &str) -> Value {
 }
 
 fn organization(server: &Server) {
-    // The addresses of further pages are those of another host, and of another path.
+    // The links point to another host and another path.
     let next = "Link: <https://api.github.example/organizations/1/repos?per_page=100&page=2>; rel=\"next\", <https://api.github.example/organizations/1/repos?per_page=100&page=2>; rel=\"last\"";
     let first = json!([repository(1, "web"), repository(2, "old")]);
     server.put("/api/v3/orgs/octo-org/repos?per_page=100", Page::of(first).with(next));
@@ -82,7 +82,7 @@ fn all_branches_and_no_archived_repositories_by_ssh() {
 }
 
 #[test]
-fn paths_are_asked_for_where_a_filter_may_let_pass() {
+fn paths_are_requested_only_if_a_filter_can_match() {
     let server = Server::start();
     organization(&server);
     let at = |name: &str, path: &str| format!("/api/v3/repos/octo-org/{name}/contents/{path}?ref={SHA}");
@@ -142,21 +142,21 @@ fn open_pull_requests_with_all_labels() {
 }
 
 #[test]
-fn a_repository_that_is_not_there_is_missing_and_an_organization_is_an_error() {
+fn a_missing_repository_is_missing_and_a_missing_organization_an_error() {
     let server = Server::start();
     let github = json!({"owner": "octo-org", "repo": "none", "api": server.url()});
     let error = requests_by(&Web::default(), json!({"github": github})).unwrap_err();
     assert!(
         error.is_missing
             && error.reason.contains(
-                "answered 404 Not Found to GET /repos/octo-org/none/pulls (Not Found); check the names"
+                "returned 404 Not Found for GET /repos/octo-org/none/pulls (Not Found); check the names"
             ),
         "{error:?}"
     );
     let github = json!({"organization": "none", "api": server.url()});
     let error = branches_by(&Web::default(), json!({"github": github})).unwrap_err();
     assert!(error.reason.contains("GitHub at http://127.0.0.1"), "{error:?}");
-    // Where nobody is allowed to look, nothing is said to be missing.
+    // A forbidden response isn't reported as a missing repository.
     let path = "/api/v3/repos/octo-org/none/pulls?state=open&per_page=100";
     server.put(path, Page::status(401, json!({"message": "Bad credentials hunter2"})));
     let github = json!({"owner": "octo-org", "repo": "none", "api": server.url(), "tokenRef": {"secretName": "gh", "key": "token"}});
@@ -166,23 +166,20 @@ fn a_repository_that_is_not_there_is_missing_and_an_organization_is_an_error() {
 }
 
 #[test]
-fn what_is_not_supported_names_itself() {
+fn unsupported_options_are_named() {
     let web = Web::default();
     let github = json!({"organization": "o"});
     for (generator, expected) in [
-        (json!({"awsCodeCommit": {"region": "eu-west-1"}}), "awsCodeCommit cannot be asked yet"),
-        (json!({}), "it names no server; give it one of github, gitlab"),
+        (json!({"awsCodeCommit": {"region": "eu-west-1"}}), "awsCodeCommit is not supported yet"),
+        (json!({}), "it has no provider; set one of github, gitlab"),
         (
             json!({"github": github, "gitlab": {"group": "g"}}),
-            "it names several servers, github, gitlab; leave one",
+            "it has several providers, github, gitlab; keep one",
         ),
-        (
-            json!({"github": {"organization": "o"}, "cloneProtocol": "git"}),
-            "cloneProtocol \"git\" is none that is known",
-        ),
+        (json!({"github": {"organization": "o"}, "cloneProtocol": "git"}), "unknown cloneProtocol \"git\""),
         (
             json!({"github": {"organization": "o", "api": "git.example.com"}}),
-            "api: it is no http:// or https:// address",
+            "api: it is not an http:// or https:// URL",
         ),
         (
             json!({"github": {"organization": "o", "tokenRef": {"secretName": "gh", "key": "none"}}}),
@@ -194,7 +191,7 @@ fn what_is_not_supported_names_itself() {
         ),
         (
             json!({"github": {"organization": "o", "tokenRef": {"secretName": "gh", "key": "odd"}}}),
-            "has a character that cannot be sent",
+            "has a character that an HTTP header does not allow",
         ),
     ] {
         let error = branches_by(&web, generator.clone()).unwrap_err();
@@ -203,22 +200,30 @@ fn what_is_not_supported_names_itself() {
 }
 
 #[test]
-fn only_servers_that_are_allowed_are_asked() {
+fn only_allowed_servers_are_contacted() {
     let server = Server::start();
     let (path, url) = ("/api/v3/repos/o/web/pulls?state=open&per_page=100", server.url());
     server.put(path, Page::of(json!([])));
     let generator =
         serde_json::from_value(json!({"github": {"owner": "o", "repo": "web", "api": url}})).unwrap();
     let ask = |policy: Policy| {
-        Asking { web: &Web::default(), secrets: &Known::default(), policy: &policy }.pull_requests(&generator)
+        RequestContext { web: &Web::default(), secrets: &TestSecrets::default(), policy: &policy }
+            .pull_requests(&generator)
     };
     let only = |api: &str| Policy { allowed: vec![api.to_owned()], ..Policy::default() };
-    assert_eq!(ask(only(&url)), Ok(Vec::new()));
+    // Any spelling of the address is accepted.
+    let (upper, short) = (url.replace("http://", "HTTP://"), url.replace("127.0.0.1:", "0x7f.1:0"));
+    for allowed in [&url, &upper, &short, &format!("{url}/")] {
+        assert_eq!(ask(only(allowed)), Ok(Vec::new()), "{allowed}");
+    }
     server.visits();
     for (policy, expected) in [
-        (only("https://git.example.com"), "is not one of the servers that generators may ask"),
-        (only(&url[..url.len() - 1]), "is not one of the servers that generators may ask"),
-        (Policy { is_off: true, ..Policy::default() }, "SCM providers are switched off here"),
+        (only("https://git.example.com"), "is not one of the servers that generators may use"),
+        (only(&url[..url.len() - 1]), "is not one of the servers that generators may use"),
+        (only(&format!("{url}/git")), "is not one of the servers that generators may use"),
+        (only(&url.replace("http://", "https://")), "is not one of the servers that generators may use"),
+        (only(&url.replace("127.0.0.1", "127.2")), "is not one of the servers that generators may use"),
+        (Policy { is_disabled: true, ..Policy::default() }, "SCM providers are disabled"),
     ] {
         let error = ask(policy).unwrap_err();
         assert!(error.reason.contains(expected), "{error:?}");

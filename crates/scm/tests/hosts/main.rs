@@ -1,40 +1,34 @@
-//! Generators and the servers they ask: servers on this machine that answer in the shapes of the public documentation of
-//! each API.
+//! Generators that query local servers, which respond in the formats of the public APIs.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests stop at the first surprise"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests may panic")]
 
-mod apps;
 mod azure;
 mod bitbucket;
 mod bitbucket_server;
 mod gitea;
 mod github;
+mod github_apps;
 mod gitlab;
-mod manners;
 mod plugin;
+mod request_rules;
 mod server;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use tidegate_generate::{Branch, PullRequest, Unanswered};
+use tidegate_generate::{Branch, PullRequest, QueryError};
 use tidegate_model::argo::{PullRequestGenerator, ScmGenerator};
-use tidegate_scm::{Asking, Policy, Secrets, Token, Web};
+use tidegate_scm::{Policy, RequestContext, Secrets, Token, Web};
 
-/// What every token of these tests is, or begins with. No error may hold it.
+/// Prefix of every token in these tests. Errors must not contain it.
 pub const TOKEN: &str = "hunter2";
 
-/// Secrets and ConfigMaps by name and key. Of every Secret `token` and `password` are there.
+/// Secrets and ConfigMaps by name and key. Every Secret has the keys `token` and `password`.
 #[derive(Default)]
-pub struct Known(pub BTreeMap<(String, String), String>);
+pub struct TestSecrets(pub BTreeMap<(String, String), String>);
 
-impl Secrets for Known {
+impl Secrets for TestSecrets {
     fn secret(&self, name: &str, key: &str) -> Result<Token, String> {
         match key {
             "token" | "password" => Ok(Token::new(format!("{TOKEN}\n"))),
@@ -54,13 +48,16 @@ impl Secrets for Known {
     }
 }
 
-/// The branches that a generator finds; `paths` are those that its filters name.
-pub fn branches_by(web: &Web, generator: Value) -> Result<Vec<Branch>, Unanswered> {
-    branches_with(Asking { web, secrets: &Known::default(), policy: &Policy::default() }, generator)
+/// Returns the branches that a generator finds.
+pub fn branches_by(web: &Web, generator: Value) -> Result<Vec<Branch>, QueryError> {
+    branches_with(
+        RequestContext { web, secrets: &TestSecrets::default(), policy: &Policy::default() },
+        generator,
+    )
 }
 
-/// The same, with other Secrets.
-pub fn branches_with(asking: Asking<'_>, generator: Value) -> Result<Vec<Branch>, Unanswered> {
+/// Returns the branches that a generator finds with the given inputs.
+pub fn branches_with(asking: RequestContext<'_>, generator: Value) -> Result<Vec<Branch>, QueryError> {
     let generator: ScmGenerator = serde_json::from_value(generator).unwrap();
     let filters = generator.filters.iter();
     let paths: BTreeSet<String> =
@@ -71,18 +68,21 @@ pub fn branches_with(asking: Asking<'_>, generator: Value) -> Result<Vec<Branch>
     found
 }
 
-/// The branches that a generator finds, with the usual patience.
+/// Returns the branches that a generator finds with the default limits.
 pub fn branches(generator: Value) -> Vec<Branch> {
     branches_by(&Web::default(), generator).unwrap()
 }
 
-/// The pull requests that a generator finds.
-pub fn requests_by(web: &Web, generator: Value) -> Result<Vec<PullRequest>, Unanswered> {
-    requests_with(Asking { web, secrets: &Known::default(), policy: &Policy::default() }, generator)
+/// Returns the pull requests that a generator finds.
+pub fn requests_by(web: &Web, generator: Value) -> Result<Vec<PullRequest>, QueryError> {
+    requests_with(
+        RequestContext { web, secrets: &TestSecrets::default(), policy: &Policy::default() },
+        generator,
+    )
 }
 
-/// The same, with other Secrets.
-pub fn requests_with(asking: Asking<'_>, generator: Value) -> Result<Vec<PullRequest>, Unanswered> {
+/// Returns the pull requests that a generator finds with the given inputs.
+pub fn requests_with(asking: RequestContext<'_>, generator: Value) -> Result<Vec<PullRequest>, QueryError> {
     let generator: PullRequestGenerator = serde_json::from_value(generator).unwrap();
     let found = asking.pull_requests(&generator);
     let shown = format!("{found:?}");
@@ -90,12 +90,12 @@ pub fn requests_with(asking: Asking<'_>, generator: Value) -> Result<Vec<PullReq
     found
 }
 
-/// The pull requests that a generator finds, with the usual patience.
+/// Returns the pull requests that a generator finds with the default limits.
 pub fn requests(generator: Value) -> Vec<PullRequest> {
     requests_by(&Web::default(), generator).unwrap()
 }
 
-/// `repository branch sha` of each.
+/// Formats each branch as `repository branch sha`.
 pub fn lines(branches: &[Branch]) -> Vec<String> {
     branches.iter().map(|one| format!("{} {} {}", one.repository, one.branch, one.sha)).collect()
 }

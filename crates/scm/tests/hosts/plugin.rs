@@ -18,13 +18,13 @@ fn plugin(server: &Server) -> Plugin {
 }
 
 #[test]
-fn a_program_is_told_whose_parameters_it_gives() {
+fn a_plugin_gets_the_name_of_the_appset() {
     let server = Server::start();
     let answer = json!({"output": {"parameters": [{"key1": "val1", "replicas": 3}]}});
     server.at(PATH, Page::of(answer.clone()));
     let input: PluginInput =
         serde_json::from_value(json!({"parameters": {"key1": "value1", "list": ["a"]}})).unwrap();
-    assert_eq!(plugin(&server).ask(&Web::default(), "shops", &input), Ok(answer));
+    assert_eq!(plugin(&server).request_parameters(&Web::default(), "shops", &input), Ok(answer));
     let visits = server.visits();
     assert_eq!(visits[0].headers["authorization"], "Bearer hunter2");
     assert_eq!(visits[0].headers["content-type"], "application/json");
@@ -36,23 +36,25 @@ fn a_program_is_told_whose_parameters_it_gives() {
 }
 
 #[test]
-fn what_is_no_answer_is_an_error_without_the_token() {
+fn invalid_responses_are_errors_without_the_token() {
     let (server, other) = (Server::start(), Server::start());
     let ask = || {
-        let error = plugin(&server).ask(&Web::default(), "shops", &PluginInput::default()).unwrap_err();
+        let error = plugin(&server)
+            .request_parameters(&Web::default(), "shops", &PluginInput::default())
+            .unwrap_err();
         assert!(!error.reason.contains("hunter2"), "{error:?}");
         error.reason
     };
     for (page, expected) in [
         (
             Page::status(500, json!({"message": "no idea, hunter2"})),
-            "answered 500 Internal Server Error to POST /api/v1/getparams.execute (no idea, ***)",
+            "returned 500 Internal Server Error for POST /api/v1/getparams.execute (no idea, ***)",
         ),
-        (Page::status(403, Value::Null), "key plugin.token of Secret argocd/plugin does not allow it"),
-        (Page { body: b"nonsense".to_vec(), ..Page::of(Value::Null) }, "with what is not expected there"),
+        (Page::status(403, Value::Null), "key plugin.token of Secret argocd/plugin has no permission"),
+        (Page { body: b"nonsense".to_vec(), ..Page::of(Value::Null) }, "returned an unexpected response"),
         (
             Page::to(&other.url()),
-            "answered 302 Found to POST /api/v1/getparams.execute, where nobody is sent on",
+            "returned 302 Found for POST /api/v1/getparams.execute, and redirects are not followed here",
         ),
     ] {
         server.at(PATH, page.clone());
@@ -62,7 +64,7 @@ fn what_is_no_answer_is_an_error_without_the_token() {
     assert!(other.visits().is_empty());
     server.at(PATH, Page { hangs: true, ..Page::of(Value::Null) });
     let hasty = Plugin { timeout: Duration::from_millis(50), ..plugin(&server) };
-    let error = hasty.ask(&Web::default(), "shops", &PluginInput::default()).unwrap_err();
+    let error = hasty.request_parameters(&Web::default(), "shops", &PluginInput::default()).unwrap_err();
     assert!(error.reason.contains("did not answer within 0.05 s"), "{error:?}");
     assert!(!format!("{hasty:?}").contains("hunter2"));
 }

@@ -1,4 +1,4 @@
-//! A web server on loopback that has what it is given, and writes down what it is asked.
+//! Local HTTP server that sends fixed responses and records its requests.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -10,13 +10,13 @@ use std::thread::{self, JoinHandle};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
-/// What is answered.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Page {
     pub status: u16,
     pub headers: Vec<String>,
     pub body: Vec<u8>,
-    /// Nothing is answered, for ever.
+    /// True if the server never responds.
     pub hangs: bool,
 }
 
@@ -39,7 +39,7 @@ impl Page {
     }
 }
 
-/// What was asked.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Visit {
     /// `GET /path?query`.
@@ -49,16 +49,16 @@ pub struct Visit {
 }
 
 #[derive(Default)]
-struct Shared {
+struct ServerState {
     pages: Mutex<BTreeMap<String, Page>>,
     visits: Mutex<Vec<Visit>>,
     ended: AtomicBool,
     tls: Option<Arc<ServerConfig>>,
 }
 
-/// A web server. It ends when it is dropped.
+/// HTTP server that stops when it is dropped.
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     port: u16,
     listening: Option<JoinHandle<()>>,
 }
@@ -69,7 +69,7 @@ impl Server {
     }
 
     pub fn with(tls: Option<Arc<ServerConfig>>) -> Self {
-        let shared = Arc::new(Shared { tls, ..Shared::default() });
+        let shared = Arc::new(ServerState { tls, ..ServerState::default() });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let serving = Arc::clone(&shared);
@@ -90,17 +90,17 @@ impl Server {
         format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
-    /// Answers so to `GET path?query`.
+    /// Sets the response to `GET path?query`.
     pub fn put(&self, path: &str, page: Page) {
         self.at(&format!("GET {path}"), page);
     }
 
-    /// Answers so to `POST path`.
+    /// Sets the response to `POST path`.
     pub fn at(&self, asked: &str, page: Page) {
         self.shared.pages.lock().unwrap().insert(asked.to_owned(), page);
     }
 
-    /// What was asked since this was asked last.
+    /// Returns the requests since the last call.
     pub fn visits(&self) -> Vec<Visit> {
         std::mem::take(&mut self.shared.visits.lock().unwrap())
     }
@@ -116,7 +116,7 @@ impl Drop for Server {
     }
 }
 
-fn accept(shared: &Shared, stream: TcpStream) -> io::Result<()> {
+fn accept(shared: &ServerState, stream: TcpStream) -> io::Result<()> {
     match &shared.tls {
         None => serve(shared, stream),
         Some(config) => {
@@ -126,7 +126,7 @@ fn accept(shared: &Shared, stream: TcpStream) -> io::Result<()> {
     }
 }
 
-fn serve(shared: &Shared, stream: impl Read + Write) -> io::Result<()> {
+fn serve(shared: &ServerState, stream: impl Read + Write) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -147,7 +147,7 @@ fn serve(shared: &Shared, stream: impl Read + Write) -> io::Result<()> {
     let page = page.unwrap_or_else(|| Page::status(404, serde_json::json!({"message": "Not Found"})));
     let stream = reader.get_mut();
     if page.hangs {
-        // Until the other side has had enough.
+        // Waits until the client closes the connection.
         let mut rest = [0];
         while stream.read(&mut rest)? > 0 {}
         return Ok(());

@@ -1,54 +1,56 @@
-//! The clusters that applications go to, as far as their watches tell.
+//! Metrics of destination clusters, from their watches.
 
 use std::collections::BTreeMap;
 
-use tidegate_service::applications::ClusterStanding;
+use tidegate_service::applications::ClusterStatus;
 
-use super::names::{CLUSTER_CONNECTED, CLUSTER_EVENTS, CLUSTER_INFO, CLUSTER_KINDS, CLUSTER_OBJECTS, Metric};
-use super::text::Text;
+use super::definitions::{
+    CLUSTER_CONNECTED, CLUSTER_EVENTS, CLUSTER_INFO, CLUSTER_KINDS, CLUSTER_OBJECTS, Metric,
+};
+use super::text_format::MetricsText;
 
-/// A metric that is one number of a cluster.
-type Count = (Metric, fn(&ClusterStanding) -> u64);
+/// A metric with one value per cluster.
+type ClusterMetric = (Metric, fn(&ClusterStatus) -> u64);
 
-/// The addresses of clusters by their names and other addresses: an application may say any of them.
-pub(super) struct Servers(BTreeMap<String, String>);
+/// Addresses of clusters, by name and by alternative address. An application may use any of these.
+pub(super) struct ClusterAddresses(BTreeMap<String, String>);
 
-impl Servers {
-    pub fn of(clusters: &[ClusterStanding]) -> Self {
-        let named = |one: &ClusterStanding| {
+impl ClusterAddresses {
+    pub fn from_clusters(clusters: &[ClusterStatus]) -> Self {
+        let named = |one: &ClusterStatus| {
             let server = one.server.clone();
-            let said = one.names.iter().chain(&one.other_servers).cloned();
-            said.collect::<Vec<_>>().into_iter().map(move |said| (said, server.clone()))
+            let name = one.names.iter().chain(&one.other_servers).cloned();
+            name.collect::<Vec<_>>().into_iter().map(move |name| (name, server.clone()))
         };
         Self(clusters.iter().flat_map(named).collect())
     }
 
-    /// The address of what an application says; that itself where no cluster has the name.
-    pub fn address<'s>(&'s self, said: &'s str) -> &'s str {
-        let of = |said: &str| self.0.get(said).map(String::as_str);
-        let server = said.trim_end_matches('/');
-        of(said).or_else(|| of(server)).unwrap_or(server)
+    /// Returns the address of an application's destination; returns the input if there is no cluster with that name.
+    pub fn resolve_address<'s>(&'s self, name: &'s str) -> &'s str {
+        let of = |name: &str| self.0.get(name).map(String::as_str);
+        let server = name.trim_end_matches('/');
+        of(name).or_else(|| of(server)).unwrap_or(server)
     }
 }
 
-/// How each stands.
-pub(super) fn of_clusters(text: &mut Text, all: &[ClusterStanding]) {
-    let mut info = text.metric(CLUSTER_INFO);
+/// Writes the state of each cluster.
+pub(super) fn write_cluster_metrics(text: &mut MetricsText, all: &[ClusterStatus]) {
+    let mut info = text.start_metric(CLUSTER_INFO);
     for one in all {
         for name in &one.names {
-            info.count(&[("server", &one.server), ("name", name)], 1);
+            info.add_count(&[("server", &one.server), ("name", name)], 1);
         }
     }
-    let counts: [Count; 4] = [
+    let counts: [ClusterMetric; 4] = [
         (CLUSTER_CONNECTED, |one| u64::from(one.is_connected)),
         (CLUSTER_OBJECTS, |one| one.objects),
         (CLUSTER_KINDS, |one| one.kinds),
         (CLUSTER_EVENTS, |one| one.events),
     ];
     for (metric, count) in counts {
-        let mut samples = text.metric(metric);
+        let mut samples = text.start_metric(metric);
         for one in all {
-            samples.count(&[("server", &one.server)], count(one));
+            samples.add_count(&[("server", &one.server)], count(one));
         }
     }
 }
@@ -58,10 +60,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cluster_has_one_address_whatever_applications_call_it() {
+    fn a_cluster_has_one_address_for_all_its_names() {
         let standing = |names: &[&str], server: &str, other: &[&str]| {
             let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-            ClusterStanding {
+            ClusterStatus {
                 names: texts(names),
                 server: server.to_owned(),
                 other_servers: texts(other),
@@ -72,11 +74,11 @@ mod tests {
             }
         };
         let own = "https://kubernetes.default.svc";
-        let servers = Servers::of(&[
+        let servers = ClusterAddresses::from_clusters(&[
             standing(&["in-cluster", "prod-east"], own, &["https://10.0.0.1:6443"]),
             standing(&["staging"], "https://10.0.0.2:6443", &[]),
         ]);
-        for (said, address) in [
+        for (name, address) in [
             ("in-cluster", own),
             ("prod-east", own),
             (own, own),
@@ -87,7 +89,7 @@ mod tests {
             ("nobody", "nobody"),
             ("", ""),
         ] {
-            assert_eq!(servers.address(said), address, "{said}");
+            assert_eq!(servers.resolve_address(name), address, "{name}");
         }
     }
 }

@@ -1,87 +1,89 @@
-//! Metrics: what Prometheus reads. Under Argo CD's names where it has them, so that dashboards go on.
+//! Prometheus metrics. They have Argo CD's names where Argo CD has the same metric, so that dashboards keep working.
 //!
 //! ```text
-//! Engine::all_events ──▶ Tally: waits, waves, phases ──┐
-//! Board::changes ──▶ Syncs: operations that ended ─────┼──▶ page
-//! Boards, Engine, Front: how it stands now ─────────────┘
+//! Engine::all_events ──▶ OperationMetrics: waits, waves, phases ──┐
+//! ApplicationService ──▶ SyncCounts: finished operations ─────────┼──▶ render_metrics
+//! Services, Engine, Middleware: current state ────────────────────┘
 //! ```
 //!
-//! Labels are names of applications, and words of ours; nothing else that somebody may choose costs memory.
+//! Labels are application names and fixed words; other user-chosen values cannot cost memory.
 
+mod appsets;
 mod clusters;
-mod names;
-mod page;
+mod definitions;
+mod operation_metrics;
+mod render;
 mod repositories;
-mod sets;
-mod syncs;
-mod tally;
-mod text;
+mod sync_counts;
+mod text_format;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate_executor::{Engine, EngineError, Seen};
+use tidegate_executor::{Engine, EngineError, EventCursor};
 use tidegate_model::Timestamp;
 use tidegate_service::applications::store::AppKey;
-use tidegate_service::lines::ApplicationLine;
+use tidegate_service::summaries::ApplicationSummary;
 
-use self::syncs::Syncs;
-use self::tally::Tally;
+use self::operation_metrics::OperationMetrics;
+use self::sync_counts::SyncCounts;
 
-pub(crate) use page::page;
-pub(crate) use text::MEDIA;
+pub use definitions::{METRICS, Metric, MetricKind};
+pub(crate) use render::render_metrics;
+pub(crate) use text_format::MEDIA_TYPE;
 
-/// The names of all metrics.
+/// Returns the names of all metrics.
 pub fn metric_names() -> Vec<&'static str> {
-    names::ALL.iter().map(|metric| metric.name).collect()
+    METRICS.iter().map(|metric| metric.name).collect()
 }
 
-/// What is counted while the process works.
+/// Metrics collected while the process runs.
 pub(crate) struct Metrics {
-    tally: Mutex<Tally>,
-    syncs: Mutex<Syncs>,
-    /// Answered requests, by route and status.
+    operations: Mutex<OperationMetrics>,
+    sync_counts: Mutex<SyncCounts>,
+    /// Number of answered requests, by route and status.
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
 }
 
-fn open<T>(locked: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(locked: &Mutex<T>) -> MutexGuard<'_, T> {
     locked.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Metrics {
-    /// Nothing has happened since then.
+    /// Creates metrics that start at `now` without any counts.
     pub fn new(now: Timestamp) -> Self {
-        let (tally, syncs) = (Mutex::new(Tally::new(now)), Mutex::new(Syncs::new(now)));
-        Self { tally, syncs, requests: Mutex::default() }
+        let (operations, sync_counts) =
+            (Mutex::new(OperationMetrics::new(now)), Mutex::new(SyncCounts::new(now)));
+        Self { operations, sync_counts, requests: Mutex::default() }
     }
 
-    /// A request was answered.
-    pub fn answered(&self, route: &'static str, status: u16) {
-        let mut requests = open(&self.requests);
+    /// Counts an answered request.
+    pub fn count_response(&self, route: &'static str, status: u16) {
+        let mut requests = lock(&self.requests);
         let count = requests.entry((route, status)).or_default();
         *count = count.saturating_add(1);
     }
 
-    /// How an application stands now; nothing where it is gone.
-    pub fn stands(&self, key: &AppKey, line: Option<(&ApplicationLine, bool)>) {
-        open(&self.syncs).stands(key, line);
+    /// Updates the state of an application; `None` if it was removed.
+    pub fn record_application(&self, key: &AppKey, line: Option<(&ApplicationSummary, bool)>) {
+        lock(&self.sync_counts).record_application(key, line);
     }
 
-    /// Counts what happens to operations, until the engine has stopped. What happened to open ones before is known, so that
-    /// their waits are.
-    pub async fn listen(&self, engine: &Engine) -> Result<(), EngineError> {
-        let recorded = engine.recorded().await?;
-        let mut seen = Seen::default();
+    /// Counts the events of operations until the engine has stopped. Includes earlier events of open operations, so that the time
+    /// they have been waiting is complete.
+    pub async fn collect_events(&self, engine: &Engine) -> Result<(), EngineError> {
+        let recorded = engine.log_end().await?;
+        let mut seen = EventCursor::default();
         for known in engine.list().await? {
             if known.finished_at.is_some() {
-                seen.pass(known.operation, recorded.of(known.operation));
+                seen.advance(known.operation, recorded.last_seen(known.operation));
             }
         }
         let mut events = engine.all_events(seen);
         while let Some(event) = events.next().await {
             match event {
-                Ok(event) => open(&self.tally).hear(&event),
-                Err(missed) => tracing::debug!(%missed, "not all is counted"),
+                Ok(event) => lock(&self.operations).count_event(&event),
+                Err(missed) => tracing::debug!(%missed, "some events were missed and not counted"),
             }
         }
         Ok(())

@@ -1,34 +1,42 @@
-//! What Git repositories were asked.
+//! Metrics of requests to Git repositories.
 
-use tidegate_service::applications::{RepositoryRequests, RequestKind, Serving};
+use tidegate_service::applications::{ApplicationService, RepositoryRequests, RequestKind};
 
-use super::names::{FETCH_FAILED, GIT_REQUEST, GIT_SECONDS, LIST_FAILED};
-use super::text::Text;
+use super::definitions::{GIT_DURATION, GIT_FETCH_FAILURES, GIT_LIST_FAILURES, GIT_REQUEST};
+use super::text_format::MetricsText;
 
-/// How often and how long each was asked for what.
-pub(super) fn of_repositories(text: &mut Text, serving: &Serving) {
-    let all = serving.git_requests();
-    let mut requests = text.metric(GIT_REQUEST);
+/// Writes the number and duration of requests by repository and kind.
+pub(super) fn write_repository_metrics(text: &mut MetricsText, service: &ApplicationService) {
+    let all = service.git_requests();
+    let mut requests = text.start_metric(GIT_REQUEST);
     for one in &all {
-        requests.count(&[("repo", &one.repository), ("request_type", sort(one.kind))], one.took.count);
+        requests.add_count(
+            &[("repo", &one.repository), ("request_type", request_type(one.kind))],
+            one.durations.count,
+        );
     }
-    let mut seconds = text.metric(GIT_SECONDS);
+    let mut seconds = text.start_metric(GIT_DURATION);
     for one in &all {
-        seconds.durations(&[("repo", &one.repository), ("request_type", sort(one.kind))], &one.took);
+        seconds.add_histogram(
+            &[("repo", &one.repository), ("request_type", request_type(one.kind))],
+            &one.durations,
+        );
     }
-    for (metric, kind) in [(LIST_FAILED, RequestKind::Names), (FETCH_FAILED, RequestKind::Objects)] {
-        let mut failed = text.metric(metric);
+    for (metric, kind) in
+        [(GIT_LIST_FAILURES, RequestKind::ListRefs), (GIT_FETCH_FAILURES, RequestKind::Fetch)]
+    {
+        let mut failed = text.start_metric(metric);
         let of = |one: &&RepositoryRequests| one.kind == kind && one.failed > 0;
         for one in all.iter().filter(of) {
-            failed.count(&[("repo", &one.repository)], one.failed);
+            failed.add_count(&[("repo", &one.repository)], one.failed);
         }
     }
 }
 
-/// As Argo CD calls it.
-fn sort(kind: RequestKind) -> &'static str {
+/// Returns Argo CD's name for a request kind.
+fn request_type(kind: RequestKind) -> &'static str {
     match kind {
-        RequestKind::Names => "ls-remote",
-        RequestKind::Objects => "fetch",
+        RequestKind::ListRefs => "ls-remote",
+        RequestKind::Fetch => "fetch",
     }
 }

@@ -1,14 +1,15 @@
-//! Notifications: that operations begin, end or miss a deadline, posted to webhooks and chats.
+//! Notifications about the start, end and missed deadlines of operations, posted to webhooks and chats.
 //!
 //! ```text
-//! Engine::all_events(seen) ──▶ wanted? ──▶ Letter ──▶ POST, again and again until it is taken ──▶ seen, on the disk
+//! Engine::all_events ──▶ should_notify ──▶ Notification ──▶ post_once until accepted ──▶ SubscriberProgress::write
 //! ```
 //!
-//! What was seen is on the disk after a letter was taken, so each is sent at least once, whatever dies in between; its id tells
-//! a repetition. A target that takes nothing keeps only itself waiting: what it has not seen is in the log of operations.
+//! Progress is written to disk after a target has accepted a notification. Each notification is therefore sent at least once,
+//! even if the process crashes; its ID identifies repetitions. A target that does not accept notifications delays only
+//! itself, because events it has missed are in the operation log.
 
-mod letter;
-mod post;
+mod delivery;
+mod notification;
 mod targets;
 
 use std::path::Path;
@@ -18,89 +19,99 @@ use std::time::Duration;
 use tidegate_executor::{Engine, EngineError, Event};
 use tokio::task::JoinSet;
 
-use self::letter::Letter;
-use self::post::{Posted, post};
+use self::delivery::{DeliveryResult, post_once};
+use self::notification::Notification;
 use self::targets::Target;
-use crate::outgoing::Web;
-use crate::seen::{Kept, forget_others};
+use crate::http_client::HttpClient;
+use crate::subscriber_progress::{SubscriberProgress, remove_other_progress};
 
-pub use self::targets::{Targets, WrongTargets};
+pub use self::targets::{Targets, TargetsError};
 
-/// How long until a letter is sent again; twice as long each time.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
-const AGAIN_AFTER_MAX: Duration = Duration::from_secs(300);
-/// So many events that concern nobody may pass before it is written down that they were seen.
-const PASSED_MAX: u32 = 64;
+/// Delay before a notification is sent again. It doubles each time.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(300);
+/// Maximum number of irrelevant events before the progress is written.
+const SKIPPED_EVENTS_MAX: u32 = 64;
 
-/// Notifies until it is dropped.
-pub struct Notifying {
+/// Running notifications, which stop when this value is dropped.
+pub struct Notifier {
     _tasks: JoinSet<()>,
 }
 
-impl Notifying {
-    /// Notifies all targets of what they have not seen yet. `folder` is where it is kept how far that is; a target that is
-    /// new there has seen all that was recorded before, and one that is none now is new when it comes back: nobody is told
-    /// what happened while they did not want to know.
+impl Notifier {
+    /// Notifies all targets of events that they have not received yet. `folder` stores the progress of each target. A target
+    /// without stored progress starts with new events. The progress of a removed target is deleted, so if the target is added
+    /// again, it does not receive events from the time when it was removed.
     ///
     /// # Errors
     ///
-    /// The engine has stopped, or its log cannot be read.
-    pub async fn begin(targets: Targets, engine: &Engine, folder: &Path) -> Result<Self, EngineError> {
-        let web = Arc::new(Web::default());
+    /// Returns an error if the engine has stopped or its log cannot be read.
+    pub async fn start(targets: Targets, engine: &Engine, folder: &Path) -> Result<Self, EngineError> {
+        let web = Arc::new(HttpClient::default());
         let mut tasks = JoinSet::new();
-        forget_others(folder, targets.0.iter().map(|target| target.name.as_str()).collect());
+        remove_other_progress(folder, targets.0.iter().map(|target| target.name.as_str()).collect());
         for target in targets.0 {
-            let kept = Kept::open(folder, &target.name, engine).await?;
-            tasks.spawn(notify(target, engine.clone(), kept, Arc::clone(&web)));
+            let progress = SubscriberProgress::open(folder, &target.name, engine).await?;
+            tasks.spawn(notify_target(target, engine.clone(), progress, Arc::clone(&web)));
         }
         Ok(Self { _tasks: tasks })
     }
 }
 
-async fn notify(target: Target, engine: Engine, mut kept: Kept, web: Arc<Web>) {
-    let mut events = engine.all_events(kept.seen());
+async fn notify_target(
+    target: Target,
+    engine: Engine,
+    mut progress: SubscriberProgress,
+    web: Arc<HttpClient>,
+) {
+    let mut events = engine.all_events(progress.cursor());
     let mut passed = 0_u32;
     while let Some(event) = events.next().await {
         let event = match event {
             Ok(event) => event,
             Err(missed) => {
-                tracing::warn!(target = target.name, %missed, "somebody is not notified of everything");
+                tracing::warn!(target = target.name, %missed, "some events were missed and not delivered");
                 continue;
             }
         };
-        if target.wants(&event) {
+        if target.should_notify(&event) {
             deliver(&target, &event, &web).await;
-            passed = PASSED_MAX;
+            passed = SKIPPED_EVENTS_MAX;
         }
-        kept.note(&event);
+        progress.record_event(&event);
         passed = passed.saturating_add(1);
-        if passed > PASSED_MAX {
-            kept.write().await;
+        if passed > SKIPPED_EVENTS_MAX {
+            progress.write().await;
             passed = 0;
         }
     }
 }
 
-/// Returns when it was taken, or will never be.
-async fn deliver(target: &Target, event: &Event, web: &Web) {
-    let Some(letter) = Letter::of(event) else { return };
-    let mut wait = AGAIN_AFTER;
+/// Sends a notification until it is accepted or permanently rejected.
+async fn deliver(target: &Target, event: &Event, web: &HttpClient) {
+    let Some(notification) = Notification::from_event(event) else { return };
+    let mut wait = RETRY_DELAY;
     loop {
-        match post(web, target, &letter).await {
-            Posted::Taken => return,
-            Posted::Refused(why) => {
+        match post_once(web, target, &notification).await {
+            DeliveryResult::Accepted => return,
+            DeliveryResult::Rejected(reason) => {
                 tracing::error!(
                     target = target.name,
-                    id = letter.id,
-                    why,
-                    "a notification is refused for good"
+                    id = notification.id,
+                    reason,
+                    "notification rejected permanently"
                 );
                 return;
             }
-            Posted::Later(why) => {
-                tracing::warn!(target = target.name, id = letter.id, why, "a notification is sent again");
+            DeliveryResult::RetryLater(reason) => {
+                tracing::warn!(
+                    target = target.name,
+                    id = notification.id,
+                    reason,
+                    "notification failed; retrying"
+                );
                 tokio::time::sleep(wait).await;
-                wait = wait.saturating_mul(2).min(AGAIN_AFTER_MAX);
+                wait = wait.saturating_mul(2).min(RETRY_DELAY_MAX);
             }
         }
     }

@@ -1,14 +1,14 @@
-//! Who is notified of what: a file, in YAML or JSON.
+//! Notification targets: a file in YAML or JSON.
 //!
 //! ```yaml
 //! targets:
 //!   - name: deployments
 //!     kind: webhook                         # or slack
 //!     url: https://hooks.example.com/tidegate
-//!     urlFile: /etc/tidegate/slack-url      # instead of url, where the address is a secret
-//!     secretFile: /etc/tidegate/signing     # what letters are signed with
+//!     urlFile: /etc/tidegate/slack-url      # instead of url, if the address is a secret
+//!     secretFile: /etc/tidegate/signing     # key that signs messages
 //!     on: [succeeded, failed, deadline]
-//!     applications: [backend, apps/shop]    # all if left out
+//!     applications: [backend, apps/shop]    # all if omitted
 //! ```
 
 use std::collections::BTreeSet;
@@ -20,40 +20,40 @@ use serde::Deserialize;
 use tidegate_executor::Event;
 use tidegate_service::applications::store::AppKey;
 
-use super::letter::{What, what};
+use super::notification::{NotificationKind, notification_kind};
 
-/// The largest file.
+/// Maximum size of the file in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// The longest name of a target: it is that of a file too.
+/// Maximum length of a target's name, which is also a file name.
 const NAME_MAX: usize = 64;
 
-/// Who is notified.
+/// All notification targets.
 #[derive(Debug, Default)]
 pub struct Targets(pub(super) Vec<Target>);
 
-/// Why nobody can be notified.
+/// Error in the notification target file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", path.display())]
-pub struct WrongTargets {
+pub struct TargetsError {
     path: PathBuf,
     why: String,
 }
 
-/// What is posted.
+/// Format of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
+pub(super) enum TargetKind {
     Webhook,
     Slack,
 }
 
-/// Somebody who is notified. Neither address nor secret is ever shown: both let others in.
+/// A notification target. Its address and secret are never displayed, because both grant access.
 pub(super) struct Target {
     pub name: String,
-    pub kind: Kind,
+    pub kind: TargetKind,
     pub url: Uri,
     pub secret: Option<Vec<u8>>,
-    on: Vec<What>,
+    events: Vec<NotificationKind>,
     applications: BTreeSet<String>,
 }
 
@@ -65,15 +65,15 @@ impl std::fmt::Debug for Target {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
-    targets: Vec<WrittenTarget>,
+struct TargetsFile {
+    targets: Vec<TargetEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct WrittenTarget {
+struct TargetEntry {
     name: String,
-    kind: Kind,
+    kind: TargetKind,
     url: Option<String>,
     url_file: Option<PathBuf>,
     secret_file: Option<PathBuf>,
@@ -82,55 +82,56 @@ struct WrittenTarget {
     applications: Vec<String>,
 }
 
-/// What somebody is told who does not say what they want to be told.
-const USUAL: [What; 2] = [What::Failed, What::Deadline];
-/// The longest word that is repeated to whoever wrote it.
-const WORD_MAX: usize = 32;
+/// Kinds of notifications that a target gets by default.
+const DEFAULT_EVENTS: [NotificationKind; 2] = [NotificationKind::Failed, NotificationKind::Deadline];
+/// Maximum length of an invalid word quoted in errors.
+const QUOTED_WORD_MAX: usize = 32;
 
-/// The words of `on`.
-fn wanted(on: Option<Vec<String>>) -> Result<Vec<What>, String> {
-    let Some(on) = on else { return Ok(USUAL.to_vec()) };
-    let known = || What::ALL.map(What::as_str).join(", ");
+/// Parses the words of `on`.
+fn parse_events(on: Option<Vec<String>>) -> Result<Vec<NotificationKind>, String> {
+    let Some(on) = on else { return Ok(DEFAULT_EVENTS.to_vec()) };
+    let known = || NotificationKind::ALL.map(NotificationKind::as_str).join(", ");
     if on.is_empty() {
-        return Err(format!("its `on` is empty, so it would be told nothing: name some of {}", known()));
+        return Err(format!("`on` is empty: list at least one of {}", known()));
     }
     let read = |word: &String| {
-        What::ALL.into_iter().find(|what| what.as_str() == word).ok_or_else(|| {
-            // Whatever else was put there by mistake may be a secret.
-            let is_word = word.len() <= WORD_MAX && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
+        NotificationKind::ALL.into_iter().find(|what| what.as_str() == word).ok_or_else(|| {
+            // Any other text may be a secret that was put here by mistake.
+            let is_word =
+                word.len() <= QUOTED_WORD_MAX && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
             let which = if is_word { format!(" {word:?}") } else { String::new() };
-            format!("its `on` has a word{which} that means nothing; it has some of {}", known())
+            format!("`on` contains an unknown word{which}: use {}", known())
         })
     };
     on.iter().map(read).collect()
 }
 
 impl Targets {
-    /// Reads a file.
-    pub fn read(path: &Path) -> Result<Self, WrongTargets> {
-        let wrong = |why: String| WrongTargets { path: path.to_owned(), why };
-        let text = content(path).map_err(wrong)?;
-        // What the parser says may repeat an address, which may be a secret: its place is enough.
-        let written: Written = serde_saphyr::from_str(&text).map_err(|error| {
+    /// Reads the file.
+    pub fn read(path: &Path) -> Result<Self, TargetsError> {
+        let wrong = |why: String| TargetsError { path: path.to_owned(), why };
+        let text = read_file(path).map_err(wrong)?;
+        // The parser's message may quote an address, which may be a secret, so only the position is reported.
+        let written: TargetsFile = serde_saphyr::from_str(&text).map_err(|error| {
             let place =
                 error.location().map(|place| format!(" at line {}", place.line())).unwrap_or_default();
             wrong(format!(
-                "it is not understood{place}; it is to have `targets` with name, kind, and url or urlFile"
+                "invalid YAML or fields{place}: expected `targets` with name, kind, and url or urlFile"
             ))
         })?;
         let mut targets: Vec<Target> = Vec::new();
         for one in written.targets {
             let name = one.name.clone();
             if targets.iter().any(|other| other.name == name) {
-                return Err(wrong(format!("two targets are named {name}")));
+                return Err(wrong(format!("duplicate target name {name}")));
             }
-            targets.push(target(one).map_err(|why| wrong(format!("target {name:?}: {why}")))?);
+            targets.push(parse_target(one).map_err(|reason| wrong(format!("target {name:?}: {reason}")))?);
         }
         Ok(Self(targets))
     }
 }
 
-fn content(path: &Path) -> Result<String, String> {
+fn read_file(path: &Path) -> Result<String, String> {
     let size = fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?.len();
     if size > FILE_MAX {
         return Err(format!("is larger than {FILE_MAX} bytes"));
@@ -138,40 +139,43 @@ fn content(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))
 }
 
-fn target(written: WrittenTarget) -> Result<Target, String> {
-    let WrittenTarget { name, kind, url, url_file, secret_file, on, applications } = written;
+fn parse_target(written: TargetEntry) -> Result<Target, String> {
+    let TargetEntry { name, kind, url, url_file, secret_file, on, applications } = written;
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(is_plain) {
-        return Err(format!("a name has 1 to {NAME_MAX} lower-case letters, digits and '-'"));
+        return Err(format!("invalid name: use 1 to {NAME_MAX} lower-case letters, digits and '-'"));
     }
-    let in_file = |path: PathBuf| content(&path).map_err(|why| format!("{} {why}", path.display()));
+    let in_file = |path: PathBuf| read_file(&path).map_err(|reason| format!("{} {reason}", path.display()));
     let url = match (url, url_file) {
         (Some(url), None) => url,
         (None, Some(path)) => in_file(path)?,
-        _ => return Err("it has a url or a urlFile".to_owned()),
+        _ => return Err("set either url or urlFile".to_owned()),
     };
-    let url: Uri = url.trim().parse().map_err(|_| "its url is none".to_owned())?;
+    let url: Uri = url.trim().parse().map_err(|_| "invalid url".to_owned())?;
     if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none_or(str::is_empty) {
-        return Err("its url is to begin with https:// or http://, and a host".to_owned());
+        return Err("invalid url: it must start with https:// or http:// and contain a host".to_owned());
     }
     if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err("its url is to name no user and no password: they would not be sent; what lets letters in goes into the path, with urlFile".to_owned());
+        return Err(
+            "invalid url: it must not contain a user or password; put credentials in the path, with urlFile"
+                .to_owned(),
+        );
     }
-    let on = wanted(on)?;
+    let events = parse_events(on)?;
     let secret = secret_file.map(in_file).transpose()?.map(|secret| secret.trim().as_bytes().to_vec());
     if secret.as_ref().is_some_and(Vec::is_empty) {
-        return Err("its secretFile is empty".to_owned());
+        return Err("secretFile is empty".to_owned());
     }
-    let applications = applications.iter().map(|name| AppKey::named(name).to_string()).collect();
-    Ok(Target { name, kind, url, secret, on, applications })
+    let applications = applications.iter().map(|name| AppKey::parse(name).to_string()).collect();
+    Ok(Target { name, kind, url, secret, events, applications })
 }
 
 impl Target {
-    /// Whether it is notified of an event.
-    pub fn wants(&self, event: &Event) -> bool {
-        what(event).is_some_and(|what| self.on.contains(&what))
+    /// Returns true if the target is notified of an event.
+    pub fn should_notify(&self, event: &Event) -> bool {
+        notification_kind(event).is_some_and(|what| self.events.contains(&what))
             && (self.applications.is_empty()
-                || self.applications.contains(&AppKey::named(&event.application).to_string()))
+                || self.applications.contains(&AppKey::parse(&event.application).to_string()))
     }
 }
 
@@ -179,7 +183,7 @@ impl Target {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Targets, String> {
+    fn parse_targets(text: &str) -> Result<Targets, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("targets.yaml");
         fs::write(&path, text).unwrap();
@@ -187,45 +191,54 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_and_addresses_are_not() {
+    fn errors_name_the_mistake_but_no_address() {
         let good = "targets:\n- {name: a, kind: slack, url: 'https://example.com/secret-path'}\n";
-        let targets = read(good).unwrap();
-        assert_eq!(targets.0[0].on, USUAL);
-        let every = good.replace("}", ", on: [started, succeeded, failed, deadline]}");
-        assert_eq!(read(&every).unwrap().0[0].on, What::ALL);
+        let targets = parse_targets(good).unwrap();
+        assert_eq!(targets.0[0].events, DEFAULT_EVENTS);
+        let every = good.replace("}", ", on: [started, succeeded, failed, deadline, superseded]}");
+        assert_eq!(parse_targets(&every).unwrap().0[0].events, NotificationKind::ALL);
         assert!(!format!("{targets:?}").contains("secret-path"));
         for (text, part) in [
-            ("targets: [", "not understood"),
+            ("targets: [", "invalid YAML"),
             (
                 "targets:\n- {name: a, kind: slack, url: 'https://example.com/secret-path', colour: red}",
-                "not understood",
+                "invalid YAML or fields",
             ),
-            ("targets:\n- {name: a, kind: pigeon, url: 'https://example.com/secret-path'}", "not understood"),
+            (
+                "targets:\n- {name: a, kind: pigeon, url: 'https://example.com/secret-path'}",
+                "invalid YAML or fields",
+            ),
             ("targets:\n- {name: A/b, kind: slack, url: 'https://example.com/secret-path'}", "lower-case"),
-            ("targets:\n- {name: a, kind: slack}", "url or a urlFile"),
-            ("targets:\n- {name: a, kind: slack, url: 'https://me:secret-path@example.com/'}", "no password"),
-            ("targets:\n- {name: a, kind: slack, url: 'https://secret-path@example.com/'}", "no user"),
+            ("targets:\n- {name: a, kind: slack}", "url or urlFile"),
+            (
+                "targets:\n- {name: a, kind: slack, url: 'https://me:secret-path@example.com/'}",
+                "user or password",
+            ),
+            (
+                "targets:\n- {name: a, kind: slack, url: 'https://secret-path@example.com/'}",
+                "user or password",
+            ),
             (
                 "targets:\n- {name: a, kind: slack, url: 'http://b', on: []}",
-                "is empty, so it would be told nothing: name some of started, succeeded, failed, deadline",
+                "is empty: list at least one of started, succeeded, failed, deadline, superseded",
             ),
             (
                 "targets:\n- {name: a, kind: slack, url: 'http://b', on: [failed, fialed]}",
-                "\"fialed\" that means nothing; it has some of started",
+                "\"fialed\": use started",
             ),
             (
                 "targets:\n- {name: a, kind: slack, url: 'http://b', on: ['https://b/secret-path']}",
-                "a word that means nothing",
+                "an unknown word: use",
             ),
             ("targets:\n- {name: a, kind: slack, url: 'ftp://example.com/secret-path'}", "https://"),
             ("targets:\n- {name: a, kind: slack, url: '/secret-path'}", "https://"),
             ("targets:\n- {name: a, kind: slack, urlFile: /nowhere/at/all}", "/nowhere/at/all"),
             (
                 "targets:\n- {name: a, kind: slack, url: 'http://b'}\n- {name: a, kind: slack, url: 'http://b'}",
-                "two targets",
+                "duplicate target",
             ),
         ] {
-            let problem = read(text).unwrap_err();
+            let problem = parse_targets(text).unwrap_err();
             assert!(problem.contains(part) && !problem.contains("secret-path"), "{text}: {problem}");
         }
     }

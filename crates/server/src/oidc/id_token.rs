@@ -1,7 +1,6 @@
-//! What a provider says of somebody, signed: whether it counts.
+//! Validation of ID tokens.
 //!
-//! The signature is checked by a library; what has to be in the token, here, and strictly: a claim of another type than it
-//! has to have counts for nothing.
+//! A library checks the signature. This module strictly checks the required claims: it rejects a claim that has the wrong type.
 
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{
@@ -10,11 +9,11 @@ use jsonwebtoken::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::person::Claims;
+use super::identity::Claims;
 use crate::tokens::is_same;
 
-/// What is believed. None of them has a secret that both sides know, as then whoever has the public key could sign.
-const BELIEVED: [Algorithm; 9] = [
+/// Accepted algorithms. Symmetric algorithms are excluded, because they would allow anyone who has the public key to sign.
+const ACCEPTED_ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
     Algorithm::RS512,
@@ -25,35 +24,35 @@ const BELIEVED: [Algorithm; 9] = [
     Algorithm::ES384,
     Algorithm::EdDSA,
 ];
-/// How much the clocks of both may differ.
+/// Clock difference to tolerate, in seconds.
 const LEEWAY_SECONDS: u64 = 60;
-/// The longest token that is looked at, in bytes.
+/// Maximum length of a token in bytes.
 const TOKEN_MAX: usize = 256 << 10;
-/// The shortest modulus of an RSA key, in bytes: 2048 bits.
+/// Minimum length of the modulus of an RSA key in bytes: 2048 bits.
 const MODULUS_MIN: usize = 256;
-/// The most keys that are looked at.
+/// Maximum number of keys to consider.
 const KEYS_MAX: usize = 64;
 
-/// The public keys of a provider.
+/// Public keys of a provider.
 #[derive(Default)]
-pub(super) struct Keys(Vec<Key>);
+pub(super) struct KeySet(Vec<PublicKey>);
 
-struct Key {
+struct PublicKey {
     id: Option<String>,
     algorithm: Option<KeyAlgorithm>,
     key: DecodingKey,
 }
 
 #[derive(Deserialize)]
-struct WrittenKeys {
+struct KeySetDocument {
     keys: Vec<Value>,
 }
 
-impl Keys {
-    /// Reads a set of keys. Those that nobody could sign with here are left out, also for what is newer than this program.
-    pub fn read(text: &[u8]) -> Option<Self> {
-        let written: WrittenKeys = serde_json::from_slice(text).ok()?;
-        let read = |value| -> Option<Key> {
+impl KeySet {
+    /// Parses a key set. Skips keys that cannot be used for signatures here, including types that this program doesn't know.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let written: KeySetDocument = serde_json::from_slice(text).ok()?;
+        let read = |value| -> Option<PublicKey> {
             let jwk: Jwk = serde_json::from_value(value).ok()?;
             let is_public = matches!(
                 jwk.algorithm,
@@ -62,15 +61,17 @@ impl Keys {
                     | AlgorithmParameters::OctetKeyPair(_)
             );
             let signs = matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature));
-            let key = DecodingKey::from_jwk(&jwk).ok().filter(|key| is_public && signs && is_long(key))?;
-            Some(Key { id: jwk.common.key_id, algorithm: jwk.common.key_algorithm, key })
+            let key = DecodingKey::from_jwk(&jwk)
+                .ok()
+                .filter(|key| is_public && signs && has_minimum_length(key))?;
+            Some(PublicKey { id: jwk.common.key_id, algorithm: jwk.common.key_algorithm, key })
         };
         Some(Self(written.keys.into_iter().take(KEYS_MAX).filter_map(read).collect()))
     }
 
-    /// The key that a token names. One that names none is believed where there is but one that it can be.
-    fn of(&self, header: &Header) -> Option<&Key> {
-        let fits = |key: &&Key| {
+    /// Returns the key that a token names. A token that doesn't name a key is accepted if there is only one possible key.
+    fn find_key(&self, header: &Header) -> Option<&PublicKey> {
+        let fits = |key: &&PublicKey| {
             key.key.family() == header.alg.family()
                 && is_on_curve(&key.key, header.alg)
                 && key.algorithm.is_none_or(|algorithm| algorithm == KeyAlgorithm::from(header.alg))
@@ -82,7 +83,7 @@ impl Keys {
     }
 }
 
-/// The curve of an algorithm on curves is that of the key: a point is so many bytes.
+/// Checks that the key is on the algorithm's curve, by the length of its point.
 fn is_on_curve(key: &DecodingKey, algorithm: Algorithm) -> bool {
     let bytes = key.try_get_as_bytes().map_or(0, <[u8]>::len);
     match algorithm {
@@ -92,7 +93,7 @@ fn is_on_curve(key: &DecodingKey, algorithm: Algorithm) -> bool {
     }
 }
 
-fn is_long(key: &DecodingKey) -> bool {
+fn has_minimum_length(key: &DecodingKey) -> bool {
     match key.kind() {
         DecodingKeyKind::RsaModulusExponent { n, .. } => {
             n.iter().skip_while(|byte| **byte == 0).count() >= MODULUS_MIN
@@ -101,76 +102,77 @@ fn is_long(key: &DecodingKey) -> bool {
     }
 }
 
-/// What a token has to say.
-pub(super) struct Expected<'a> {
+/// Content that a token must have.
+pub(super) struct ExpectedClaims<'a> {
     pub issuer: &'a str,
     pub client_id: &'a str,
     pub nonce: &'a str,
-    /// What the provider says it signs with.
+    /// Algorithms that the provider announces.
     pub algorithms: &'a [String],
 }
 
-/// Why a token does not count. Shows nothing of it.
+/// Reason why a token is rejected. Never contains a part of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Untrue {
-    #[error("is no signed token")]
-    Form,
-    #[error("is signed in a way that is not believed, such as `none` or with a secret")]
-    Algorithm,
-    #[error("is signed with a key that is not among its keys")]
-    Key,
-    #[error("has a signature that is not right")]
-    Signature,
-    #[error("is of another issuer")]
-    Issuer,
-    #[error("is for somebody else than this service")]
-    Audience,
-    #[error("has no time at which it ends, or was over before it came")]
+pub(crate) enum TokenError {
+    #[error("is not a signed token")]
+    Malformed,
+    #[error("uses an unsupported signature algorithm, such as `none` or an HMAC")]
+    UnsupportedAlgorithm,
+    #[error("is signed with a key that is not in the key set")]
+    UnknownKey,
+    #[error("has an invalid signature")]
+    InvalidSignature,
+    #[error("has another issuer")]
+    WrongIssuer,
+    #[error("has another audience than this service")]
+    WrongAudience,
+    #[error("has no expiry time or has expired")]
     Expired,
-    #[error("is from the future, or does not say when it was made; the clocks of both are to agree")]
-    Early,
-    #[error("answers another question than ours")]
-    Nonce,
-    #[error("does not say whom it is about")]
-    Subject,
+    #[error("has no issue time or one in the future; synchronize the clocks of the provider and the service")]
+    NotYetValid,
+    #[error("has another nonce than the request")]
+    WrongNonce,
+    #[error("has no subject")]
+    MissingSubject,
 }
 
-/// What a token says, if it is right in all.
-pub(super) fn check(
+/// Validates a token. Returns its claims.
+pub(super) fn validate_token(
     token: &str,
-    keys: &Keys,
-    expected: &Expected<'_>,
+    keys: &KeySet,
+    expected: &ExpectedClaims<'_>,
     now_seconds: u64,
-) -> Result<Claims, Untrue> {
+) -> Result<Claims, TokenError> {
     if token.len() > TOKEN_MAX {
-        return Err(Untrue::Form);
+        return Err(TokenError::Malformed);
     }
-    // Algorithms that are not known, `none` among them, are not read at all.
+    // Unknown algorithms, including `none`, cannot even be parsed.
     let header = decode_header(token).map_err(|error| match error.kind() {
-        jsonwebtoken::errors::ErrorKind::Json(_) => Untrue::Algorithm,
-        _ => Untrue::Form,
+        jsonwebtoken::errors::ErrorKind::Json(_) => TokenError::UnsupportedAlgorithm,
+        _ => TokenError::Malformed,
     })?;
     let name = format!("{:?}", header.alg);
-    if !BELIEVED.contains(&header.alg) || !expected.algorithms.contains(&name) {
-        return Err(Untrue::Algorithm);
+    if !ACCEPTED_ALGORITHMS.contains(&header.alg) || !expected.algorithms.contains(&name) {
+        return Err(TokenError::UnsupportedAlgorithm);
     }
-    // What has to be understood is something that we do not know.
+    // This program doesn't support any critical extensions.
     if header.crit.is_some() {
-        return Err(Untrue::Form);
+        return Err(TokenError::Malformed);
     }
-    let key = keys.of(&header).ok_or(Untrue::Key)?;
+    let key = keys.find_key(&header).ok_or(TokenError::UnknownKey)?;
     let mut signature_alone = Validation::new(header.alg);
     signature_alone.required_spec_claims.clear();
     (signature_alone.validate_exp, signature_alone.validate_aud) = (false, false);
-    let claims = decode::<Claims>(token, &key.key, &signature_alone).map_err(|_| Untrue::Signature)?.claims;
-    right(&claims, expected, now_seconds)?;
+    let claims =
+        decode::<Claims>(token, &key.key, &signature_alone).map_err(|_| TokenError::InvalidSignature)?.claims;
+    check_claims(&claims, expected, now_seconds)?;
     Ok(claims)
 }
 
-fn right(claims: &Claims, expected: &Expected<'_>, now_seconds: u64) -> Result<(), Untrue> {
+fn check_claims(claims: &Claims, expected: &ExpectedClaims<'_>, now_seconds: u64) -> Result<(), TokenError> {
     let text = |claim: &str| claims.get(claim).and_then(Value::as_str);
     if text("iss") != Some(expected.issuer) {
-        return Err(Untrue::Issuer);
+        return Err(TokenError::WrongIssuer);
     }
     let (is_for_us, is_for_others) = match claims.get("aud") {
         Some(Value::String(one)) => (one == expected.client_id, false),
@@ -184,28 +186,28 @@ fn right(claims: &Claims, expected: &Expected<'_>, now_seconds: u64) -> Result<(
         Some(azp) => azp.as_str() == Some(expected.client_id),
     };
     if !is_for_us || !is_given_to_us {
-        return Err(Untrue::Audience);
+        return Err(TokenError::WrongAudience);
     }
-    let moment = |claim: &str| claims.get(claim).and_then(seconds);
+    let moment = |claim: &str| claims.get(claim).and_then(timestamp_seconds);
     let soon = now_seconds.saturating_add(LEEWAY_SECONDS);
     if moment("exp").is_none_or(|exp| exp.saturating_add(LEEWAY_SECONDS) <= now_seconds) {
-        return Err(Untrue::Expired);
+        return Err(TokenError::Expired);
     }
     let is_early = |claim: &str| moment(claim).is_none_or(|moment| moment > soon);
     if is_early("iat") || (claims.contains_key("nbf") && is_early("nbf")) {
-        return Err(Untrue::Early);
+        return Err(TokenError::NotYetValid);
     }
     if !text("nonce").is_some_and(|nonce| is_same(nonce, expected.nonce)) {
-        return Err(Untrue::Nonce);
+        return Err(TokenError::WrongNonce);
     }
     match text("sub") {
         Some(subject) if !subject.is_empty() => Ok(()),
-        _ => Err(Untrue::Subject),
+        _ => Err(TokenError::MissingSubject),
     }
 }
 
-/// A moment, of which providers may write parts of a second.
-fn seconds(value: &Value) -> Option<u64> {
+/// Returns a timestamp in seconds. Some providers include fractions of a second.
+fn timestamp_seconds(value: &Value) -> Option<u64> {
     let parts = || value.as_f64()?.trunc().to_string().parse().ok();
     value.as_u64().or_else(parts)
 }

@@ -1,22 +1,23 @@
-//! Signing in with an OpenID provider: authorization code with PKCE, for the page.
+//! Sign-in with an OpenID provider for the web page, using the authorization code flow with PKCE.
 //!
 //! ```text
-//! page ──GET /api/v1/session/oidc──▶ begin ──302──▶ the provider, where somebody says who they are
-//!                                                      │ code, state
-//! page ◀──session── finish ◀──GET …/oidc/callback──────┘
-//!                     │ code, verifier                 ▲
+//! page ──GET /api/v1/session/oidc──▶ start_login ──302──▶ the provider, where the user signs in
+//!                                                           │ code, state
+//! page ◀──session── finish_login ◀──GET …/oidc/callback─────┘
+//!                     │ code, verifier
 //!                     └──▶ Provider: token endpoint, keys, userinfo
 //! ```
 //!
-//! `settings` says with whom and who may what, `pending` who is on their way, `provider` asks, `id_token` judges what it says,
-//! and `person` names whom that is. Who comes through has a session as one of a token; the API takes nothing else from a provider.
+//! `settings` contains the provider and the roles, and `pending_logins` the logins in progress. `provider` sends requests,
+//! `id_token` validates the responses, and `identity` derives the user name. A successful sign-in opens the same kind of session
+//! as a token; apart from that, the API does not accept anything from a provider.
 
 mod id_token;
-mod pending;
-mod person;
+mod identity;
+mod pending_logins;
 mod provider;
 mod settings;
-mod trouble;
+mod sign_in_error;
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,177 +26,174 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::access::Caller;
+use crate::access::{Caller, Person};
 use crate::error::ServerError;
-use crate::front::is_here;
 use crate::limits::Limits;
+use crate::loopback::is_loopback_host;
 use crate::page::is_view;
-pub(crate) use pending::WITHIN;
-use pending::{Pending, Traveller};
-pub(crate) use person::MARK;
-use provider::{Provider, Returned, word};
+pub(crate) use identity::MARK;
+pub(crate) use pending_logins::LOGIN_TIMEOUT;
+use pending_logins::{PendingLogin, PendingLogins};
+use provider::{CodeExchange, Provider, plain_word};
 use settings::OidcSettings;
-pub(crate) use trouble::Trouble;
+pub(crate) use sign_in_error::SignInError;
 
-/// Where the provider sends people back to.
+/// Path to which the provider redirects back.
 pub(crate) const CALLBACK: &str = "/api/v1/session/oidc/callback";
-/// How many may be asked for at once.
-const AT_ONCE: usize = 16;
-/// What is seen first where somebody wants to see nothing that is there.
-const FIRST: &str = "/";
+/// Maximum number of concurrent requests to the provider.
+const CONCURRENT_REQUESTS_MAX: usize = 16;
+/// View to show after sign-in if the requested view does not exist.
+const DEFAULT_VIEW: &str = "/";
 
-/// With whom people sign in.
+/// Sign-in with an OpenID provider.
 pub(crate) struct Oidc {
     settings: OidcSettings,
     provider: Provider,
-    pending: Pending,
-    places: Semaphore,
+    pending_logins: PendingLogins,
+    request_permits: Semaphore,
 }
 
-/// Where somebody is sent, and what their browser is to keep until they are back.
-pub(crate) struct Begun {
+/// Redirect to the provider, and the cookie for the login in progress.
+pub(crate) struct LoginRedirect {
     pub location: String,
-    pub browser: String,
+    pub browser_secret: String,
     pub is_secure: bool,
 }
 
-/// What somebody comes back with.
+/// Query parameters of the redirect back from the provider.
 #[derive(Debug, Default)]
-pub(crate) struct Came {
+pub(crate) struct CallbackParameters {
     pub code: Option<String>,
     pub state: Option<String>,
     pub error: Option<String>,
     pub issuer: Option<String>,
 }
 
-/// Somebody who may sign in.
+/// A successful sign-in.
 #[derive(Debug)]
-pub(crate) struct Welcome {
+pub(crate) struct CompletedLogin {
     pub person: Person,
-    /// What they want to see.
+    /// Requested view.
     pub next: String,
     pub is_secure: bool,
 }
 
-/// Somebody for whom the provider has vouched.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Person {
-    /// Their name, marked as one of a provider, and what they may.
-    pub caller: Caller,
-    /// What the provider knows them by.
-    subject: String,
-}
-
 impl Oidc {
-    /// Reads the settings. `is_here` says that the service is offered to this machine alone.
-    pub fn open(path: &Path, is_here: bool, limits: &Limits) -> Result<Self, ServerError> {
+    /// Reads the settings. `is_here` is true if the service listens only on this machine.
+    pub fn load(path: &Path, is_here: bool, limits: &Limits) -> Result<Self, ServerError> {
         let settings = OidcSettings::read(path, is_here)?;
         let provider = Provider::new(&settings, limits)
-            .map_err(|why| ServerError::Oidc { path: path.to_owned(), why })?;
-        Ok(Self { settings, provider, pending: Pending::default(), places: Semaphore::new(AT_ONCE) })
+            .map_err(|why| ServerError::InvalidOidc { path: path.to_owned(), why })?;
+        Ok(Self {
+            settings,
+            provider,
+            pending_logins: PendingLogins::default(),
+            request_permits: Semaphore::new(CONCURRENT_REQUESTS_MAX),
+        })
     }
 
-    /// What people call the provider.
+    /// Returns the display name of the provider.
     pub fn name(&self) -> &str {
         &self.settings.name
     }
 
-    /// How long a session lasts at most.
-    pub fn lasts(&self) -> Duration {
-        self.settings.lasts
+    /// Returns the maximum lifetime of a session.
+    pub fn session_lifetime(&self) -> Duration {
+        self.settings.session_lifetime
     }
 
-    /// Tells who runs the service when the provider cannot be asked as the settings have it.
-    pub async fn look(&self) {
+    /// Logs a warning if the provider cannot be reached with these settings.
+    pub async fn check_provider(&self) {
         if let Err(fault) = self.provider.endpoints(&self.settings).await {
             let Self { settings, .. } = self;
-            tracing::warn!(issuer = settings.issuer, "nobody can sign in with {}: {fault}", settings.name);
+            tracing::warn!(
+                issuer = settings.issuer,
+                "sign-in with {} is not available: {fault}",
+                settings.name
+            );
         }
     }
 
-    /// Sends somebody to the provider who asks at this host, and wants to see this when they are back.
-    pub async fn begin(
+    /// Starts a login for a client that uses this host name; `next` is the view to show after the login.
+    pub async fn start_login(
         &self,
         (host, is_tls): (&str, bool),
         next: Option<&str>,
         now: Instant,
-    ) -> Result<Begun, Trouble> {
-        let origin = self.origin(host, is_tls)?;
-        let _place = self.places.try_acquire().map_err(|_| Trouble::Busy)?;
-        let fault = |fault| Trouble::Fault { name: self.name().to_owned(), fault };
+    ) -> Result<LoginRedirect, SignInError> {
+        let origin = self.page_origin(host, is_tls)?;
+        let _place = self.request_permits.try_acquire().map_err(|_| SignInError::Busy)?;
+        let fault = |fault| SignInError::Provider { name: self.name().to_owned(), fault };
         let endpoints = self.provider.endpoints(&self.settings).await.map_err(fault)?;
         let is_secure = origin.starts_with("https:");
         let to = format!("{origin}{CALLBACK}");
-        let next = next.filter(|next| is_view(next)).unwrap_or(FIRST).to_owned();
-        let departure = self.pending.depart(to.clone(), next, now).ok_or(Trouble::Busy)?;
-        let asked = [
+        let next = next.filter(|next| is_view(next)).unwrap_or(DEFAULT_VIEW).to_owned();
+        let departure = self.pending_logins.start(to.clone(), next, now).ok_or(SignInError::Busy)?;
+        let parameters = [
             ("redirect_uri", to.as_str()),
             ("state", &departure.state),
             ("nonce", &departure.nonce),
             ("code_challenge", &departure.challenge),
         ];
-        let location = Provider::address(&self.settings, &endpoints, &asked);
-        Ok(Begun { location, browser: departure.browser, is_secure })
+        let location = Provider::authorization_url(&self.settings, &endpoints, &parameters);
+        Ok(LoginRedirect { location, browser_secret: departure.browser_secret, is_secure })
     }
 
-    /// Where the page is, for whoever asks at this host. A host that is not known is whoever's.
-    fn origin(&self, host: &str, is_tls: bool) -> Result<String, Trouble> {
+    /// Returns the origin of the page for a client that uses this host name. An unknown host could belong to an attacker.
+    fn page_origin(&self, host: &str, is_tls: bool) -> Result<String, SignInError> {
         if let Some(url) = &self.settings.url {
             let (scheme, authority) = (url.scheme_str().unwrap_or("https"), url.authority());
             let authority = authority.map(|authority| authority.as_str()).unwrap_or_default();
             let origin = format!("{scheme}://{authority}");
             return match authority.eq_ignore_ascii_case(host) {
                 true => Ok(origin),
-                false => Err(Trouble::Elsewhere(origin)),
+                false => Err(SignInError::WrongAddress(origin)),
             };
         }
         let authority: Option<http::uri::Authority> = host.parse().ok().filter(|_| !host.contains('@'));
-        let is_home = authority.is_some_and(|found| is_here(found.host().trim_matches(['[', ']'])));
+        let is_home = authority.is_some_and(|found| is_loopback_host(found.host().trim_matches(['[', ']'])));
         let scheme = if is_tls { "https" } else { "http" };
-        if is_home { Ok(format!("{scheme}://{host}")) } else { Err(Trouble::Unnamed) }
+        if is_home { Ok(format!("{scheme}://{host}")) } else { Err(SignInError::UnknownAddress) }
     }
 
-    /// Takes in somebody who comes back, if they are who they were, and may anything here.
-    pub async fn finish(&self, came: &Came, browser: Option<&str>, now: Instant) -> Result<Welcome, Trouble> {
-        let _place = self.places.try_acquire().map_err(|_| Trouble::Busy)?;
+    /// Finishes a login. Checks that it is the same browser, and that the person has a role.
+    pub async fn finish_login(
+        &self,
+        came: &CallbackParameters,
+        browser: Option<&str>,
+        now: Instant,
+    ) -> Result<CompletedLogin, SignInError> {
+        let _place = self.request_permits.try_acquire().map_err(|_| SignInError::Busy)?;
         let known = came.state.as_deref().zip(browser);
-        let traveller = known.and_then(|(state, browser)| self.pending.arrive(state, browser, now));
-        let traveller = traveller.ok_or(Trouble::Over)?;
+        let traveller = known.and_then(|(state, browser)| self.pending_logins.complete(state, browser, now));
+        let traveller = traveller.ok_or(SignInError::Expired)?;
         let name = || self.name().to_owned();
-        let fault = |fault| Trouble::Fault { name: name(), fault };
+        let fault = |fault| SignInError::Provider { name: name(), fault };
         let endpoints = self.provider.endpoints(&self.settings).await.map_err(fault)?;
         match &came.issuer {
             Some(issuer) if *issuer == self.settings.issuer => {}
-            None if !endpoints.names_itself => {}
-            _ => return Err(Trouble::Mistaken { name: name() }),
+            None if !endpoints.has_issuer_parameter => {}
+            _ => return Err(SignInError::InvalidResponse { name: name() }),
         }
         if let Some(error) = &came.error {
-            let why = word(error).unwrap_or("without a word why").to_owned();
-            return Err(Trouble::Denied { name: name(), why });
+            let why = plain_word(error).unwrap_or("no reason given").to_owned();
+            return Err(SignInError::Denied { name: name(), why });
         }
-        let code = came.code.as_deref().ok_or(Trouble::Mistaken { name: name() })?;
-        let Traveller { verifier, nonce, to, next, .. } = traveller;
-        let returned = Returned { code, verifier: &verifier, nonce: &nonce, to: &to };
-        let claims = self.provider.claims(&self.settings, &returned).await.map_err(fault)?;
-        let person = self.person(&claims)?;
-        Ok(Welcome { person, next, is_secure: to.starts_with("https:") })
+        let code = came.code.as_deref().ok_or(SignInError::InvalidResponse { name: name() })?;
+        let PendingLogin { verifier, nonce, redirect_uri, next, .. } = traveller;
+        let returned = CodeExchange { code, verifier: &verifier, nonce: &nonce, redirect_uri: &redirect_uri };
+        let claims = self.provider.fetch_claims(&self.settings, &returned).await.map_err(fault)?;
+        let person = self.resolve_person(&claims)?;
+        Ok(CompletedLogin { person, next, is_secure: redirect_uri.starts_with("https:") })
     }
 
-    fn person(&self, claims: &person::Claims) -> Result<Person, Trouble> {
-        let (naming, name) = (&self.settings.naming, self.name().to_owned());
-        let who = naming.name(claims).map_err(|why| Trouble::Nameless { name: name.clone(), why })?;
+    fn resolve_person(&self, claims: &identity::Claims) -> Result<Person, SignInError> {
+        let (naming, name) = (&self.settings.claim_names, self.name().to_owned());
+        let who = naming.name(claims).map_err(|why| SignInError::NoName { name: name.clone(), why })?;
         let groups = naming.groups(claims);
-        let role = self.settings.roles.of(&who, &groups);
-        let role = role.ok_or_else(|| Trouble::NoRole { name, who: who.clone(), groups })?;
+        let role = self.settings.roles.find_role(&who, &groups);
+        let role = role.ok_or_else(|| SignInError::NoRole { name, who: who.clone(), groups })?;
         let subject = claims.get("sub").and_then(Value::as_str).unwrap_or_default().to_owned();
         Ok(Person { caller: Caller { name: format!("{MARK}{who}"), role }, subject })
-    }
-}
-
-#[cfg(test)]
-impl Person {
-    /// Somebody, for tests.
-    pub fn new(name: &str, role: crate::access::Role) -> Self {
-        Self { caller: Caller { name: format!("{MARK}{name}"), role }, subject: name.to_owned() }
     }
 }

@@ -1,7 +1,7 @@
-//! The provider: where its endpoints are, what it signs with, and what it says of somebody.
+//! Client of the provider: endpoints, keys and claims.
 //!
-//! Nothing that it answers is followed elsewhere, each answer is bounded in size and time, and all of it goes over TLS
-//! unless the provider is on this machine.
+//! Redirects are not followed, each response is limited in size and time, and all requests use TLS unless the provider is on this
+//! machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,57 +17,58 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_web::{
-    Barred, Client, LINK_LOCAL, Trust, Trusted, cause, client, connector, direct, link_local,
+    BlockedAddresses, Client, LINK_LOCAL_REASON, SystemTrust, TrustedServers, create_client,
+    create_connector, direct_transport, link_local_ip, root_cause,
 };
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-use super::id_token::{Expected, Keys, Untrue, check};
-use super::person::Claims;
-use super::settings::{OidcSettings, server};
+use super::id_token::{ExpectedClaims, KeySet, TokenError, validate_token};
+use super::identity::Claims;
+use super::settings::{OidcSettings, parse_server_url};
 use crate::error::ServerError;
 use crate::limits::Limits;
 
-/// Where every provider says of itself how it is to be asked.
+/// Path of the provider's metadata.
 const DISCOVERY: &str = "/.well-known/openid-configuration";
-/// What a provider signs with that does not say it.
-const USUAL_ALGORITHM: &str = "RS256";
+/// Signature algorithm that providers use by default.
+const DEFAULT_ALGORITHM: &str = "RS256";
 const BASIC: &str = "client_secret_basic";
-/// What the token endpoint is called in errors.
+/// Name of the token endpoint in errors.
 const TOKEN_ENDPOINT: &str = "token endpoint";
 const POST: &str = "client_secret_post";
-/// How long what a provider says of itself, and its keys, are not asked for again.
-const KNOWN_FOR: Duration = Duration::from_secs(60 * 60);
-/// The longest word of a provider that is repeated.
-const WORD_MAX: usize = 64;
+/// Lifetime of cached metadata and keys.
+const CACHE_LIFETIME: Duration = Duration::from_secs(60 * 60);
+/// Maximum length of a word from the provider that messages quote.
+const QUOTED_WORD_MAX: usize = 64;
 
-/// Why a provider has not said who somebody is. Shows nothing of a secret or a token.
+/// Error of a request to the provider. Never contains a secret or a token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
-    /// It does not answer as it should.
+pub(crate) enum ProviderError {
+    /// The response is invalid.
     #[error("its {what} {why}")]
-    Answer { what: &'static str, why: String },
-    /// It refuses.
-    #[error("it refuses to say who you are ({0})")]
-    Refused(String),
-    /// What it says does not count.
+    InvalidResponse { what: &'static str, why: String },
+    /// The provider rejected the request.
+    #[error("it rejected the sign-in ({0})")]
+    Rejected(String),
+    /// The ID token is invalid.
     #[error("its ID token {0}")]
-    Untrue(#[from] Untrue),
-    /// Our own part cannot be done, for a reason that is for those who run the service.
-    #[error("this service cannot do its own part; its log says why")]
-    Own,
+    InvalidIdToken(#[from] TokenError),
+    /// A problem on our side. Only the administrator may see the reason.
+    #[error("internal error of this service; see its log")]
+    Internal,
 }
 
-impl From<ServerError> for Fault {
+impl From<ServerError> for ProviderError {
     fn from(error: ServerError) -> Self {
-        tracing::warn!(%error, "nobody can sign in");
-        Self::Own
+        tracing::warn!(%error, "sign-in is not available");
+        Self::Internal
     }
 }
 
-/// What a provider says of itself.
+/// Metadata of a provider.
 #[derive(Debug, Deserialize)]
-struct Written {
+struct Metadata {
     issuer: String,
     authorization_endpoint: String,
     token_endpoint: String,
@@ -81,66 +82,71 @@ struct Written {
     authorization_response_iss_parameter_supported: bool,
 }
 
-/// How a provider is asked.
+/// Endpoints of a provider.
 pub(super) struct Endpoints {
     authorization: String,
     token: Uri,
     keys: Uri,
     userinfo: Option<Uri>,
     scopes: Vec<String>,
-    ways: Vec<String>,
+    auth_methods: Vec<String>,
     algorithms: Vec<String>,
-    /// It says in each answer whose that is.
-    pub names_itself: bool,
+    /// True if the provider includes its issuer in every response.
+    pub has_issuer_parameter: bool,
 }
 
-/// What is known of a provider, and since when.
+/// Cached data about a provider, and its age.
 #[derive(Default)]
-struct Known {
+struct ProviderCache {
     endpoints: Option<(Arc<Endpoints>, Instant)>,
-    keys: Option<(Arc<Keys>, Instant)>,
+    keys: Option<(Arc<KeySet>, Instant)>,
 }
 
-/// What somebody has come back with, and what they were sent off with.
-pub(super) struct Returned<'a> {
+/// Parameters of the redirect back, together with the parameters of the login.
+pub(super) struct CodeExchange<'a> {
     pub code: &'a str,
     pub verifier: &'a str,
     pub nonce: &'a str,
-    /// Where they were to come back to.
-    pub to: &'a str,
+    /// Address to which the provider redirects back.
+    pub redirect_uri: &'a str,
 }
 
-/// A provider.
+/// An OpenID provider.
 pub(super) struct Provider {
     client: Client,
     limits: Limits,
-    known: Mutex<Known>,
+    cache: Mutex<ProviderCache>,
 }
 
 impl Provider {
     pub fn new(settings: &OidcSettings, limits: &Limits) -> Result<Self, String> {
-        let trusted = settings.authorities.as_deref().map_or(Trusted::System, Trusted::Authorities);
+        let trusted =
+            settings.authorities.as_deref().map_or(TrustedServers::System, TrustedServers::Authorities);
         let field = if settings.authorities.is_some() { "caFile: " } else { "" };
-        let tls = Trust::default().config(trusted, None).map_err(|error| format!("{field}{error}"))?;
-        let client = client(&tls, direct(connector(limits.provider_within, Barred::LINK_LOCAL)));
-        Ok(Self { client, limits: limits.clone(), known: Mutex::default() })
+        let tls =
+            SystemTrust::default().tls_config(trusted, None).map_err(|error| format!("{field}{error}"))?;
+        let client = create_client(
+            &tls,
+            direct_transport(create_connector(limits.provider_timeout, BlockedAddresses::LINK_LOCAL)),
+        );
+        Ok(Self { client, limits: limits.clone(), cache: Mutex::default() })
     }
 
-    /// How the provider is asked: it is asked for that once an hour, and what it said last counts where it does not answer.
-    pub async fn endpoints(&self, settings: &OidcSettings) -> Result<Arc<Endpoints>, Fault> {
-        let mut known = self.known.lock().await;
+    /// Returns the endpoints. Fetches the metadata once an hour; uses the cached metadata if the provider does not respond.
+    pub async fn endpoints(&self, settings: &OidcSettings) -> Result<Arc<Endpoints>, ProviderError> {
+        let mut known = self.cache.lock().await;
         let now = Instant::now();
         let last = known.endpoints.clone();
         if let Some((endpoints, at)) = &last
-            && now.saturating_duration_since(*at) < KNOWN_FOR
+            && now.saturating_duration_since(*at) < CACHE_LIFETIME
         {
             return Ok(Arc::clone(endpoints));
         }
-        let found = match (self.discover(settings).await, last) {
+        let found = match (self.fetch_metadata(settings).await, last) {
             (Ok(found), _) => Arc::new(found),
             (Err(fault), None) => return Err(fault),
             (Err(fault), Some((endpoints, _))) => {
-                tracing::warn!(issuer = settings.issuer, %fault, "the provider is asked as before");
+                tracing::warn!(issuer = settings.issuer, %fault, "failed to refresh the metadata of the provider; using the cached metadata");
                 endpoints
             }
         };
@@ -148,21 +154,21 @@ impl Provider {
         Ok(found)
     }
 
-    async fn discover(&self, settings: &OidcSettings) -> Result<Endpoints, Fault> {
+    async fn fetch_metadata(&self, settings: &OidcSettings) -> Result<Endpoints, ProviderError> {
         let what = "configuration";
-        let wrong = |why: String| Fault::Answer { what, why };
+        let wrong = |why: String| ProviderError::InvalidResponse { what, why };
         let at = format!("{}{DISCOVERY}", settings.issuer.trim_end_matches('/'));
-        let at = server(&at).map_err(wrong)?;
-        let written: Written = read(what, self.get(what, &at, None).await?)?;
+        let at = parse_server_url(&at).map_err(wrong)?;
+        let written: Metadata = parse_response(what, self.get(what, &at, None).await?)?;
         if written.issuer != settings.issuer {
-            let issuer = word(&written.issuer).unwrap_or("something else");
+            let issuer = plain_word(&written.issuer).unwrap_or("(invalid)");
             return Err(wrong(format!(
-                "is of the issuer {issuer}, and not of {}; the settings have to name it to the letter",
+                "has the issuer {issuer} instead of {}; set issuer to exactly the value of the provider",
                 settings.issuer
             )));
         }
         let endpoint = |name: &str, text: &str| {
-            server(text).map_err(|why| wrong(format!("has no {name} that is taken: {why}")))
+            parse_server_url(text).map_err(|reason| wrong(format!("has an invalid {name}: {reason}")))
         };
         endpoint("authorization_endpoint", &written.authorization_endpoint)?;
         let userinfo = written.userinfo_endpoint.as_deref();
@@ -172,41 +178,52 @@ impl Provider {
             userinfo: userinfo.map(|text| endpoint("userinfo_endpoint", text)).transpose()?,
             authorization: written.authorization_endpoint,
             scopes: written.scopes_supported,
-            ways: written.token_endpoint_auth_methods_supported.unwrap_or_else(|| vec![BASIC.to_owned()]),
+            auth_methods: written
+                .token_endpoint_auth_methods_supported
+                .unwrap_or_else(|| vec![BASIC.to_owned()]),
             algorithms: written
                 .id_token_signing_alg_values_supported
                 .filter(|algorithms| !algorithms.is_empty())
-                .unwrap_or_else(|| vec![USUAL_ALGORITHM.to_owned()]),
-            names_itself: written.authorization_response_iss_parameter_supported,
+                .unwrap_or_else(|| vec![DEFAULT_ALGORITHM.to_owned()]),
+            has_issuer_parameter: written.authorization_response_iss_parameter_supported,
         })
     }
 
-    /// Where somebody says to the provider who they are.
-    pub fn address(settings: &OidcSettings, endpoints: &Endpoints, asked: &[(&str, &str)]) -> String {
+    /// Returns the address at which the user signs in with the provider.
+    pub fn authorization_url(
+        settings: &OidcSettings,
+        endpoints: &Endpoints,
+        parameters: &[(&str, &str)],
+    ) -> String {
         let mut query = Serializer::new(String::new());
         query.append_pair("response_type", "code");
         query.append_pair("client_id", &settings.client_id);
         query.append_pair("scope", &settings.scopes(&endpoints.scopes));
         query.append_pair("code_challenge_method", "S256");
-        query.extend_pairs(asked);
+        query.extend_pairs(parameters);
         let joint = if endpoints.authorization.contains('?') { '&' } else { '?' };
         format!("{}{joint}{}", endpoints.authorization, query.finish())
     }
 
-    /// What the provider says of somebody who came back from it.
-    pub async fn claims(&self, settings: &OidcSettings, returned: &Returned<'_>) -> Result<Claims, Fault> {
+    /// Returns the claims about a person who was redirected back.
+    pub async fn fetch_claims(
+        &self,
+        settings: &OidcSettings,
+        returned: &CodeExchange<'_>,
+    ) -> Result<Claims, ProviderError> {
         let endpoints = self.endpoints(settings).await?;
-        let tokens = self.exchange(settings, &endpoints, returned).await?;
-        let mut claims = self.checked(settings, &endpoints, (&tokens.id_token, returned.nonce)).await?;
+        let tokens = self.exchange_code(settings, &endpoints, returned).await?;
+        let mut claims =
+            self.verify_id_token(settings, &endpoints, (&tokens.id_token, returned.nonce)).await?;
         if let (true, Some(userinfo), Some(access)) =
-            (settings.naming.lacks(&claims), &endpoints.userinfo, &tokens.access_token)
+            (settings.claim_names.needs_more_claims(&claims), &endpoints.userinfo, &tokens.access_token)
         {
             let what = "userinfo";
-            let more: Claims = read(what, self.get(what, userinfo, Some(access)).await?)?;
+            let more: Claims = parse_response(what, self.get(what, userinfo, Some(access)).await?)?;
             if more.get("sub") != claims.get("sub") {
-                return Err(Fault::Answer { what, why: "is about somebody else".to_owned() });
+                return Err(ProviderError::InvalidResponse { what, why: "has another subject".to_owned() });
             }
-            // What is signed counts more.
+            // Signed claims take precedence.
             for (claim, value) in more {
                 claims.entry(claim).or_insert(value);
             }
@@ -214,184 +231,192 @@ impl Provider {
         Ok(claims)
     }
 
-    async fn exchange(
+    async fn exchange_code(
         &self,
         settings: &OidcSettings,
         endpoints: &Endpoints,
-        returned: &Returned<'_>,
-    ) -> Result<Tokens, Fault> {
+        returned: &CodeExchange<'_>,
+    ) -> Result<TokenResponse, ProviderError> {
         let what = TOKEN_ENDPOINT;
-        let (status, body) = self.ask(what, redeeming(settings, endpoints, returned)?).await?;
-        // Whoever refuses says it in a word.
+        let (status, body) = self.send(what, token_request(settings, endpoints, returned)?).await?;
+        // A rejection contains an error code.
         if status.is_client_error() {
-            let refusal: Refusal = serde_json::from_slice(&body).unwrap_or_default();
-            let word = word(&refusal.error).map_or_else(|| status.as_u16().to_string(), str::to_owned);
-            return Err(Fault::Refused(word));
+            let refusal: ErrorResponse = serde_json::from_slice(&body).unwrap_or_default();
+            let word = plain_word(&refusal.error).map_or_else(|| status.as_u16().to_string(), str::to_owned);
+            return Err(ProviderError::Rejected(word));
         }
-        read(what, fine(what, status, body)?)
+        parse_response(what, check_status(what, status, body)?)
     }
 
-    /// What the ID token says, if it counts. A key that is not known may be new.
-    async fn checked(
+    /// Returns the claims of the ID token if it is valid. Fetches the keys again if the token's key is unknown.
+    async fn verify_id_token(
         &self,
         settings: &OidcSettings,
         endpoints: &Endpoints,
         (token, nonce): (&str, &str),
-    ) -> Result<Claims, Fault> {
+    ) -> Result<Claims, ProviderError> {
         let (issuer, client_id) = (settings.issuer.as_str(), settings.client_id.as_str());
-        let expected = Expected { issuer, client_id, nonce, algorithms: &endpoints.algorithms };
+        let expected = ExpectedClaims { issuer, client_id, nonce, algorithms: &endpoints.algorithms };
         let now_seconds = u64::try_from(SystemClock.now().as_millis() / 1000).unwrap_or_default();
         let keys = self.keys(endpoints, false).await?;
-        match check(token, &keys, &expected, now_seconds) {
-            Err(Untrue::Key) => {
+        match validate_token(token, &keys, &expected, now_seconds) {
+            Err(TokenError::UnknownKey) => {
                 let keys = self.keys(endpoints, true).await?;
-                Ok(check(token, &keys, &expected, now_seconds)?)
+                Ok(validate_token(token, &keys, &expected, now_seconds)?)
             }
             checked => Ok(checked?),
         }
     }
 
-    /// The keys of the provider. They are fetched once an hour, and where one is not among them, again, but not too often.
-    async fn keys(&self, endpoints: &Endpoints, is_missed: bool) -> Result<Arc<Keys>, Fault> {
-        let mut known: MutexGuard<'_, Known> = self.known.lock().await;
+    /// Returns the provider's keys. They are fetched once an hour, and again at a limited rate if a key is missing.
+    async fn keys(&self, endpoints: &Endpoints, is_missed: bool) -> Result<Arc<KeySet>, ProviderError> {
+        let mut known: MutexGuard<'_, ProviderCache> = self.cache.lock().await;
         let now = Instant::now();
-        let lasts = if is_missed { self.limits.provider_keys_again } else { KNOWN_FOR };
+        let lifetime = if is_missed { self.limits.provider_keys_interval } else { CACHE_LIFETIME };
         if let Some((keys, at)) = &known.keys
-            && now.saturating_duration_since(*at) < lasts
+            && now.saturating_duration_since(*at) < lifetime
         {
             return Ok(Arc::clone(keys));
         }
         let what = "key set";
         let body = self.get(what, &endpoints.keys, None).await?;
-        let keys = Keys::read(&body);
-        let keys = keys.ok_or_else(|| Fault::Answer { what, why: "is none".to_owned() })?;
+        let keys = KeySet::parse(&body);
+        let keys =
+            keys.ok_or_else(|| ProviderError::InvalidResponse { what, why: "is invalid".to_owned() })?;
         let keys = Arc::new(keys);
         known.keys = Some((Arc::clone(&keys), now));
         Ok(keys)
     }
 
-    async fn get(&self, what: &'static str, at: &Uri, access: Option<&str>) -> Result<Bytes, Fault> {
+    async fn get(&self, what: &'static str, at: &Uri, access: Option<&str>) -> Result<Bytes, ProviderError> {
         let authorization = access.map(|token| format!("Bearer {token}"));
-        let request = asking(Method::GET, at, String::new(), authorization.as_deref())?;
-        let (status, body) = self.ask(what, request).await?;
-        fine(what, status, body)
+        let request = build_request(Method::GET, at, String::new(), authorization.as_deref())?;
+        let (status, body) = self.send(what, request).await?;
+        check_status(what, status, body)
     }
 
-    /// Asks, within size and time.
-    async fn ask(
+    /// Sends a request with limits on size and time.
+    async fn send(
         &self,
         what: &'static str,
         request: Request<Full<Bytes>>,
-    ) -> Result<(StatusCode, Bytes), Fault> {
-        let wrong = |why: String| Fault::Answer { what, why };
-        let (within, most) = (self.limits.provider_within, self.limits.provider_bytes);
-        if link_local(request.uri().host().unwrap_or_default()).is_some() {
-            return Err(wrong(format!("cannot be asked: {LINK_LOCAL}")));
+    ) -> Result<(StatusCode, Bytes), ProviderError> {
+        let wrong = |why: String| ProviderError::InvalidResponse { what, why };
+        let (within, most) = (self.limits.provider_timeout, self.limits.provider_bytes);
+        if link_local_ip(request.uri().host().unwrap_or_default()).is_some() {
+            return Err(wrong(format!("cannot be used: {LINK_LOCAL_REASON}")));
         }
-        let asking = async {
+        let poll = async {
             let answer = self.client.request(request).await;
-            let answer = answer.map_err(|error| wrong(format!("cannot be reached: {}", cause(&error))))?;
+            let answer =
+                answer.map_err(|error| wrong(format!("cannot be reached: {}", root_cause(&error))))?;
             let (head, body) = Response::into_parts(answer);
             let body = Limited::new(body, most).collect().await.map_err(|error| {
                 match error.is::<LengthLimitError>() {
-                    true => wrong(format!("answers with more than {most} bytes")),
-                    false => wrong("breaks off its answer".to_owned()),
+                    true => wrong(format!("returns more than {most} bytes")),
+                    false => wrong("returns an incomplete response".to_owned()),
                 }
             })?;
             Ok((head.status, body.to_bytes()))
         };
-        let answered = tokio::time::timeout(within, asking).await;
-        answered.unwrap_or_else(|_| Err(wrong(format!("does not answer within {} s", within.as_secs_f64()))))
+        let answered = tokio::time::timeout(within, poll).await;
+        answered.unwrap_or_else(|_| Err(wrong(format!("does not respond within {} s", within.as_secs_f64()))))
     }
 }
 
-/// What a provider gives for a code.
+/// Response to the exchange of a code.
 #[derive(Deserialize)]
-struct Tokens {
+struct TokenResponse {
     id_token: String,
     access_token: Option<String>,
 }
 
-/// What it says instead.
+/// Error response.
 #[derive(Default, Deserialize)]
-struct Refusal {
+struct ErrorResponse {
     error: String,
 }
 
-/// A word of somebody else, if it is one: it may be repeated.
-pub(super) fn word(text: &str) -> Option<&str> {
+/// Returns a text from the provider if it is a plain word, which is safe to quote.
+pub(super) fn plain_word(text: &str) -> Option<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
-    (!text.is_empty() && text.len() <= WORD_MAX && text.chars().all(is_plain)).then_some(text)
+    (!text.is_empty() && text.len() <= QUOTED_WORD_MAX && text.chars().all(is_plain)).then_some(text)
 }
 
-/// The request that exchanges a code for tokens, with what proves who we are as the provider takes it.
-fn redeeming(
+/// Returns the request that exchanges a code for tokens, with the client authentication that the provider
+/// supports.
+fn token_request(
     settings: &OidcSettings,
     endpoints: &Endpoints,
-    returned: &Returned<'_>,
-) -> Result<Request<Full<Bytes>>, Fault> {
+    returned: &CodeExchange<'_>,
+) -> Result<Request<Full<Bytes>>, ProviderError> {
     let mut form = Serializer::new(String::new());
     form.append_pair("grant_type", "authorization_code");
     form.append_pair("code", returned.code);
-    form.append_pair("redirect_uri", returned.to);
+    form.append_pair("redirect_uri", returned.redirect_uri);
     form.append_pair("code_verifier", returned.verifier);
     let mut authorization = None;
-    let takes = |way: &str| endpoints.ways.iter().any(|known| known == way);
-    match settings.secret()? {
+    let takes = |method: &str| endpoints.auth_methods.iter().any(|known| known == method);
+    match settings.read_secret()? {
         None => drop(form.append_pair("client_id", &settings.client_id)),
-        Some(secret) if takes(BASIC) => authorization = Some(basic(&settings.client_id, &secret)),
+        Some(secret) if takes(BASIC) => {
+            authorization = Some(basic_authorization(&settings.client_id, &secret))
+        }
         Some(secret) if takes(POST) => {
             form.append_pair("client_id", &settings.client_id).append_pair("client_secret", &secret);
         }
         Some(_) => {
-            let why = format!("takes a secret of a client neither by {BASIC} nor by {POST}");
-            return Err(Fault::Answer { what: TOKEN_ENDPOINT, why });
+            let why = format!("supports neither {BASIC} nor {POST} for the client secret");
+            return Err(ProviderError::InvalidResponse { what: TOKEN_ENDPOINT, why });
         }
     }
-    let mut request = asking(Method::POST, &endpoints.token, form.finish(), authorization.as_deref())?;
+    let mut request = build_request(Method::POST, &endpoints.token, form.finish(), authorization.as_deref())?;
     let form = HeaderValue::from_static("application/x-www-form-urlencoded");
     request.headers_mut().insert(CONTENT_TYPE, form);
     Ok(request)
 }
 
-/// Who we are, as RFC 6749 has it: both parts are written as in a form first.
-fn basic(client_id: &str, secret: &str) -> String {
+/// Returns the client authentication according to RFC 6749, which form-encodes both parts first.
+fn basic_authorization(client_id: &str, secret: &str) -> String {
     let [client_id, secret] =
         [client_id, secret].map(|text| byte_serialize(text.as_bytes()).collect::<String>());
     format!("Basic {}", BASE64_STANDARD.encode(format!("{client_id}:{secret}")))
 }
 
-fn asking(
+fn build_request(
     method: Method,
     at: &Uri,
     body: String,
     authorization: Option<&str>,
-) -> Result<Request<Full<Bytes>>, Fault> {
+) -> Result<Request<Full<Bytes>>, ProviderError> {
     let mut request = Request::new(Full::new(Bytes::from(body)));
     (*request.method_mut(), *request.uri_mut()) = (method, at.clone());
     let headers = request.headers_mut();
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("tidegate/", env!("CARGO_PKG_VERSION"))));
     if let Some(authorization) = authorization {
-        let mut value = HeaderValue::from_str(authorization).map_err(|_| Fault::Own)?;
+        let mut value = HeaderValue::from_str(authorization).map_err(|_| ProviderError::Internal)?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
     Ok(request)
 }
 
-fn fine(what: &'static str, status: StatusCode, body: Bytes) -> Result<Bytes, Fault> {
+fn check_status(what: &'static str, status: StatusCode, body: Bytes) -> Result<Bytes, ProviderError> {
     match status {
         StatusCode::OK => Ok(body),
-        status if status.is_redirection() => {
-            Err(Fault::Answer { what, why: "sends us on to another address, where nobody goes".to_owned() })
+        status if status.is_redirection() => Err(ProviderError::InvalidResponse {
+            what,
+            why: "returns a redirect, which is not followed".to_owned(),
+        }),
+        status => {
+            Err(ProviderError::InvalidResponse { what, why: format!("returns status {}", status.as_u16()) })
         }
-        status => Err(Fault::Answer { what, why: format!("answers with {}", status.as_u16()) }),
     }
 }
 
-fn read<T: DeserializeOwned>(what: &'static str, body: Bytes) -> Result<T, Fault> {
-    // What a parser says may repeat a token.
-    let unread = |_| Fault::Answer { what, why: "answers with something else than it has to".to_owned() };
+fn parse_response<T: DeserializeOwned>(what: &'static str, body: Bytes) -> Result<T, ProviderError> {
+    // The parser's message may quote a token.
+    let unread = |_| ProviderError::InvalidResponse { what, why: "returns an invalid response".to_owned() };
     serde_json::from_slice(&body).map_err(unread)
 }

@@ -1,11 +1,11 @@
-//! With whom people sign in, and who of them may what: a file, in YAML or JSON.
+//! OpenID provider settings and roles: a file in YAML or JSON.
 //!
 //! ```yaml
 //! issuer: https://id.example.com/realms/main
-//! name: Example ID                      # on the button; the host of the issuer if left out
+//! name: Example ID                      # on the button; the host of the issuer if omitted
 //! clientId: tidegate
-//! clientSecretFile: client-secret       # beside this file; left out for a public client
-//! url: https://deploy.example.com       # where people open the page
+//! clientSecretFile: client-secret       # relative to this file; omitted for a public client
+//! url: https://deploy.example.com       # public address of the page
 //! roles:
 //!   groups: {platform: operator, developers: read-only}
 //! ```
@@ -22,48 +22,48 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_model::parse_duration;
 
-use super::person::Naming;
+use super::identity::ClaimNames;
 use crate::access::Role;
 use crate::error::ServerError;
-use crate::front::is_here;
-use crate::sessions::ENDS_AFTER;
-use crate::tls::closed;
+use crate::loopback::is_loopback_host;
+use crate::sessions::LIFETIME_MAX;
+use crate::tls::check_permissions;
 
-/// The largest file.
+/// Maximum size of the file in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// The longest text of a field, in bytes.
+/// Maximum length of a text field in bytes.
 const TEXT_MAX: usize = 512;
-/// The shortest session.
-const LASTS_MIN: Duration = Duration::from_secs(60);
-/// What is asked for where nobody says it; and `groups`, where the provider has it.
-const USUAL: [&str; 3] = [OPENID, "profile", "email"];
-/// Without it there is no ID token.
-const OPENID: &str = "openid";
-/// The rights of others to write.
+/// Minimum lifetime of a session.
+const SESSION_LIFETIME_MIN: Duration = Duration::from_secs(60);
+/// Default scopes. `groups` is added if the provider supports it.
+const DEFAULT_SCOPES: [&str; 3] = [OPENID_SCOPE, "profile", "email"];
+/// Scope that is required to get an ID token.
+const OPENID_SCOPE: &str = "openid";
+/// Permission bits that allow others to write.
 const OTHERS_WRITE: u32 = 0o022;
-const RIGHTS: u32 = 0o777;
+const PERMISSION_BITS: u32 = 0o777;
 
-/// With whom people sign in, and who of them may what.
+/// OpenID provider settings and roles.
 #[derive(Debug)]
 pub(crate) struct OidcSettings {
     pub issuer: String,
-    /// What people call the provider.
+    /// Display name of the provider.
     pub name: String,
     pub client_id: String,
-    /// The file of the secret; none for a public client.
-    secret: Option<PathBuf>,
-    /// Scheme and authority of the page; none where it is on this machine, under any name of it.
+    /// File with the client secret; `None` for a public client.
+    secret_file: Option<PathBuf>,
+    /// Scheme and authority of the page; `None` if the page is on this machine, under any of its names.
     pub url: Option<Uri>,
-    /// What is asked for; `None` for the usual.
+    /// Scopes to request; `None` for the default.
     scopes: Option<Vec<String>>,
-    pub naming: Naming,
-    /// Who vouches for the provider, in PEM; `None` for those whom this system trusts.
+    pub claim_names: ClaimNames,
+    /// Trusted certificate authorities in PEM; `None` for the system's authorities.
     pub authorities: Option<String>,
-    pub lasts: Duration,
+    pub session_lifetime: Duration,
     pub roles: Roles,
 }
 
-/// Who may what.
+/// Roles for people and groups.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Roles {
@@ -72,8 +72,8 @@ pub(crate) struct Roles {
 }
 
 impl Roles {
-    /// What somebody may: the most that their name and their groups allow.
-    pub fn of(&self, name: &str, groups: &[String]) -> Option<Role> {
+    /// Returns the highest role that a person has by name or by groups.
+    pub fn find_role(&self, name: &str, groups: &[String]) -> Option<Role> {
         let by_groups = groups.iter().filter_map(|group| self.groups.get(group));
         by_groups.chain(self.people.get(name)).max().copied()
     }
@@ -81,7 +81,7 @@ impl Roles {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Written {
+struct SettingsFile {
     issuer: String,
     name: Option<String>,
     client_id: String,
@@ -96,182 +96,188 @@ struct Written {
 }
 
 impl OidcSettings {
-    /// Reads a file. `is_here` says that the service is offered to this machine alone.
+    /// Reads a file. `is_here` is true if the service listens only on this machine.
     pub fn read(path: &Path, is_here: bool) -> Result<Self, ServerError> {
-        let wrong = |why: String| ServerError::Oidc { path: path.to_owned(), why };
-        let text = content(path, "they could give themselves a role")?;
-        // What the parser says may show a line, and somebody may have put a secret into it: its place is enough.
+        let wrong = |why: String| ServerError::InvalidOidc { path: path.to_owned(), why };
+        let text = read_file(path, "other users could give themselves a role")?;
+        // The parser's message may quote a line that contains a misplaced secret, so only the position is reported.
         let read: Value = serde_saphyr::from_str(&text).map_err(|error| {
             let place =
                 error.location().map(|place| format!(" at line {}", place.line())).unwrap_or_default();
-            wrong(format!("it is not understood{place}; it is to be YAML, with issuer, clientId and roles"))
+            wrong(format!("invalid YAML{place}: expected issuer, clientId and roles"))
         })?;
-        let written: Written = serde_path_to_error::deserialize(read).map_err(|error| {
+        let written: SettingsFile = serde_path_to_error::deserialize(read).map_err(|error| {
             let at = error.path().to_string();
             wrong(if at == "." { error.into_inner().to_string() } else { format!("{at}: {}", error.inner()) })
         })?;
         let folder = path.parent().unwrap_or_else(|| Path::new(""));
         let ca = written.ca_file.as_ref().map(|path| folder.join(path));
         let authorities =
-            ca.map(|path| content(&path, "they could stand in for the provider")).transpose()?;
-        let settings = Self::check(written, folder, authorities, is_here).map_err(wrong)?;
-        settings.secret()?;
+            ca.map(|path| read_file(&path, "other users could impersonate the provider")).transpose()?;
+        let settings = Self::from_file(written, folder, authorities, is_here).map_err(wrong)?;
+        settings.read_secret()?;
         Ok(settings)
     }
 
-    fn check(
-        written: Written,
+    fn from_file(
+        written: SettingsFile,
         folder: &Path,
         authorities: Option<String>,
         is_here: bool,
     ) -> Result<Self, String> {
-        let at = |field: &'static str| move |why: String| format!("{field}: {why}");
-        let issuer = issuer(&written.issuer).map_err(at("issuer"))?;
+        let at = |field: &'static str| move |reason: String| format!("{field}: {reason}");
+        let issuer = parse_issuer(&written.issuer).map_err(at("issuer"))?;
         let name = written.name.unwrap_or_else(|| issuer.host().unwrap_or_default().to_owned());
-        text(&name).map_err(at("name"))?;
-        text(&written.client_id).map_err(at("clientId"))?;
-        let url = written.url.as_deref().map(page).transpose().map_err(at("url"))?;
+        check_text(&name).map_err(at("name"))?;
+        check_text(&written.client_id).map_err(at("clientId"))?;
+        let url = written.url.as_deref().map(parse_page_url).transpose().map_err(at("url"))?;
         if url.is_none() && !is_here {
-            return Err("url: it is missing; where others can reach the service, name the address at which they open \
-                 the page, such as https://deploy.example.com"
+            return Err("url: missing; it is required if the service is reachable from other machines: set it to the \
+                 address of the page, such as https://deploy.example.com"
                 .to_owned());
         }
         if let Some(scopes) = &written.scopes {
             let is_plain =
                 |scope: &String| !scope.is_empty() && scope.bytes().all(|byte| byte.is_ascii_graphic());
-            if !scopes.iter().all(is_plain) || !scopes.iter().any(|scope| scope == OPENID) {
-                return Err("scopes: it is a list of words, one of which is openid".to_owned());
+            if !scopes.iter().all(is_plain) || !scopes.iter().any(|scope| scope == OPENID_SCOPE) {
+                return Err("scopes: invalid list: use words without spaces, and include openid".to_owned());
             }
         }
         for (field, claim) in [("nameClaim", &written.name_claim), ("groupsClaim", &written.groups_claim)] {
-            claim.as_deref().map(text).transpose().map_err(at(field))?;
+            claim.as_deref().map(check_text).transpose().map_err(at(field))?;
         }
-        let lasts = lasts(written.session_lasts.as_deref()).map_err(at("sessionLasts"))?;
+        let session_lifetime =
+            parse_session_lifetime(written.session_lasts.as_deref()).map_err(at("sessionLasts"))?;
         let roles = written.roles;
         if roles.groups.is_empty() && roles.people.is_empty() {
-            return Err("roles: nobody has one, so nobody could sign in; name groups, such as `groups: {platform: operator}`".to_owned());
+            return Err(
+                "roles: empty, so no user could sign in: add groups, such as `groups: {platform: operator}`"
+                    .to_owned(),
+            );
         }
-        // Of the usual claims some are chosen by people themselves, and one could stand in for another.
+        // Users can choose the values of some default claims themselves, and could impersonate another user.
         if !roles.people.is_empty() && written.name_claim.is_none() {
-            return Err("nameClaim: it is missing; roles.people has names, so say which claim they are in: one that the \
-                 provider gives to one person alone, such as sub or email"
+            return Err("nameClaim: missing; it is required by roles.people: set it to a claim that is unique for each \
+                 person, such as sub or email"
                 .to_owned());
         }
         Ok(Self {
             issuer: written.issuer,
             name,
             client_id: written.client_id,
-            secret: written.client_secret_file.map(|path| folder.join(path)),
+            secret_file: written.client_secret_file.map(|path| folder.join(path)),
             url,
             scopes: written.scopes,
-            naming: Naming::new(written.name_claim, written.groups_claim),
+            claim_names: ClaimNames::new(written.name_claim, written.groups_claim),
             authorities,
-            lasts,
+            session_lifetime,
             roles,
         })
     }
 
-    /// The secret by which the service proves who it is; it is read each time, so that it can be exchanged.
-    pub fn secret(&self) -> Result<Option<String>, ServerError> {
-        let Some(path) = &self.secret else { return Ok(None) };
-        let wrong = |source| ServerError::File { path: path.clone(), source };
+    /// Returns the client secret. It is read each time, so that it can be rotated.
+    pub fn read_secret(&self) -> Result<Option<String>, ServerError> {
+        let Some(path) = &self.secret_file else { return Ok(None) };
+        let wrong = |source| ServerError::ReadFile { path: path.clone(), source };
         let found = fs::metadata(path).map_err(wrong)?;
-        let why = "whoever knows the secret of the client can sign people in elsewhere in our name";
-        closed(path, &found, why, "its owner can close it: chmod go-w,o-r")?;
-        let secret = content(path, why)?.trim().to_owned();
+        let reason = "other users could use the client secret to impersonate this service";
+        check_permissions(path, &found, reason, "run chmod go-w,o-r")?;
+        let secret = read_file(path, reason)?.trim().to_owned();
         match secret.is_empty() {
-            true => Err(ServerError::Oidc {
+            true => Err(ServerError::InvalidOidc {
                 path: path.clone(),
-                why: "it is empty; it is to hold the secret of the client".to_owned(),
+                why: "the file is empty: write the client secret to it".to_owned(),
             }),
             false => Ok(Some(secret)),
         }
     }
 
-    /// What is asked for of a provider that has these scopes.
+    /// Returns the scopes to request from a provider that supports `supported`.
     pub fn scopes(&self, supported: &[String]) -> String {
         match &self.scopes {
             Some(scopes) => scopes.join(" "),
             None => {
                 let groups = supported.iter().any(|scope| scope == "groups").then_some("groups");
-                USUAL.into_iter().chain(groups).collect::<Vec<_>>().join(" ")
+                DEFAULT_SCOPES.into_iter().chain(groups).collect::<Vec<_>>().join(" ")
             }
         }
     }
 }
 
-/// What a file holds that others may not write.
-fn content(path: &Path, why: &'static str) -> Result<String, ServerError> {
-    let wrong = |source| ServerError::File { path: path.to_owned(), source };
+/// Returns the content of a file that others must not be able to write.
+fn read_file(path: &Path, why: &'static str) -> Result<String, ServerError> {
+    let wrong = |source| ServerError::ReadFile { path: path.to_owned(), source };
     let found = fs::metadata(path).map_err(wrong)?;
     if found.len() > FILE_MAX {
         return Err(wrong(io::ErrorKind::FileTooLarge.into()));
     }
-    let mode = found.permissions().mode() & RIGHTS;
+    let mode = found.permissions().mode() & PERMISSION_BITS;
     if mode & OTHERS_WRITE != 0 {
-        let advice = "its owner can close it: chmod go-w";
-        return Err(ServerError::Exposed { path: path.to_owned(), mode, why, advice });
+        let advice = "run chmod go-w";
+        return Err(ServerError::FilePermissions { path: path.to_owned(), mode, why, advice });
     }
     fs::read_to_string(path).map_err(wrong)
 }
 
-fn text(text: &str) -> Result<(), String> {
+fn check_text(text: &str) -> Result<(), String> {
     let is_shown = !text.trim().is_empty() && text.len() <= TEXT_MAX && !text.chars().any(char::is_control);
-    is_shown.then_some(()).ok_or_else(|| format!("it is a text of 1 to {TEXT_MAX} bytes, in one line"))
+    is_shown.then_some(()).ok_or_else(|| format!("invalid text: use 1 to {TEXT_MAX} bytes in one line"))
 }
 
-fn lasts(text: Option<&str>) -> Result<Duration, String> {
-    let Some(text) = text else { return Ok(ENDS_AFTER) };
-    let lasts = parse_duration(text).map_err(|error| error.to_string())?;
-    match (LASTS_MIN..=ENDS_AFTER).contains(&lasts) {
-        true => Ok(lasts),
-        false => Err("a session lasts from 1m to 12h".to_owned()),
+fn parse_session_lifetime(text: Option<&str>) -> Result<Duration, String> {
+    let Some(text) = text else { return Ok(LIFETIME_MAX) };
+    let lifetime = parse_duration(text).map_err(|error| error.to_string())?;
+    match (SESSION_LIFETIME_MIN..=LIFETIME_MAX).contains(&lifetime) {
+        true => Ok(lifetime),
+        false => Err("out of range: use 1m to 12h".to_owned()),
     }
 }
 
-/// The address of a provider, or of something of it.
-pub(super) fn server(text: &str) -> Result<Uri, String> {
-    let uri: Uri = text.parse().map_err(|_| "it is no address".to_owned())?;
+/// Parses the address of a provider or of one of its endpoints.
+pub(super) fn parse_server_url(text: &str) -> Result<Uri, String> {
+    let uri: Uri = text.parse().map_err(|_| "invalid URL".to_owned())?;
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let names_somebody = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
     match uri.scheme_str() {
         _ if host.is_empty() || names_somebody || text.contains('#') => {
-            Err("it is to be an address with a host, and without user, password and what follows a #"
-                .to_owned())
+            Err("invalid URL: it must have a host, and no user, password or fragment".to_owned())
         }
         Some("https") => Ok(uri),
-        Some("http") if is_here(host) => Ok(uri),
-        _ => Err("it is to begin with https://; http:// is for this machine alone".to_owned()),
+        Some("http") if is_loopback_host(host) => Ok(uri),
+        _ => {
+            Err("invalid URL: it must start with https://; http:// is allowed only for this machine"
+                .to_owned())
+        }
     }
 }
 
-fn issuer(text: &str) -> Result<Uri, String> {
-    let uri = server(text)?;
+fn parse_issuer(text: &str) -> Result<Uri, String> {
+    let uri = parse_server_url(text)?;
     match uri.query() {
         None => Ok(uri),
-        Some(_) => Err("an issuer has no query".to_owned()),
+        Some(_) => Err("invalid issuer: it must not have a query".to_owned()),
     }
 }
 
-/// Where people open the page, as their browsers write it.
-fn page(text: &str) -> Result<Uri, String> {
-    let uri = server(text)?;
+/// Parses the address of the page, in the form that browsers use.
+fn parse_page_url(text: &str) -> Result<Uri, String> {
+    let uri = parse_server_url(text)?;
     if !matches!(uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str), "" | "/") {
         return Err(
-            "it has a path, and the page needs an address of its own, such as https://deploy.example.com"
+            "invalid URL: it must not have a path; use an address such as https://deploy.example.com"
                 .to_owned(),
         );
     }
     match (uri.scheme_str(), uri.port_u16()) {
         (Some("https"), Some(443)) | (Some("http"), Some(80)) => {
-            Err("its port is the usual one, which browsers leave out; leave it out here too".to_owned())
+            Err("invalid URL: omit the default port".to_owned())
         }
         _ => Ok(uri),
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use std::fs::Permissions;
 
@@ -280,7 +286,7 @@ mod tests {
     const GOOD: &str = "issuer: https://id.example.com/realms/main\nclientId: tidegate\nurl: https://deploy.example.com\n\
         roles: {groups: {platform: operator, developers: read-only}}\n";
 
-    fn read(text: &str, mode: u32) -> Result<OidcSettings, String> {
+    fn read_settings(text: &str, mode: u32) -> Result<OidcSettings, String> {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str, mode| {
             let path = dir.path().join(name);
@@ -295,28 +301,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_the_usual() {
-        let settings = read(GOOD, 0o644).unwrap();
-        assert_eq!((settings.name.as_str(), settings.lasts), ("id.example.com", ENDS_AFTER));
+    fn missing_fields_have_defaults() {
+        let settings = read_settings(GOOD, 0o644).unwrap();
+        assert_eq!((settings.name.as_str(), settings.session_lifetime), ("id.example.com", LIFETIME_MAX));
         assert_eq!(settings.scopes(&[]), "openid profile email");
         assert_eq!(
             settings.scopes(&["groups".to_owned(), "phone".to_owned()]),
             "openid profile email groups"
         );
-        assert_eq!(settings.secret().unwrap(), None);
+        assert_eq!(settings.read_secret().unwrap(), None);
         let more = format!(
             "{GOOD}name: Example ID\nclientSecretFile: secret\nscopes: [openid, roles]\nsessionLasts: 8h\nnameClaim: email\n"
         );
-        let settings = read(&more, 0o600).unwrap();
-        assert_eq!((settings.name.as_str(), settings.lasts), ("Example ID", Duration::from_secs(8 * 3600)));
+        let settings = read_settings(&more, 0o600).unwrap();
+        assert_eq!(
+            (settings.name.as_str(), settings.session_lifetime),
+            ("Example ID", Duration::from_secs(8 * 3600))
+        );
         assert_eq!(settings.scopes(&["groups".to_owned()]), "openid roles");
         assert!(!format!("{settings:?}").contains("hunter2"));
     }
 
     #[test]
-    fn the_most_that_name_and_groups_allow_counts() {
+    fn the_highest_role_of_name_and_groups_applies() {
         let people = GOOD.replace("}}", "}, people: {ann@example.com: operator}}") + "nameClaim: email\n";
-        let roles = read(&people, 0o600).unwrap().roles;
+        let roles = read_settings(&people, 0o600).unwrap().roles;
         for (name, groups, role) in [
             ("ann@example.com", &[][..], Some(Role::Operator)),
             ("ann@example.com", &["developers"][..], Some(Role::Operator)),
@@ -327,27 +336,27 @@ mod tests {
             ("Ann@example.com", &["ann@example.com"][..], None),
         ] {
             let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
-            assert_eq!(roles.of(name, &groups), role, "{name} {groups:?}");
+            assert_eq!(roles.find_role(name, &groups), role, "{name} {groups:?}");
         }
     }
 
     #[test]
-    fn mistakes_name_their_field_and_no_secret_is_repeated() {
+    fn errors_name_their_field_and_quote_no_secret() {
         let with = |line: &str| format!("{GOOD}{line}\n");
         let instead = |from: &str, to: &str| GOOD.replace(from, to);
         for (text, part) in [
-            ("issuer: [".to_owned(), "not understood"),
+            ("issuer: [".to_owned(), "invalid YAML"),
             ("issuer: https://id.example.com\n".to_owned(), "missing field `clientId`"),
             (with("colour: hunter2"), "unknown field `colour`"),
             (with("clientSecret: hunter2"), "clientSecretFile"),
             (with("clientSecretFile: nowhere"), "nowhere"),
             (with("clientSecretFile: open"), "chmod go-w,o-r"),
-            (with("clientSecretFile: empty"), "it is empty"),
+            (with("clientSecretFile: empty"), "the file is empty"),
             (with("caFile: nowhere"), "nowhere"),
             (with("scopes: [profile]"), "scopes: "),
             (with("scopes: [openid, 'a b']"), "scopes: "),
             (with("scopes: openid"), "scopes: invalid type"),
-            (with("sessionLasts: 13h"), "sessionLasts: a session lasts from 1m to 12h"),
+            (with("sessionLasts: 13h"), "sessionLasts: out of range: use 1m to 12h"),
             (with("sessionLasts: 0s"), "sessionLasts: "),
             (with("sessionLasts: soon"), "sessionLasts: "),
             (with("nameClaim: ''"), "nameClaim: "),
@@ -356,37 +365,37 @@ mod tests {
             (instead("clientId: tidegate", "clientId: ''"), "clientId: "),
             (
                 instead("https://id.example.com/realms/main", "http://id.example.com"),
-                "issuer: it is to begin with https://",
+                "issuer: invalid URL: it must start with https://",
             ),
             (instead("https://id.example.com/realms/main", "ftp://id.example.com"), "issuer: "),
             (instead("https://id.example.com/realms/main", "id.example.com"), "issuer: "),
             (instead("https://id.example.com/realms/main", "https://me:hunter2@id.example.com"), "issuer: "),
             (instead("https://id.example.com/realms/main", "https://id.example.com/?a=b"), "issuer: "),
             (instead("https://id.example.com/realms/main", "https://id.example.com/#a"), "issuer: "),
-            (instead("url: https://deploy.example.com\n", ""), "url: it is missing"),
+            (instead("url: https://deploy.example.com\n", ""), "url: missing"),
             (
                 instead("https://deploy.example.com", "http://deploy.example.com"),
-                "url: it is to begin with https://",
+                "url: invalid URL: it must start with https://",
             ),
             (
                 instead("https://deploy.example.com", "https://deploy.example.com/tidegate"),
-                "url: it has a path",
+                "url: invalid URL: it must not have a path",
             ),
             (
                 instead("https://deploy.example.com", "https://deploy.example.com:443"),
-                "url: its port is the usual one",
+                "url: invalid URL: omit the default port",
             ),
             (instead("operator", "admin"), "roles.groups.platform: unknown variant `admin`"),
-            (instead("groups: {platform: operator, developers: read-only}", ""), "roles: nobody"),
-            (instead("groups:", "people:"), "nameClaim: it is missing"),
+            (instead("groups: {platform: operator, developers: read-only}", ""), "roles: empty"),
+            (instead("groups:", "people:"), "nameClaim: missing"),
             (instead("groups:", "teams:"), "roles.teams: unknown field `teams`"),
         ] {
-            let problem = read(&text, 0o644).unwrap_err();
+            let problem = read_settings(&text, 0o644).unwrap_err();
             assert!(problem.contains(part) && !problem.contains("hunter2"), "{text}: {problem}");
         }
-        let problem = read(GOOD, 0o664).unwrap_err();
+        let problem = read_settings(GOOD, 0o664).unwrap_err();
         assert!(problem.contains("chmod go-w"), "{problem}");
         let local = instead("https://deploy.example.com", "http://localhost:8480");
-        assert!(read(&local, 0o644).is_ok());
+        assert!(read_settings(&local, 0o644).is_ok());
     }
 }

@@ -1,17 +1,18 @@
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use super::views::VIEW_MAX;
 use super::*;
 
-fn text(file: &File) -> &str {
+fn file_text(file: &PageFile) -> &str {
     std::str::from_utf8(file.bytes).unwrap()
 }
 
 #[test]
-fn every_file_of_the_folder_is_part_of_the_page_and_every_import_leads_to_one() {
+fn every_file_is_embedded_and_every_import_resolves() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
     let there: BTreeSet<String> = fs::read_dir(folder)
         .unwrap()
@@ -23,20 +24,20 @@ fn every_file_of_the_folder_is_part_of_the_page_and_every_import_leads_to_one() 
     assert_eq!(paths.len(), OTHERS.len(), "each once");
     for file in OTHERS.iter().filter(|file| file.path.ends_with(".js")) {
         let imports =
-            text(file).lines().filter_map(|line| line.strip_suffix("\";")?.split_once(" from \"./"));
+            file_text(file).lines().filter_map(|line| line.strip_suffix("\";")?.split_once(" from \"./"));
         for (_, imported) in imports {
             assert!(paths.contains(&format!("/page/{imported}")), "{}: {imported}", file.path);
         }
     }
-    for named in text(&INDEX).split('"').filter(|part| part.starts_with("/page/")) {
+    for named in file_text(&INDEX).split('"').filter(|part| part.starts_with("/page/")) {
         assert!(paths.contains(named), "{named}");
     }
 }
 
 #[test]
-fn nothing_of_the_page_makes_code_or_markup_from_text_or_asks_elsewhere() {
+fn the_page_runs_no_text_as_code_and_calls_no_other_host() {
     for file in OTHERS.iter().chain([&INDEX]) {
-        let text = text(file);
+        let text = file_text(file);
         for forbidden in [
             "innerHTML",
             "outerHTML",
@@ -55,12 +56,12 @@ fn nothing_of_the_page_makes_code_or_markup_from_text_or_asks_elsewhere() {
         ] {
             assert!(!text.contains(forbidden), "{}: {forbidden}", file.path);
         }
-        // Names of markup languages are no addresses that anybody asks.
+        // XML namespaces are not addresses that browsers load.
         let elsewhere = text.replace("http://www.w3.org/2000/svg", "");
         assert!(!elsewhere.contains("http://") && !elsewhere.contains("https://"), "{}", file.path);
         assert!(text.lines().count() <= 400, "{} is too long", file.path);
     }
-    let index = text(&INDEX);
+    let index = file_text(&INDEX);
     for line in index.lines().filter(|line| line.contains("<script")) {
         assert!(line.contains("src=\"/page/") && line.contains("></script>"), "{line}");
     }
@@ -68,7 +69,7 @@ fn nothing_of_the_page_makes_code_or_markup_from_text_or_asks_elsewhere() {
 }
 
 #[test]
-fn the_policy_lets_nothing_in_from_elsewhere_and_runs_no_text() {
+fn the_policy_forbids_foreign_content_and_inline_code() {
     for part in [
         "default-src 'none'",
         "script-src 'self'",
@@ -76,15 +77,15 @@ fn the_policy_lets_nothing_in_from_elsewhere_and_runs_no_text() {
         "frame-ancestors 'none'",
         "base-uri 'none'",
     ] {
-        assert!(POLICY.contains(part), "{part}");
+        assert!(CSP.contains(part), "{part}");
     }
     for forbidden in ["unsafe", "*", "http", "blob:"] {
-        assert!(!POLICY.contains(forbidden), "{forbidden}");
+        assert!(!CSP.contains(forbidden), "{forbidden}");
     }
 }
 
 #[test]
-fn a_view_is_a_path_of_the_page_and_leads_nowhere_else() {
+fn only_paths_of_the_page_are_views() {
     for view in [
         "/",
         "/?name=shop&sort=health",
@@ -137,23 +138,23 @@ fn a_view_is_a_path_of_the_page_and_leads_nowhere_else() {
 }
 
 #[test]
-fn a_file_that_is_known_is_not_sent_again() {
-    let tag = tag(INDEX.bytes);
-    let asked = |known: &str| {
+fn unchanged_files_are_not_sent_again() {
+    let tag = entity_tag(INDEX.bytes);
+    let requested = |known: &str| {
         let mut headers = HeaderMap::new();
         headers.insert(header::IF_NONE_MATCH, known.parse().unwrap());
-        shown(&INDEX, &tag, &headers)
+        file_response(&INDEX, &tag, &headers)
     };
-    let first = shown(&INDEX, &tag, &HeaderMap::new());
+    let first = file_response(&INDEX, &tag, &HeaderMap::new());
     assert_eq!(
         (first.status(), first.headers().get(header::ETAG).unwrap().to_str().unwrap()),
         (StatusCode::OK, tag.as_str())
     );
     for known in [tag.clone(), format!("W/{tag}"), format!("\"x\", {tag}")] {
-        let answer = asked(&known);
+        let answer = requested(&known);
         assert_eq!(answer.status(), StatusCode::NOT_MODIFIED, "{known}");
         assert!(answer.headers().contains_key(header::CONTENT_SECURITY_POLICY));
     }
-    assert_eq!(asked("\"x\"").status(), StatusCode::OK);
-    assert_ne!(tag, super::tag(b"another"));
+    assert_eq!(requested("\"x\"").status(), StatusCode::OK);
+    assert_ne!(tag, super::entity_tag(b"another"));
 }

@@ -1,76 +1,117 @@
-//! Applications: shown, and steered.
+//! Routes of applications: views and actions.
 
 use http::StatusCode;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_application::credentials;
-use tidegate_application::operation::{give_reason, resource};
+use tidegate_application::operation::{from_selector, set_reason};
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, ResourceStatus, SyncStatusCode};
 use tidegate_model::{
-    Cascade, HealthStatus, IfTaken, OperationId, OperationPhase, ResourceSelector, Warning, WaveNumbers,
+    Cascade, ClaimConflictPolicy, HealthStatus, OperationId, OperationOutcome, ResourceSelector, Warning,
+    WaveNumbers,
 };
-use tidegate_service::applications::Serving;
-use tidegate_service::applications::asking::{SyncWish, sync};
-use tidegate_service::applications::listing::{Begins, LabelTerm, OrderBy, Wanted};
+use tidegate_service::applications::ApplicationService;
+use tidegate_service::applications::listing::{ApplicationFilter, LabelTerm, OrderBy, PageStart};
 use tidegate_service::applications::store::AppKey;
+use tidegate_service::applications::sync_request::{SyncParameters, sync_operation};
 use tidegate_service::documents::deletion::DeletionPlan;
 use tidegate_service::documents::differences::{self, Differences};
 use tidegate_service::documents::plan::{self, PlanDocument};
-use tidegate_service::lines::{ApplicationLine, WindowLine};
+use tidegate_service::summaries::{ApplicationSummary, SyncWindowSummary};
 
-use crate::pages::{self, Page};
+use crate::pagination::{self, Page};
 use crate::problem::{Code, Problem};
-use crate::question::Nothing;
-use crate::route::{Answer, Call, Gives, Route, act, delete, json, look, look_otherwise};
+use crate::query::{NoParameters, both_schema};
+use crate::route::{
+    Call, HandlerResult, ResponseContent, Route, delete_route, get_route, get_route_as, json_response,
+    post_route,
+};
 
-/// The rows of the table that are about applications.
+/// Returns the routes of applications.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        look(("/api/v1/applications", "listApplications", "Applications, a line for each"), list),
-        look(
-            (
-                WHOLE,
-                "listApplicationResources",
-                "Applications as the resources they are, without credentials",
-            ),
-            list_whole,
+        get_route(
+            ("/api/v1/applications", "listApplications", "List applications with a summary of each"),
+            list,
         ),
-        look((ONE, "getApplication", "An application as the resource it is, without credentials"), get),
-        look(
-            (RESOURCES, "listResources", "The objects of an application, in the order of their waves"),
+        get_route(
+            (
+                FULL_APPLICATIONS,
+                "listApplicationResources",
+                "List applications as Kubernetes resources, without credentials",
+            ),
+            list_full,
+        ),
+        get_route(
+            (
+                APPLICATION,
+                "getApplication",
+                "Get an application as a Kubernetes resource, without credentials",
+            ),
+            get,
+        ),
+        get_route(
+            (RESOURCES, "listResources", "List the objects of an application in wave order"),
             resources,
         ),
-        look((DIFF, "diffApplication", "What a sync would change; values of Secrets are masked"), diff),
-        look_otherwise(
-            (PLAN, "planApplication", "What a sync would do, wave by wave, hooks included"),
-            Gives::Json(SchemaGenerator::subschema_for::<PlanDocument<'static>>),
+        get_route(
+            (DIFF, "diffApplication", "Get the changes that a sync would make; values of Secrets are masked"),
+            diff,
+        ),
+        get_route_as(
+            (PLAN, "planApplication", "Plan a sync wave by wave, including hooks"),
+            ResponseContent::Json(SchemaGenerator::subschema_for::<PlanDocument<'static>>),
             plan_next,
         ),
-        look(
+        get_route(
             (
                 DELETION,
                 "planDeletion",
-                "What goes when an application is deleted, in its order, and what stays",
+                "Preview the deletion of an application: deleted objects in order, and kept objects",
             ),
             plan_deletion,
         ),
-        look((WINDOW, "getSyncWindow", "Whether sync windows let an application be synced now"), window),
-        look(
-            (OBJECTS, "diffObjects", "The same, with the objects as they are and as they would be"),
+        get_route((WINDOW, "getSyncWindow", "Get the sync window state of an application"), window),
+        get_route(
+            (
+                OBJECTS,
+                "diffObjects",
+                "Get the changes that a sync would make, with the live and target objects",
+            ),
             diff_objects,
         ),
-        delete((ONE, "deleteApplication", "Delete an application, and its objects in reverse waves"), remove),
-        act((SYNC, "syncApplication", "Sync an application"), begin_sync),
-        act((ROLLBACK, "rollbackApplication", "Go back to an earlier sync, without hooks"), rollback),
-        act((TERMINATE, "terminateApplication", "End the operation that is under way"), terminate),
-        act((REFRESH, "refreshApplication", "Look at the repository, and compare"), refresh),
+        delete_route(
+            (
+                APPLICATION,
+                "deleteApplication",
+                "Delete an application, and its objects in reverse wave order",
+            ),
+            delete_application,
+        ),
+        post_route((SYNC, "syncApplication", "Sync an application"), start_sync),
+        post_route(
+            (ROLLBACK, "rollbackApplication", "Roll back an application to an earlier sync, without hooks"),
+            rollback,
+        ),
+        post_route(
+            (TERMINATE, "terminateApplication", "Terminate the current operation of an application"),
+            terminate,
+        ),
+        post_route(
+            (
+                REFRESH,
+                "refreshApplication",
+                "Refresh an application: fetch its repository and compare its objects",
+            ),
+            refresh,
+        ),
     ]
 }
 
-const WHOLE: &str = "/api/v1/argoproj.io/applications";
-const ONE: &str = "/api/v1/applications/{namespace}/{name}";
+const FULL_APPLICATIONS: &str = "/api/v1/argoproj.io/applications";
+const APPLICATION: &str = "/api/v1/applications/{namespace}/{name}";
 const RESOURCES: &str = "/api/v1/applications/{namespace}/{name}/resources";
 const DIFF: &str = "/api/v1/applications/{namespace}/{name}/diff";
 const OBJECTS: &str = "/api/v1/applications/{namespace}/{name}/diff/objects";
@@ -82,57 +123,58 @@ const ROLLBACK: &str = "/api/v1/applications/{namespace}/{name}/rollback";
 const TERMINATE: &str = "/api/v1/applications/{namespace}/{name}/terminate";
 const REFRESH: &str = "/api/v1/applications/{namespace}/{name}/refresh";
 
-/// Which applications, and in which order.
+/// Filter and order of applications.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ListQuery {
-    /// How many at once: 1 to 500, 100 if not said.
+    /// Maximum number of items, from 1 to 500 (default: 100).
+    #[schemars(transform = pagination::add_limit_bounds)]
     limit: Option<u32>,
-    /// The `next` of the page before.
+    /// Value of `next` in the previous page.
     page: Option<String>,
-    /// Leave out so many of the first, instead of `page`: for whoever looks at a part of a list, which may move meanwhile.
+    /// Number of items to skip, as an alternative to `page`, for a view that shows part of a list which may change meanwhile.
     offset: Option<u32>,
-    /// What they are ordered by; by name if not said.
+    /// Sort key (default: name).
     sort: OrderBy,
-    /// The other way round.
+    /// Reverses the order.
     reverse: bool,
-    /// Only of this project; may come several times.
+    /// Only applications of this project; repeatable.
     project: Vec<String>,
-    /// Only those that stand like this to their manifests; may come several times.
+    /// Only applications with this sync status; repeatable.
     sync: Vec<SyncStatusCode>,
-    /// Only those that do like this; may come several times.
+    /// Only applications with this health; repeatable.
     health: Vec<HealthStatus>,
-    /// Only those whose operation stands like this; may come several times.
-    operation: Vec<OperationPhase>,
-    /// Only those with this in NAMESPACE/NAME, in letters of either case.
+    /// Only applications whose operation has this outcome; repeatable.
+    operation: Vec<OperationOutcome>,
+    /// Only applications whose NAMESPACE/NAME contains this text, ignoring case.
     name: Option<String>,
-    /// Only those with these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE; several with commas between them.
+    /// Only applications with these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE, separated by commas.
     label: Option<String>,
 }
 
-async fn list(call: Call<ListQuery>) -> Result<ApplicationPage<ApplicationLine>, Problem> {
-    let sets = call.site.queries()?.sets_now().cloned();
-    page(call, "applications", |one| ApplicationLine::with_sets(one, sets.as_ref())).await
+async fn list(call: Call<ListQuery>) -> Result<ApplicationPage<ApplicationSummary>, Problem> {
+    let appsets = call.state.queries()?.appsets_if_ready().cloned();
+    list_page(call, "applications", |one| ApplicationSummary::with_appsets(one, appsets.as_ref())).await
 }
 
-async fn list_whole(call: Call<ListQuery>) -> Result<ApplicationPage<Application>, Problem> {
-    page(call, "application-resources", credentials::shown).await
+async fn list_full(call: Call<ListQuery>) -> Result<ApplicationPage<Application>, Problem> {
+    list_page(call, "application-resources", credentials::application_without_credentials).await
 }
 
-/// A page of the applications that are asked for, each shown in a way.
-async fn page<T>(
+/// Returns a page of the selected applications, each converted with a function.
+async fn list_page<T>(
     call: Call<ListQuery>,
     called: &str,
     show: impl Fn(&Application) -> T,
 ) -> Result<ApplicationPage<T>, Problem> {
     let ListQuery { limit, page, offset, sort, reverse, project, sync, health, operation, name, label } =
         call.query;
-    let limit = pages::limit(limit)?;
+    let limit = pagination::parse_limit(limit)?;
     let labels = label
         .map(|text| LabelTerm::parse(&text))
         .transpose()
-        .map_err(|error| Problem::bad(error.to_string()))?;
-    let wanted = Wanted {
+        .map_err(|error| Problem::bad_request(error.to_string()))?;
+    let wanted = ApplicationFilter {
         projects: project,
         sync,
         health,
@@ -142,216 +184,236 @@ async fn page<T>(
     };
     let of = (called, sort, reverse);
     let begins = match (page, offset) {
-        (Some(_), Some(_)) => return Err(Problem::bad("say one of the two: page, or offset")),
-        (Some(word), None) => Begins::After(pages::place(&of, &word)?),
-        (None, offset) => Begins::Behind(usize::try_from(offset.unwrap_or_default()).unwrap_or(usize::MAX)),
+        (Some(_), Some(_)) => {
+            return Err(Problem::bad_request("page and offset cannot be combined: use one of them"));
+        }
+        (Some(word), None) => PageStart::After(pagination::decode_position(&of, &word)?),
+        (None, offset) => {
+            PageStart::Offset(usize::try_from(offset.unwrap_or_default()).unwrap_or(usize::MAX))
+        }
     };
-    let serving = call.site.queries()?.serving().await?;
-    let found = serving.page(&wanted, (sort, reverse), &begins, limit);
+    let service = call.state.queries()?.applications().await?;
+    let found = service.page(&wanted, (sort, reverse), &begins, limit);
     let page = Page {
         items: found.applications.iter().map(|one| show(one)).collect(),
-        next: found.next.map(|place| pages::word(&of, &place)),
+        next: found.next.map(|place| pagination::encode_position(&of, &place)),
         matching: u64::try_from(found.matching).unwrap_or(u64::MAX),
     };
-    Ok(ApplicationPage { page, problems: serving.problems() })
+    Ok(ApplicationPage { page, problems: service.problems() })
 }
 
-/// Some applications.
+/// A page of applications.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "{T}Page")]
 struct ApplicationPage<T> {
     #[serde(flatten)]
     page: Page<T>,
-    /// What cannot be read and belongs to no application.
+    /// Errors in files that don't belong to an application.
     problems: Vec<String>,
 }
 
-/// The name of an application, as it is looked for.
-pub(super) fn named<Q, B>(call: &Call<Q, B>) -> String {
-    format!("{}/{}", call.name("namespace"), call.name("name"))
+/// Returns the application name from the path, as used in lookups.
+pub(super) fn application_name<Q, B>(call: &Call<Q, B>) -> String {
+    format!("{}/{}", call.path_parameter("namespace"), call.path_parameter("name"))
 }
 
-/// The application of the path, and who serves it.
-pub(super) async fn one<Q, B>(call: &Call<Q, B>) -> Result<(Serving, Application), Problem> {
-    let serving = call.site.queries()?.serving().await?;
-    let name = named(call);
-    let found = serving
-        .shown(&name)
+/// Returns the application named in the path, and the service that manages it.
+pub(super) async fn find_application<Q, B>(
+    call: &Call<Q, B>,
+) -> Result<(ApplicationService, Application), Problem> {
+    let service = call.state.queries()?.applications().await?;
+    let name = application_name(call);
+    let found = service
+        .masked_application(&name)
         .ok_or_else(|| Problem::new(Code::NotFound, format!("there is no application {name:?}")))?;
-    Ok((serving, found))
+    Ok((service, found))
 }
 
 async fn get(call: Call) -> Result<Application, Problem> {
-    Ok(one(&call).await?.1)
+    Ok(find_application(&call).await?.1)
 }
 
-/// Which objects.
+/// Filter of objects.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ResourcesQuery {
-    /// How many at once: 1 to 500, 100 if not said.
+    /// Maximum number of items, from 1 to 500 (default: 100).
+    #[schemars(transform = pagination::add_limit_bounds)]
     limit: Option<u32>,
-    /// The `next` of the page before.
+    /// Value of `next` in the previous page.
     page: Option<String>,
 }
 
-/// Wave, group, kind, namespace and name: what the objects of an application are ordered by.
-type ResourcePlace = (i64, String, String, String, String);
+/// Sort key of an application's objects: wave, group, kind, namespace and name.
+type ResourcePosition = (i64, String, String, String, String);
 
-fn resource_place(one: &ResourceStatus) -> ResourcePlace {
+fn resource_position(one: &ResourceStatus) -> ResourcePosition {
     (one.sync_wave, one.group.clone(), one.kind.clone(), one.namespace.clone(), one.name.clone())
 }
 
 /// An object of an application.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct ResourceLine {
-    /// As the status of the application has it.
+struct ResourceSummary {
+    /// Status of the object, as it appears in the application's status.
     #[serde(flatten)]
     resource: ResourceStatus,
-    /// The rule that its health follows from, in words; nothing where none judges it, so that nothing is waited for.
+    /// Description of the health rule that applies; absent if there is no rule, in which case a sync does not wait for the
+    /// object.
     health_rule: Option<String>,
 }
 
-async fn resources(call: Call<ResourcesQuery>) -> Result<Page<ResourceLine>, Problem> {
-    let limit = pages::limit(call.query.limit)?;
-    let of = ("resources", call.name("namespace"), call.name("name"));
-    let after: Option<ResourcePlace> =
-        call.query.page.as_deref().map(|word| pages::place(&of, word)).transpose()?;
-    let (serving, application) = one(&call).await?;
+async fn resources(call: Call<ResourcesQuery>) -> Result<Page<ResourceSummary>, Problem> {
+    let limit = pagination::parse_limit(call.query.limit)?;
+    let of = ("resources", call.path_parameter("namespace"), call.path_parameter("name"));
+    let after: Option<ResourcePosition> =
+        call.query.page.as_deref().map(|word| pagination::decode_position(&of, word)).transpose()?;
+    let (service, application) = find_application(&call).await?;
     let key = AppKey::of(&application);
     let mut items = application.status.resources;
     let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
-    items.sort_by_cached_key(resource_place);
-    items.retain(|one| after.as_ref().is_none_or(|after| resource_place(one) > *after));
+    items.sort_by_cached_key(resource_position);
+    items.retain(|one| after.as_ref().is_none_or(|after| resource_position(one) > *after));
     let has_more = items.len() > limit;
     items.truncate(limit);
-    let next = items.last().filter(|_| has_more).map(|last| pages::word(&of, &resource_place(last)));
-    let rules = serving.health_rules(&key, &items);
-    let line = |(resource, health_rule)| ResourceLine { resource, health_rule };
+    let next = items
+        .last()
+        .filter(|_| has_more)
+        .map(|last| pagination::encode_position(&of, &resource_position(last)));
+    let rules = service.health_rules(&key, &items);
+    let line = |(resource, health_rule)| ResourceSummary { resource, health_rule };
     Ok(Page { items: items.into_iter().zip(rules).map(line).collect(), next, matching })
 }
 
-/// What is compared with.
+/// Revisions to compare with.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct DiffQuery {
-    /// Branch, tag or commit, instead of the application's.
+    /// Branch, tag or commit to use instead of the application's revision.
     revision: Option<String>,
-    /// The same of several sources, once for each, in their order; an empty one is that of its source. Instead of `revision`.
+    /// Revisions for an application with several sources, one per source, in order; an empty entry keeps the source's own
+    /// revision. Replaces `revision`.
     revisions: Vec<String>,
 }
 
 impl DiffQuery {
-    /// What is named, one for each source; nothing where its own are meant.
-    fn named(self) -> Result<Vec<String>, Problem> {
-        one_of(self.revision.as_ref(), &self.revisions)?;
+    /// Returns the given revisions, one per source; empty to use the application's own revisions.
+    fn into_revisions(self) -> Result<Vec<String>, Problem> {
+        check_revisions(self.revision.as_ref(), &self.revisions)?;
         Ok(self.revision.into_iter().chain(self.revisions).collect())
     }
 }
 
-/// That one revision is named or several, and not both.
-pub(super) fn one_of(revision: Option<&String>, revisions: &[String]) -> Result<(), Problem> {
+/// Checks that the request does not have both `revision` and `revisions`.
+pub(super) fn check_revisions(revision: Option<&String>, revisions: &[String]) -> Result<(), Problem> {
     match revision {
-        Some(_) if !revisions.is_empty() => Err(Problem::bad("say revision or revisions, and not both")),
+        Some(_) if !revisions.is_empty() => {
+            Err(Problem::bad_request("revision and revisions cannot be combined: use one of them"))
+        }
         _ => Ok(()),
     }
 }
 
 async fn diff(call: Call<DiffQuery>) -> Result<Differences, Problem> {
-    let (serving, _) = one(&call).await?;
-    let (objects, findings) = serving.diff(&named(&call), call.query.named()?).await?;
-    Ok(differences::document(&objects, &findings))
+    let (service, _) = find_application(&call).await?;
+    let (objects, findings) = service.diff(&application_name(&call), call.query.into_revisions()?).await?;
+    Ok(differences::build_document(&objects, &findings))
 }
 
-/// Differences, and the objects between which they are.
+/// Differences, along with the compared objects.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct WholeDifferences {
-    /// In the order of a sync, as the command line reads them; values of Secrets are masked.
+pub(super) struct FullDifferences {
+    /// Objects in sync order, in the same format as on the command line; Secret values are masked.
     objects: Vec<Value>,
-    /// What was found beside.
-    findings: Vec<Warning>,
+    /// Additional findings.
+    warnings: Vec<Warning>,
 }
 
-async fn diff_objects(call: Call<DiffQuery>) -> Result<WholeDifferences, Problem> {
-    let (serving, _) = one(&call).await?;
-    let (objects, findings) = serving.diff(&named(&call), call.query.named()?).await?;
-    WholeDifferences::of(&objects, findings)
+async fn diff_objects(call: Call<DiffQuery>) -> Result<FullDifferences, Problem> {
+    let (service, _) = find_application(&call).await?;
+    let (objects, findings) = service.diff(&application_name(&call), call.query.into_revisions()?).await?;
+    FullDifferences::new(&objects, findings)
 }
 
-impl WholeDifferences {
-    pub(super) fn of(objects: &[ObjectDifference], findings: Vec<Warning>) -> Result<Self, Problem> {
+impl FullDifferences {
+    pub(super) fn new(objects: &[ObjectDifference], warnings: Vec<Warning>) -> Result<Self, Problem> {
         let unwritten =
-            |error| Problem::new(Code::Internal, format!("the answer cannot be written: {error}"));
+            |error| Problem::new(Code::Internal, format!("cannot serialize the response: {error}"));
         let objects =
             objects.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(unwritten)?;
-        Ok(Self { objects, findings })
+        Ok(Self { objects, warnings })
     }
 }
 
-async fn plan_next(call: Call<DiffQuery>) -> Answer {
-    let (serving, _) = one(&call).await?;
-    let plan = serving.plan(&named(&call), call.query.named()?).await?;
-    json(StatusCode::OK, &plan::of(&plan, &WaveNumbers::default(), &[]))
+async fn plan_next(call: Call<DiffQuery>) -> HandlerResult {
+    let (service, _) = find_application(&call).await?;
+    let plan = service.plan(&application_name(&call), call.query.into_revisions()?).await?;
+    json_response(StatusCode::OK, &plan::plan_document(&plan, &WaveNumbers::default(), &[]))
 }
 
-/// How it would be deleted.
+/// Options for previewing a deletion.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct DeletionQuery {
-    /// What would become of its objects: `foreground`, the default, `background` or `orphan`.
+    /// Deletion policy for the application's objects: `foreground`, `background` or `orphan` (default: foreground).
     cascade: Cascade,
+    /// Skips deletion hooks; `orphan` always skips them.
+    #[serde(rename = "noHooks")]
+    no_hooks: bool,
 }
 
 async fn plan_deletion(call: Call<DeletionQuery>) -> Result<DeletionPlan, Problem> {
-    let (serving, _) = one(&call).await?;
-    Ok(serving.plan_deletion(&named(&call), call.query.cascade).await?)
+    let (service, _) = find_application(&call).await?;
+    Ok(service.plan_deletion(&application_name(&call), (call.query.cascade, call.query.no_hooks)).await?)
 }
 
-async fn window(call: Call) -> Result<WindowLine, Problem> {
-    let (serving, _) = one(&call).await?;
-    Ok(serving.window(&named(&call))?)
+async fn window(call: Call) -> Result<SyncWindowSummary, Problem> {
+    let (service, _) = find_application(&call).await?;
+    Ok(service.window_status(&application_name(&call))?)
 }
 
-/// What is to be synced.
+/// Options of a sync.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("not" = both_schema("revision", "revisions")))]
 struct SyncBody {
-    /// Branch, tag or commit, instead of the application's.
+    /// Branch, tag or commit to use instead of the application's revision.
     revision: Option<String>,
-    /// The same of several sources, one for each, in their order; an empty one is that of its source. Instead of `revision`.
+    /// Revisions for an application with several sources, one per source, in order; an empty entry keeps the source's own
+    /// revision. Replaces `revision`.
     revisions: Vec<String>,
-    /// Delete objects that are no longer in the manifests.
+    /// Deletes objects that are no longer in the manifests.
     prune: bool,
-    /// Write nothing; the cluster judges everything.
+    /// Validates everything on the API server, without writing.
     dry_run: bool,
-    /// Only these objects, without hooks; empty for all.
-    resources: Vec<Named>,
-    /// What happens while another operation of the application is under way.
-    policy: Policy,
-    /// For the record; may be empty.
+    /// Objects to sync, without running hooks; empty to sync all objects.
+    resources: Vec<ObjectReference>,
+    /// Behavior if another operation of the application is running.
+    policy: ConcurrencyPolicy,
+    /// Reason to record; may be empty.
     reason: String,
 }
 
-/// What becomes of a sync that is asked for while another operation is under way.
+/// Handling of a sync request while another operation is running.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Policy {
-    /// It is refused.
+enum ConcurrencyPolicy {
+    /// Rejects the request.
     #[default]
     Refuse,
-    /// It begins when that one is over.
+    /// Starts the sync after the running operation has finished.
     Queue,
-    /// That one is ended where it waits or has failed, once its running hooks have ended.
+    /// Ends an operation that is waiting or has failed, after its running hooks have finished.
     Supersede,
 }
 
-impl From<Policy> for IfTaken {
-    fn from(given: Policy) -> Self {
+impl From<ConcurrencyPolicy> for ClaimConflictPolicy {
+    fn from(given: ConcurrencyPolicy) -> Self {
         match given {
-            Policy::Refuse => Self::Refuse,
-            Policy::Queue => Self::Queue,
-            Policy::Supersede => Self::Supersede,
+            ConcurrencyPolicy::Refuse => Self::Refuse,
+            ConcurrencyPolicy::Queue => Self::Queue,
+            ConcurrencyPolicy::Supersede => Self::Supersede,
         }
     }
 }
@@ -359,32 +421,32 @@ impl From<Policy> for IfTaken {
 /// An object.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Named {
-    /// API group, empty for the core API.
+pub(super) struct ObjectReference {
+    /// API group; empty for the core API.
     #[serde(default)]
     group: String,
     /// Kind.
     kind: String,
-    /// Namespace; empty for any.
+    /// Namespace; empty for any namespace.
     #[serde(default)]
     namespace: String,
     /// Name.
     name: String,
 }
 
-impl From<&Named> for ResourceSelector {
-    fn from(one: &Named) -> Self {
-        let Named { group, kind, namespace, name } = one;
+impl From<&ObjectReference> for ResourceSelector {
+    fn from(one: &ObjectReference) -> Self {
+        let ObjectReference { group, kind, namespace, name } = one;
         Self { group: group.clone(), kind: kind.clone(), namespace: namespace.clone(), name: name.clone() }
     }
 }
 
-async fn begin_sync(call: Call<Nothing, SyncBody>) -> Result<ApplicationLine, Problem> {
-    let (serving, application) = one(&call).await?;
+async fn start_sync(call: Call<NoParameters, SyncBody>) -> Result<ApplicationSummary, Problem> {
+    let (service, application) = find_application(&call).await?;
     let SyncBody { revision, revisions, prune, dry_run, resources, policy, reason } = &call.body;
-    one_of(revision.as_ref(), revisions)?;
-    let resource = |one: &Named| resource(&one.into());
-    let wish = SyncWish {
+    check_revisions(revision.as_ref(), revisions)?;
+    let resource = |one: &ObjectReference| from_selector(&one.into());
+    let request = SyncParameters {
         revision: revision.clone().unwrap_or_default(),
         revisions: revisions.clone(),
         prune: *prune,
@@ -392,85 +454,98 @@ async fn begin_sync(call: Call<Nothing, SyncBody>) -> Result<ApplicationLine, Pr
         resources: resources.iter().map(resource).collect(),
         policy: (*policy).into(),
     };
-    let mut asked = sync(&application, wish);
-    asked.initiated_by.username.clone_from(&call.by.name);
-    give_reason(&mut asked, reason);
-    serving.sync(&named(&call), asked).await?;
-    Ok((&one(&call).await?.1).into())
+    let mut operation_request = sync_operation(&application, request);
+    operation_request.initiated_by.username.clone_from(&call.caller.name);
+    set_reason(&mut operation_request, reason);
+    service.sync(&application_name(&call), operation_request).await?;
+    Ok((&find_application(&call).await?.1).into())
 }
 
-/// Where to go back to.
+/// Target of a rollback.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct RollbackBody {
-    /// Which sync, by its `id` in the history; the one before the last if not said.
+    /// `id` of a sync in the history (default: the sync before the last one).
     id: Option<i64>,
-    /// Delete objects that were not there then.
+    /// Deletes objects that did not exist at that time.
     prune: bool,
-    /// For the record; may be empty.
+    /// Reason to record; may be empty.
     reason: String,
 }
 
-async fn rollback(call: Call<Nothing, RollbackBody>) -> Result<ApplicationLine, Problem> {
-    let (serving, _) = one(&call).await?;
+async fn rollback(call: Call<NoParameters, RollbackBody>) -> Result<ApplicationSummary, Problem> {
+    let (service, _) = find_application(&call).await?;
     let RollbackBody { id, prune, reason } = &call.body;
-    serving.rollback(&named(&call), *id, *prune, (call.by.name.clone(), reason.clone())).await?;
-    Ok((&one(&call).await?.1).into())
+    service
+        .rollback(&application_name(&call), *id, *prune, (call.caller.name.clone(), reason.clone()))
+        .await?;
+    Ok((&find_application(&call).await?.1).into())
 }
 
-/// Which operation, and why; both may be left out.
+/// Operation to terminate, and the reason. Both are optional.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct TerminateBody {
-    /// The id of the one that is meant: nothing is ended where another one is at work by now. Whichever is at work, if not said.
+    /// ID of the operation that you expect to be running (default: the running operation). If another operation is running, it is
+    /// not terminated.
     operation: Option<OperationId>,
-    /// For the record; may be empty.
+    /// Reason to record; may be empty.
     reason: String,
 }
 
-async fn terminate(call: Call<Nothing, TerminateBody>) -> Result<ApplicationLine, Problem> {
-    let (serving, _) = one(&call).await?;
-    let (by, reason) = (call.by.name.clone(), call.body.reason.clone());
-    serving.terminate(&named(&call), call.body.operation, (by, reason)).await?;
-    Ok((&one(&call).await?.1).into())
+async fn terminate(call: Call<NoParameters, TerminateBody>) -> Result<ApplicationSummary, Problem> {
+    let (service, _) = find_application(&call).await?;
+    let (by, reason) = (call.caller.name.clone(), call.body.reason.clone());
+    service.terminate(&application_name(&call), call.body.operation, (by, reason)).await?;
+    Ok((&find_application(&call).await?.1).into())
 }
 
-/// How it is compared.
+/// Options of a comparison.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct RefreshBody {
-    /// With manifests that are read anew.
+    /// Renders the manifests again.
     hard: bool,
 }
 
-async fn refresh(call: Call<Nothing, RefreshBody>) -> Result<ApplicationLine, Problem> {
-    let (serving, application) = one(&call).await?;
-    serving.refresh(&named(&call), call.body.hard).await?;
+async fn refresh(call: Call<NoParameters, RefreshBody>) -> Result<ApplicationSummary, Problem> {
+    let (service, application) = find_application(&call).await?;
+    service.refresh(&application_name(&call), call.body.hard).await?;
     Ok((&application).into())
 }
 
-/// What becomes of the objects.
+/// Options of a deletion.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct DeleteQuery {
-    /// They go after what they own (`foreground`, if not said), before what they own (`background`), or stay (`orphan`).
+    /// Deletion policy for the application's objects: `foreground` deletes them after their dependents, `background` before their
+    /// dependents, and `orphan` keeps them (default: foreground).
     cascade: Cascade,
-    /// Why; may be empty. It is recorded, with who asks.
+    /// Skips deletion hooks; `orphan` always skips them.
+    #[serde(rename = "noHooks")]
+    no_hooks: bool,
+    /// Reason to record together with the requester; may be empty.
     reason: String,
 }
 
-/// What is being deleted, or gone.
+/// An application that is being deleted or has been deleted.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Deleted {
-    /// Its namespace.
+#[schemars(rename = "DeletedApplication")]
+struct DeletedApplication {
+    /// Namespace of the application.
     namespace: String,
-    /// Its name.
+    /// Name of the application.
     name: String,
 }
 
-async fn remove(call: Call<DeleteQuery>) -> Result<Deleted, Problem> {
-    let (serving, _) = one(&call).await?;
-    let DeleteQuery { cascade, reason } = &call.query;
-    serving.delete(&named(&call), *cascade, call.by.name.clone(), reason.clone()).await?;
-    Ok(Deleted { namespace: call.name("namespace").to_owned(), name: call.name("name").to_owned() })
+async fn delete_application(call: Call<DeleteQuery>) -> Result<DeletedApplication, Problem> {
+    let (service, _) = find_application(&call).await?;
+    let DeleteQuery { cascade, no_hooks, reason } = &call.query;
+    service
+        .delete(&application_name(&call), (*cascade, *no_hooks), call.caller.name.clone(), reason.clone())
+        .await?;
+    Ok(DeletedApplication {
+        namespace: call.path_parameter("namespace").to_owned(),
+        name: call.path_parameter("name").to_owned(),
+    })
 }

@@ -1,4 +1,4 @@
-//! The stream of events: what happens, as it happens, and what was missed.
+//! Event stream, with live and missed events.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -19,188 +19,197 @@ use tidegate_service::queries::Queries;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::bulletin::{About, Bulletin, Entry, EventId};
-use crate::following::{News, Reset};
+use crate::app_state::AppState;
+use crate::event_buffer::{BufferedEvent, EventBuffer, EventId, EventSubject};
+use crate::event_publisher::{ResetReason, StreamEvent};
 use crate::problem::{Code, Problem};
-use crate::route::{Answer, Call, Gives, Route, look_otherwise, text};
-use crate::site::Site;
-use crate::tokens::{LOOK_EVERY, Pass};
+use crate::route::{Call, HandlerResult, ResponseContent, Route, get_route_as, text_response};
+use crate::tokens::{AuthContext, CHECK_INTERVAL};
 
-/// How often somebody who listens is told that the connection is alive, while nothing happens.
-pub(super) const STILL_HERE: Duration = Duration::from_secs(15);
-/// Who goes on by the log is told again what happened so long before: what was recorded a little later may be a little older.
-const AGAIN: Duration = Duration::from_secs(60);
-/// How soon clients come again that were cut off, in milliseconds.
+/// Interval of keep-alive comments while there are no events.
+pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// Overlap for clients that resume from the log. Events in this period are sent again, because an event that was recorded later
+/// may have an earlier time.
+const RESUME_OVERLAP: Duration = Duration::from_secs(60);
+/// Delay in milliseconds after which clients should reconnect.
 const COME_AGAIN: u32 = 1000;
 
-/// The rows of the table that are about the stream of events.
+/// Returns the routes of the event stream.
 pub(super) fn routes() -> Vec<Route> {
-    let words = (
-        "/api/v1/events",
-        "followEvents",
-        "What happens to applications, ApplicationSets and operations, as it happens",
-    );
-    vec![look_otherwise(words, Gives::Events(SchemaGenerator::subschema_for::<News>), follow)]
+    let text =
+        ("/api/v1/events", "followEvents", "Stream events of applications, ApplicationSets and operations");
+    vec![get_route_as(
+        text,
+        ResponseContent::Events(SchemaGenerator::subschema_for::<StreamEvent>),
+        stream_events,
+    )]
 }
 
-/// What is wanted.
+/// Filter of events.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 struct EventsQuery {
-    /// Only of this application: NAMESPACE/NAME, or the name of one of the control plane.
+    /// Only events of this application: NAMESPACE/NAME, or NAME for the control plane's namespace.
     application: Option<String>,
-    /// Only of this ApplicationSet: NAMESPACE/NAME, or the name of one of the control plane.
+    /// Only events of this ApplicationSet: NAMESPACE/NAME, or NAME for the control plane's namespace.
     application_set: Option<String>,
-    /// Only of this operation.
+    /// Only events of this operation.
     operation: Option<String>,
-    /// As the header Last-Event-ID, which counts more: go on after this event.
+    /// Event ID after which to resume. The Last-Event-ID header takes precedence.
     last_event_id: Option<String>,
 }
 
-async fn follow(call: Call<EventsQuery>) -> Answer {
+async fn stream_events(call: Call<EventsQuery>) -> HandlerResult {
     let EventsQuery { application, application_set, operation, last_event_id } = call.query;
-    let queries = Arc::clone(call.site.queries()?);
-    let wanted = Wanted {
-        application: application.map(|text| AppKey::named(&text).to_string()),
-        set: application_set.map(|text| AppKey::named(&text).to_string()),
+    let queries = Arc::clone(call.state.queries()?);
+    let filter = EventFilter {
+        application: application.map(|text| AppKey::parse(&text).to_string()),
+        appset: application_set.map(|text| AppKey::parse(&text).to_string()),
         operation: operation
             .map(|text| {
-                text.parse().map_err(|_| Problem::bad(format!("{text:?} is not the id of an operation")))
+                text.parse()
+                    .map_err(|_| Problem::bad_request(format!("{text:?} is not the id of an operation")))
             })
             .transpose()?,
     };
     let last = call.last_event.or(last_event_id).filter(|text| !text.is_empty());
-    let foreign = |_| Problem::bad("Last-Event-ID is not the id of an event of this API; begin without it");
+    let foreign =
+        |_| Problem::bad_request("Last-Event-ID is not an event id of this API: connect without it");
     let last: Option<EventId> = last.map(|text| text.parse().map_err(foreign)).transpose()?;
-    let place = place(&call.site)?;
-    let bulletin = Arc::clone(call.site.bulletin());
-    let newest = bulletin.newest();
+    let place = stream_permit(&call.state)?;
+    let buffer = Arc::clone(call.state.event_buffer());
+    let newest = buffer.newest_id();
     let (after, missed) = match last {
         None => (newest, None),
-        Some(last) if bulletin.has_after(last) => (last, None),
-        Some(last) => (newest, Some(missed(&queries, &wanted, last.at).await?)),
+        Some(last) if buffer.has_events_after(last) => (last, None),
+        Some(last) => (newest, Some(find_missed_events(&queries, &filter, last.at).await?)),
     };
-    let reader = Reader {
-        changes: bulletin.changes(),
-        ending: call.site.ending(),
-        bulletin,
+    let reader = EventReader {
+        changes: buffer.subscribe(),
+        shutdown: call.state.shutdown_signal(),
+        buffer,
         queries,
-        wanted,
+        filter,
         after,
         missed,
-        has_begun: false,
-        pass: call.pass,
-        _place: place,
+        has_started: false,
+        auth: call.auth,
+        _permit: place,
     };
     let chunks = futures_util::stream::unfold(reader, async |mut reader| {
-        let chunk = reader.next().await?;
+        let chunk = reader.next_chunk().await?;
         Some((Ok::<_, std::convert::Infallible>(Bytes::from(chunk)), reader))
     });
-    Ok(text(StatusCode::OK, "text/event-stream", Body::from_stream(chunks)))
+    Ok(text_response(StatusCode::OK, "text/event-stream", Body::from_stream(chunks)))
 }
 
-/// A place among those who listen.
-pub(super) fn place(site: &Site) -> Result<OwnedSemaphorePermit, Problem> {
-    site.stream_place().ok_or_else(|| {
-        Problem::new(Code::TooOften, "as many listen to events as may").after(Duration::from_secs(10))
+/// Returns a permit for an event stream.
+pub(super) fn stream_permit(state: &AppState) -> Result<OwnedSemaphorePermit, Problem> {
+    state.acquire_stream_permit().ok_or_else(|| {
+        Problem::new(Code::TooOften, "the maximum number of event streams is reached")
+            .with_retry_after(Duration::from_secs(10))
     })
 }
 
-/// What is wanted; all that is not excluded.
-struct Wanted {
+/// Filter of events, which matches every event that is not excluded.
+struct EventFilter {
     application: Option<String>,
-    set: Option<String>,
+    appset: Option<String>,
     operation: Option<OperationId>,
 }
 
-impl Wanted {
-    fn is(&self, about: &About) -> bool {
+impl EventFilter {
+    fn is_match(&self, about: &EventSubject) -> bool {
         self.application.as_ref().is_none_or(|wanted| *wanted == about.application)
-            && self.set.as_ref().is_none_or(|wanted| *wanted == about.set)
+            && self.appset.as_ref().is_none_or(|wanted| *wanted == about.appset)
             && (self.operation.is_none() || self.operation == about.operation)
     }
 }
 
-/// What is read from the log, because it is not kept any more.
-struct Missed {
+/// Events to read from the log, because the buffer no longer contains them.
+struct MissedEvents {
     operations: VecDeque<OperationId>,
-    /// Only what happened since then.
+    /// Only events since this time.
     since: Timestamp,
-    is_told: bool,
+    is_reset_sent: bool,
 }
 
-/// The operations to which something happened since then.
-async fn missed(queries: &Queries, wanted: &Wanted, at: Timestamp) -> Result<Missed, Problem> {
-    let since = at - AGAIN;
-    let listed = queries.operations(Lookup::all()).await?;
+/// Returns the operations that have events since a time.
+async fn find_missed_events(
+    queries: &Queries,
+    wanted: &EventFilter,
+    at: Timestamp,
+) -> Result<MissedEvents, Problem> {
+    let since = at - RESUME_OVERLAP;
+    let listed = queries.list_operations(Lookup::all()).await?;
     let went_on = listed.into_iter().filter(|one| {
         one.summary.as_ref().is_some_and(|known| {
             known.finished_at.is_none_or(|at| at >= since)
-                && wanted.is(&About {
-                    application: AppKey::named(&known.application).to_string(),
-                    set: String::new(),
+                && wanted.is_match(&EventSubject {
+                    application: AppKey::parse(&known.application).to_string(),
+                    appset: String::new(),
                     operation: Some(one.operation),
                 })
         })
     });
-    Ok(Missed { operations: went_on.map(|one| one.operation).collect(), since, is_told: false })
+    Ok(MissedEvents { operations: went_on.map(|one| one.operation).collect(), since, is_reset_sent: false })
 }
 
-/// Somebody who listens.
-struct Reader {
-    bulletin: Arc<Bulletin>,
+/// A connected client.
+struct EventReader {
+    buffer: Arc<EventBuffer>,
     queries: Arc<Queries>,
-    wanted: Wanted,
-    /// All up to here was told.
+    filter: EventFilter,
+    /// ID of the event up to which all events were sent.
     after: EventId,
-    missed: Option<Missed>,
+    missed: Option<MissedEvents>,
     changes: watch::Receiver<u64>,
-    ending: watch::Receiver<bool>,
-    has_begun: bool,
-    pass: Pass,
-    _place: OwnedSemaphorePermit,
+    shutdown: watch::Receiver<bool>,
+    has_started: bool,
+    auth: AuthContext,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl Reader {
-    /// What is told next; nothing when the stream ends: then the client comes again with the last id it has seen, and with a
-    /// token that counts.
-    async fn next(&mut self) -> Option<String> {
-        if !self.pass.counts(Instant::now()) {
+impl EventReader {
+    /// Returns the next chunk; `None` at the end of the stream. The client then reconnects with its last event ID and a valid
+    /// token.
+    async fn next_chunk(&mut self) -> Option<String> {
+        if !self.auth.is_valid(Instant::now()) {
             return None;
         }
-        if !std::mem::replace(&mut self.has_begun, true) {
-            // Who goes on by the log has not seen what happened before the newest.
+        if !std::mem::replace(&mut self.has_started, true) {
+            // A client that resumes from the log has not yet received all events before the newest event.
             let id = if self.missed.is_some() { String::new() } else { format!("id: {}\n", self.after) };
             return Some(format!("retry: {COME_AGAIN}\n{id}\n"));
         }
         if self.missed.is_some() {
-            return Some(self.next_missed().await);
+            return Some(self.next_missed_chunk().await);
         }
-        let quiet_until = Instant::now() + STILL_HERE;
+        let quiet_until = Instant::now() + KEEP_ALIVE_INTERVAL;
         loop {
             self.changes.borrow_and_update();
-            // What is not there any more comes from the log, in another connection.
-            let entries = self.bulletin.after(self.after.number).ok()?;
+            // Events that the buffer has dropped come from the log, on another connection.
+            let entries = self.buffer.events_after(self.after.number).ok()?;
             if let Some(last) = entries.last() {
                 self.after = last.id;
-                let mut told = String::new();
-                for entry in entries.iter().filter(|entry| self.is_wanted(entry)) {
-                    let _ = writeln!(told, "id: {}", entry.id);
-                    tell(&mut told, entry.kind, &entry.data);
+                let mut text = String::new();
+                for entry in entries.iter().filter(|entry| self.is_selected(entry)) {
+                    let _ = writeln!(text, "id: {}", entry.id);
+                    write_event(&mut text, entry.kind, &entry.data);
                 }
-                // All are seen, also those that are not wanted.
-                let _ = write!(told, "id: {}\n\n", self.after);
-                return Some(told);
+                // Events that the filter excludes count as received.
+                let _ = write!(text, "id: {}\n\n", self.after);
+                return Some(text);
             }
             tokio::select! {
-                _ = self.ending.wait_for(|ending| *ending) => return None,
-                changed = timeout(LOOK_EVERY, self.changes.changed()) => match changed {
+                _ = self.shutdown.wait_for(|ending| *ending) => return None,
+                changed = timeout(CHECK_INTERVAL, self.changes.changed()) => match changed {
                     Ok(Ok(())) | Err(_) => {}
                     Ok(Err(_)) => return None,
                 },
             }
             let now = Instant::now();
-            if !self.pass.counts(now) {
+            if !self.auth.is_valid(now) {
                 return None;
             }
             if now >= quiet_until && !self.changes.has_changed().unwrap_or(false) {
@@ -209,50 +218,51 @@ impl Reader {
         }
     }
 
-    fn is_wanted(&self, entry: &Entry) -> bool {
-        self.wanted.is(&entry.about)
+    fn is_selected(&self, entry: &BufferedEvent) -> bool {
+        self.filter.is_match(&entry.subject)
     }
 
-    /// What happened to one operation since then. It has no id until all is told: who is cut off before is told all again.
-    async fn next_missed(&mut self) -> String {
-        let mut told = String::new();
-        let Some(missed) = &mut self.missed else { return told };
-        if !std::mem::replace(&mut missed.is_told, true) {
+    /// Returns the missed events of one operation. They don't have an ID until all of them are sent, so a client that is
+    /// disconnected before receives all of them again.
+    async fn next_missed_chunk(&mut self) -> String {
+        let mut text = String::new();
+        let Some(missed) = &mut self.missed else { return text };
+        if !std::mem::replace(&mut missed.is_reset_sent, true) {
             let message =
-                "what happened to applications and ApplicationSets since that event is not kept; look at their lists".to_owned();
-            tell(&mut told, "reset", &News::Reset(Reset { message }).data());
+                "events of applications and ApplicationSets since that event are no longer available; read their lists".to_owned();
+            write_event(&mut text, "reset", &StreamEvent::Reset(ResetReason { message }).to_json());
         }
         let Some(operation) = missed.operations.pop_front() else {
             self.missed = None;
-            let _ = write!(told, "id: {}\n\n", self.after);
-            return told;
+            let _ = write!(text, "id: {}\n\n", self.after);
+            return text;
         };
         match self.queries.events(operation, 0, false).await {
             Ok(found) => {
                 let since = missed.since;
                 let mut at = Timestamp::default();
                 for event in &found.events {
-                    // Those without a time follow the one before them closely.
+                    // An event without a time directly follows the previous event.
                     at = event.at.unwrap_or(at);
                     if at >= since {
-                        tell(&mut told, "operation", &data(event));
+                        write_event(&mut text, "operation", &event_json(event));
                     }
                 }
             }
-            Err(error) => tracing::warn!(%operation, %error, "what happened to an operation cannot be told"),
+            Err(error) => tracing::warn!(%operation, %error, "failed to read the events of an operation"),
         }
-        if told.is_empty() {
-            told.push_str(": nothing\n\n");
+        if text.is_empty() {
+            text.push_str(": nothing\n\n");
         }
-        told
+        text
     }
 }
 
-fn data(event: &Event) -> String {
-    News::Operation(Box::new(EventDocument::from(event))).data()
+fn event_json(event: &Event) -> String {
+    StreamEvent::Operation(Box::new(EventDocument::from(event))).to_json()
 }
 
-/// One event; its data is one line.
-pub(super) fn tell(told: &mut String, kind: &str, data: &str) {
-    let _ = write!(told, "event: {kind}\ndata: {data}\n\n");
+/// Writes one event, with its data on a single line.
+pub(super) fn write_event(text: &mut String, kind: &str, data: &str) {
+    let _ = write!(text, "event: {kind}\ndata: {data}\n\n");
 }

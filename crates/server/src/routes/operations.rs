@@ -1,4 +1,4 @@
-//! Operations: shown, and steered.
+//! Routes of operations: views and actions.
 
 use axum::body::Body;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
@@ -7,398 +7,458 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::{HookLogView, OperationView, Scope};
-use tidegate_model::{OperationId, OperationPhase, Override, StreamKind, Timestamp};
+use tidegate_model::{OperationId, OperationOutcome, Override, StreamKind, Timestamp};
 use tidegate_oplog::{LogError, Lookup, StreamName};
-use tidegate_service::control::protocol::Wish;
+use tidegate_service::control::protocol::OperationAction;
 use tidegate_service::documents::events::{self, EventDocument};
-use tidegate_service::documents::facts::{self, FactDocument};
 use tidegate_service::documents::filter::Filter;
+use tidegate_service::documents::log_entries::{self, LogEntryDocument};
 use tidegate_service::documents::record::{AttemptLog, Record, RecordDocument, attempt_logs};
 use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
 use tidegate_service::error::ServiceError;
-use tidegate_service::operations::instance;
+use tidegate_service::operations::instance_name;
 
-use crate::pages::{self, Page};
+use crate::pagination::{self, Page};
 use crate::problem::{Code, Problem};
-use crate::question::Nothing;
-use crate::route::{Answer, Call, Gives, Route, act, json, look, look_otherwise, text};
+use crate::query::{NoParameters, both_schema, exactly_one_schema};
+use crate::route::{
+    Call, HandlerResult, ResponseContent, Route, get_route, get_route_as, json_response, post_route,
+    text_response,
+};
 
-/// The rows of the table that are about operations.
+/// Returns the routes of operations.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        look(("/api/v1/operations", "listOperations", "Operations, the newest first"), list),
-        look(
+        get_route(("/api/v1/operations", "listOperations", "List operations, newest first"), list),
+        get_route(
             (
                 "/api/v1/operations/{id}",
                 "getOperation",
-                "How an operation stands: waves, objects, logs of failed hooks",
+                "Get an operation with its waves, objects and logs of failed hooks",
             ),
             get,
         ),
-        look(
-            ("/api/v1/operations/{id}/explain", "explainOperation", "Why an operation is where it is"),
+        get_route(
+            ("/api/v1/operations/{id}/explain", "explainOperation", "Explain the state of an operation"),
             explain,
         ),
-        look(("/api/v1/operations/{id}/events", "listEvents", "What happened to an operation"), events),
-        look(
-            (
-                "/api/v1/operations/{id}/logs",
-                "listLogs",
-                "The end of what the containers of failed hooks wrote",
-            ),
+        get_route(
+            ("/api/v1/operations/{id}/events", "listEvents", "List the events of an operation"),
+            events,
+        ),
+        get_route(
+            ("/api/v1/operations/{id}/logs", "listLogs", "Get the last log lines of failed hooks"),
             logs,
         ),
-        look_otherwise(
-            ("/api/v1/operations/{id}/log", "listFacts", "Everything that was recorded about an operation"),
-            Gives::Json(SchemaGenerator::subschema_for::<LogAnswer<'static>>),
+        get_route_as(
+            ("/api/v1/operations/{id}/log", "listFacts", "List the recorded events of an operation"),
+            ResponseContent::Json(SchemaGenerator::subschema_for::<OperationLogPage<'static>>),
             log,
         ),
-        look_otherwise(
+        get_route_as(
             (
                 "/api/v1/operations/{id}/export",
                 "exportOperation",
-                "An operation and everything that was recorded about it, as one document",
+                "Export an operation with its recorded events as JSON",
             ),
-            Gives::Json(SchemaGenerator::subschema_for::<RecordDocument<'static>>),
+            ResponseContent::Json(SchemaGenerator::subschema_for::<RecordDocument<'static>>),
             export,
         ),
-        look_otherwise(
+        get_route_as(
             (
                 "/api/v1/operations/{id}/export.html",
                 "exportOperationPage",
-                "The same as a page for people, which needs nothing else",
+                "Export an operation as a self-contained HTML page",
             ),
-            Gives::Text("text/html; charset=utf-8"),
+            ResponseContent::Text("text/html; charset=utf-8"),
             export_page,
         ),
-        act(("/api/v1/operations/{id}/terminate", "terminateOperation", "End an operation"), terminate),
-        act(
-            ("/api/v1/operations/{id}/pause", "pauseOperation", "Hold an operation at its next safe point"),
+        post_route(
+            ("/api/v1/operations/{id}/terminate", "terminateOperation", "Terminate an operation"),
+            terminate,
+        ),
+        post_route(
+            ("/api/v1/operations/{id}/pause", "pauseOperation", "Pause an operation at its next safe point"),
             pause,
         ),
-        act(("/api/v1/operations/{id}/unpause", "unpauseOperation", "Let a held operation go on"), unpause),
-        act(
+        post_route(
+            ("/api/v1/operations/{id}/unpause", "unpauseOperation", "Resume a paused operation"),
+            unpause,
+        ),
+        post_route(
             (
                 "/api/v1/operations/{id}/confirm",
                 "confirmOperation",
-                "Approve prunes that wait for confirmation",
+                "Confirm prunes that require confirmation",
             ),
             confirm,
         ),
-        act(
-            ("/api/v1/operations/{id}/approve", "approveOperation", "Approve a wave that waits for it"),
+        post_route(
+            ("/api/v1/operations/{id}/approve", "approveOperation", "Approve a wave that waits for approval"),
             approve,
         ),
-        act(
+        post_route(
             (
                 "/api/v1/operations/{id}/skip",
                 "skipTasks",
-                "Go on without an object, or without what is not done of a wave",
+                "Skip an object, or the unfinished tasks of a wave",
             ),
             skip,
         ),
-        act(
+        post_route(
             (
                 "/api/v1/operations/{id}/mark-done",
                 "markTasksDone",
-                "Take an object, or what is not done of a wave, for done",
+                "Mark an object, or the unfinished tasks of a wave, as done",
             ),
             mark_done,
         ),
-        act(
+        post_route(
             (
                 "/api/v1/operations/{id}/retry",
                 "retryTasks",
-                "Try an object, or what has failed of a wave, again at once",
+                "Retry an object, or the failed tasks of a wave, immediately",
             ),
             retry,
         ),
     ]
 }
 
-/// Which operations.
+/// Filter of operations.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ListQuery {
-    /// How many at once: 1 to 500, 100 if not said.
+    /// Maximum number of items, from 1 to 500 (default: 100).
+    #[schemars(transform = pagination::add_limit_bounds)]
     limit: Option<u32>,
-    /// The `next` of the page before.
+    /// Value of `next` in the previous page.
     page: Option<String>,
-    /// Only of this application: its name, or NAMESPACE/NAME.
+    /// Only operations of this application: its name, or NAMESPACE/NAME.
     application: Option<String>,
-    /// Only those that stand like this; may come several times.
-    phase: Vec<OperationPhase>,
-    /// Only those that began at this moment, or later.
+    /// Only operations with this outcome; repeatable.
+    #[serde(rename = "outcome")]
+    phase: Vec<OperationOutcome>,
+    /// Only operations that started at this time or later.
     since: Option<Timestamp>,
-    /// Only those that began before this moment.
+    /// Only operations that started before this time.
     until: Option<Timestamp>,
-    /// Only those whose revision begins like this.
+    /// Only operations whose revision starts with this text.
     revision: Option<String>,
-    /// Only those that this person, or program, has asked for.
+    /// Only operations requested by this person or program.
+    #[serde(rename = "initiatedBy")]
     by: Option<String>,
-    /// Only those that are not over, or only those that are.
+    /// If true, only open operations; if false, only finished operations.
     open: Option<bool>,
 }
 
 async fn list(call: Call<ListQuery>) -> Result<Page<SummaryDocument>, Problem> {
     let ListQuery { limit, page, application, phase, since, until, revision, by, open } = call.query;
-    let filter = Filter { phases: phase, since, until, revision, by };
-    let limit = pages::limit(limit)?;
+    let filter = Filter { outcomes: phase, since, until, revision, requester: by };
+    let limit = pagination::parse_limit(limit)?;
     let of = "operations";
-    let before: Option<OperationId> = page.map(|word| pages::place(&of, &word)).transpose()?;
-    let application = application.as_deref().map(instance);
+    let before: Option<OperationId> = page.map(|word| pagination::decode_position(&of, &word)).transpose()?;
+    let application = application.as_deref().map(instance_name);
     let lookup = Lookup { application, open, ..Lookup::all() };
-    let listed = call.site.queries()?.operations(lookup).await?;
-    // Ids are in the order in which operations were begun.
+    let listed = call.state.queries()?.list_operations(lookup).await?;
+    // IDs are ordered by the start of the operations.
     let mut items: Vec<SummaryDocument> = listed.iter().rev().map(SummaryDocument::from).collect();
-    items.retain(|one| filter.takes(one));
+    items.retain(|one| filter.matches(one));
     let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
     items.retain(|one| before.is_none_or(|before| one.id < before));
     let has_more = items.len() > limit;
     items.truncate(limit);
-    let next = items.last().filter(|_| has_more).map(|last| pages::word(&of, &last.id));
+    let next = items.last().filter(|_| has_more).map(|last| pagination::encode_position(&of, &last.id));
     Ok(Page { items, next, matching })
 }
 
-/// The operation of the path.
-pub(super) fn id<Q, B>(call: &Call<Q, B>) -> Result<OperationId, Problem> {
-    let text = call.name("id");
+/// Returns the operation ID in the path.
+pub(super) fn operation_id<Q, B>(call: &Call<Q, B>) -> Result<OperationId, Problem> {
+    let text = call.path_parameter("id");
     text.parse().map_err(|_| Problem::new(Code::NotFound, format!("{text:?} is not the id of an operation")))
 }
 
-/// How an operation stands.
+/// State of an operation.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct OperationAnswer {
+struct OperationResponse {
     #[serde(flatten)]
     operation: OperationView,
-    /// What the containers of failed hooks wrote last, in every attempt; left out where there was one.
+    /// Last log lines of failed hooks, for every attempt; absent if there was only one attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     logs: Option<Vec<AttemptLog>>,
-    /// Whether the process works on it; nothing where that cannot be told.
-    at_work: Option<bool>,
-    /// Of one whose facts were compacted, so that it has neither waves nor objects any more: its line, as in the list.
+    /// True if the server's process is running the operation; absent if that is unknown.
+    is_running: Option<bool>,
+    /// Summary of an operation whose events were compacted, so that its waves and objects are no longer available.
     #[serde(skip_serializing_if = "Option::is_none")]
-    kept: Option<SummaryDocument>,
+    summary: Option<SummaryDocument>,
 }
 
-async fn get(call: Call) -> Result<OperationAnswer, Problem> {
-    let queries = call.site.queries()?;
-    let found = queries.inspect(id(&call)?).await?;
-    let (operation, at_work) = (found.operation, found.explanation.at_work);
+async fn get(call: Call) -> Result<OperationResponse, Problem> {
+    let queries = call.state.queries()?;
+    let found = queries.inspect(operation_id(&call)?).await?;
+    let (operation, is_running) = (found.operation, found.explanation.is_running);
     let logs = match operation.retry_count {
         0 => None,
-        // What is damaged of it is told among its warnings.
+        // Damage is reported with the warnings of the operation.
         _ => Some(
-            queries.facts(operation.id).await.map_or_else(|_| Vec::new(), |(facts, ..)| attempt_logs(&facts)),
+            queries
+                .recorded_events(operation.id)
+                .await
+                .map_or_else(|_| Vec::new(), |(events, ..)| attempt_logs(&events)),
         ),
     };
-    Ok(OperationAnswer { operation, logs, at_work, kept: found.kept })
+    Ok(OperationResponse { operation, logs, is_running, summary: found.summary })
 }
 
 async fn explain(call: Call) -> Result<ExplanationDocument, Problem> {
-    Ok(call.site.queries()?.inspect(id(&call)?).await?.explanation)
+    Ok(call.state.queries()?.inspect(operation_id(&call)?).await?.explanation)
 }
 
-/// What the containers of failed hooks wrote.
+/// Logs of failed hooks.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Logs {
-    /// In the order of the plan.
+struct HookLogs {
+    /// Logs in plan order.
     items: Vec<HookLogView>,
 }
 
-async fn logs(call: Call) -> Result<Logs, Problem> {
-    Ok(Logs { items: call.site.queries()?.inspect(id(&call)?).await?.operation.hook_logs })
+async fn logs(call: Call) -> Result<HookLogs, Problem> {
+    Ok(HookLogs { items: call.state.queries()?.inspect(operation_id(&call)?).await?.operation.hook_logs })
 }
 
-/// Which events.
+/// Filter of events.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct EventsQuery {
-    /// Only those after this number.
+    /// Only events after the event with this number.
     after: u64,
-    /// Wait for a while, where there are none yet.
+    /// If there are no events yet, waits for a while.
     wait: bool,
 }
 
-/// What happened to an operation.
+/// Events of an operation.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct EventsAnswer {
-    /// In order.
+struct OperationEvents {
+    /// Events in order.
     items: Vec<EventDocument>,
-    /// What is not there any more.
+    /// Message about events that are no longer available.
     missed: Option<String>,
-    /// To go on, ask for those after this number.
-    last: u64,
-    /// None will follow.
+    /// Value of `after` for the next request.
+    next: u64,
+    /// True if there will be no more events.
     is_over: bool,
 }
 
-async fn events(call: Call<EventsQuery>) -> Result<EventsAnswer, Problem> {
+async fn events(call: Call<EventsQuery>) -> Result<OperationEvents, Problem> {
     let EventsQuery { after, wait } = call.query;
-    let told = call.site.queries()?.events(id(&call)?, after, wait).await?;
-    let (missed, last, is_over) = (told.missed, told.last, told.is_over);
-    Ok(EventsAnswer { items: events::documents(&told.events), missed, last, is_over })
+    let page = call.state.queries()?.events(operation_id(&call)?, after, wait).await?;
+    let (missed, next, is_over) = (page.missed, page.last, page.is_over);
+    Ok(OperationEvents { items: events::documents(&page.events), missed, next, is_over })
 }
 
-/// Which facts.
+/// Filter of recorded events.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct LogQuery {
-    /// Only those after this number.
+    /// Only recorded events after the event with this number.
     pub after: u64,
-    /// How many at once: 1 to 500, 100 if not said.
+    /// Maximum number of items, from 1 to 500 (default: 100).
+    #[schemars(transform = pagination::add_limit_bounds)]
     pub limit: Option<u32>,
 }
 
-/// What was recorded.
+/// Recorded events.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct LogAnswer<'a> {
-    /// In order.
-    items: Vec<FactDocument<'a>>,
-    /// To go on, ask for those after this number; nothing where these are the last.
+#[schemars(rename = "OperationLog")]
+struct OperationLogPage<'a> {
+    /// Events in order.
+    items: Vec<LogEntryDocument<'a>>,
+    /// Value of `after` for the next request; absent on the last page.
     next: Option<u64>,
-    /// What is damaged of the operation.
+    /// Damage to the log of the operation.
     damage: Option<String>,
 }
 
-async fn log(call: Call<LogQuery>) -> Answer {
-    let (after, limit) = (call.query.after, pages::limit(call.query.limit)?);
-    let id = id(&call)?;
-    let (facts, first, damage) = call.site.queries()?.facts(id).await?;
-    if facts.is_empty() && first > 1 {
-        let stream = StreamName::of(StreamKind::OPERATION, id);
+async fn log(call: Call<LogQuery>) -> HandlerResult {
+    let (after, limit) = (call.query.after, pagination::parse_limit(call.query.limit)?);
+    let id = operation_id(&call)?;
+    let (events, first, damage) = call.state.queries()?.recorded_events(id).await?;
+    if events.is_empty() && first > 1 {
+        let stream = StreamName::with_kind(StreamKind::OPERATION, id);
         return Err(ServiceError::Log(LogError::Compacted { stream }).into());
     }
-    // What an object is called, the plan says, which is a fact before it.
-    let mut items = facts::documents(first, &facts);
-    items.retain(|fact| fact.sequence > after);
+    // Object names are in the plan, which was recorded earlier.
+    let mut items = log_entries::documents(first, &events);
+    items.retain(|event| event.sequence > after);
     let has_more = items.len() > limit;
     items.truncate(limit);
     let next = items.last().filter(|_| has_more).map(|last| last.sequence);
-    json(StatusCode::OK, &LogAnswer { items, next, damage })
+    json_response(StatusCode::OK, &OperationLogPage { items, next, damage })
 }
 
-async fn record(call: &Call) -> Result<Record, Problem> {
-    let (queries, id) = (call.site.queries()?, id(call)?);
-    let inspected = queries.inspect(id).await?;
-    let (facts, first, damage) = queries.facts(id).await?;
-    Ok(Record { inspected, facts, first, damage, at: SystemClock.now() })
+async fn load_record(call: &Call) -> Result<Record, Problem> {
+    let (queries, id) = (call.state.queries()?, operation_id(call)?);
+    let details = queries.inspect(id).await?;
+    let (events, first_sequence, damage) = queries.recorded_events(id).await?;
+    Ok(Record { details, events, first_sequence, damage, read_at: SystemClock.now() })
 }
 
-async fn export(call: Call) -> Answer {
-    let record = record(&call).await?;
-    Ok(as_file(json(StatusCode::OK, &record.document())?, &record, "json"))
+async fn export(call: Call) -> HandlerResult {
+    let record = load_record(&call).await?;
+    Ok(as_download(json_response(StatusCode::OK, &record.document())?, &record, "json"))
 }
 
-async fn export_page(call: Call) -> Answer {
-    let record = record(&call).await?;
-    Ok(as_file(text(StatusCode::OK, "text/html; charset=utf-8", record.page()), &record, "html"))
+async fn export_page(call: Call) -> HandlerResult {
+    let record = load_record(&call).await?;
+    Ok(as_download(
+        text_response(StatusCode::OK, "text/html; charset=utf-8", record.render_page()),
+        &record,
+        "html",
+    ))
 }
 
-/// To be kept, and not to be shown in the place of our own page.
-fn as_file(mut answer: Response<Body>, record: &Record, ending: &str) -> Response<Body> {
-    let name = format!("attachment; filename=\"operation-{}.{ending}\"", record.inspected.operation.id);
+/// Marks a response as a download, so that the browser does not show it instead of our page.
+fn as_download(mut answer: Response<Body>, record: &Record, ending: &str) -> Response<Body> {
+    let name = format!("attachment; filename=\"operation-{}.{ending}\"", record.details.operation.id);
     answer.headers_mut().extend(HeaderValue::from_str(&name).ok().map(|name| (CONTENT_DISPOSITION, name)));
     answer
 }
 
-/// What became of a wish.
+/// Result of a request.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Wished {
-    /// The operation.
+#[schemars(rename = "RequestResult")]
+struct AcceptedRequest {
+    /// Operation that the request is about.
     id: OperationId,
-    /// Whether the process works on it, and so hears of the wish at once; otherwise whoever goes on with it does.
-    at_work: bool,
+    /// True if the server's process is running the operation and receives the request immediately. Otherwise the next process
+    /// that resumes the operation receives it.
+    is_running: bool,
 }
 
-async fn wish<B>(call: &Call<Nothing, B>, wish: Wish) -> Result<Wished, Problem> {
-    let id = id(call)?;
-    let at_work = call.site.queries()?.wish(id, &call.by.name, wish).await?;
-    Ok(Wished { id, at_work })
+async fn send_request<B>(
+    call: &Call<NoParameters, B>,
+    request: OperationAction,
+) -> Result<AcceptedRequest, Problem> {
+    let id = operation_id(call)?;
+    let is_running = call.state.queries()?.send_action(id, &call.caller.name, request).await?;
+    Ok(AcceptedRequest { id, is_running })
 }
 
-/// Why; may be left out.
+/// Reason for a request; optional.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct ReasonBody {
-    /// For people.
+    /// Human-readable reason to record.
     reason: String,
 }
 
-async fn terminate(call: Call<Nothing, ReasonBody>) -> Result<Wished, Problem> {
+async fn terminate(call: Call<NoParameters, ReasonBody>) -> Result<AcceptedRequest, Problem> {
     let reason = call.body.reason.clone();
-    wish(&call, Wish::Terminate { reason }).await
+    send_request(&call, OperationAction::Terminate { reason }).await
 }
 
-async fn pause(call: Call<Nothing, ReasonBody>) -> Result<Wished, Problem> {
+async fn pause(call: Call<NoParameters, ReasonBody>) -> Result<AcceptedRequest, Problem> {
     let reason = call.body.reason.clone();
-    wish(&call, Wish::Pause { reason }).await
+    send_request(&call, OperationAction::Pause { reason }).await
 }
 
-async fn unpause(call: Call<Nothing, ReasonBody>) -> Result<Wished, Problem> {
+async fn unpause(call: Call<NoParameters, ReasonBody>) -> Result<AcceptedRequest, Problem> {
     let reason = call.body.reason.clone();
-    wish(&call, Wish::Unpause { reason }).await
+    send_request(&call, OperationAction::Unpause { reason }).await
 }
 
-async fn confirm(call: Call<Nothing, ReasonBody>) -> Result<Wished, Problem> {
+async fn confirm(call: Call<NoParameters, ReasonBody>) -> Result<AcceptedRequest, Problem> {
     let reason = call.body.reason.clone();
-    wish(&call, Wish::Confirm { reason }).await
+    send_request(&call, OperationAction::Confirm { reason }).await
 }
 
-/// Which wave.
+/// Wave to approve.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(rename = "ApproveWaveBody")]
 struct ApproveBody {
-    /// Its number in the plan, from 1; the one that waits for it if not said.
+    /// Number of the wave in the plan, starting at 1 (default: the wave that is waiting for approval).
+    #[schemars(range(min = 1))]
     wave: Option<u32>,
-    /// For people.
+    /// Human-readable reason to record.
     reason: String,
 }
 
-async fn approve(call: Call<Nothing, ApproveBody>) -> Result<Wished, Problem> {
+async fn approve(call: Call<NoParameters, ApproveBody>) -> Result<AcceptedRequest, Problem> {
     let ApproveBody { wave, reason } = &call.body;
-    wish(&call, Wish::Approve { wave: *wave, reason: reason.clone() }).await
+    send_request(&call, OperationAction::Approve { wave: *wave, reason: reason.clone() }).await
 }
 
-/// Which part of the operation: an object, or a wave.
+/// Part of the operation: an object or a wave.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend(
+    "oneOf" = exactly_one_schema("task", "wave"),
+    "not" = serde_json::json!({"anyOf": [both_schema("wave", "namespace"), both_schema("wave", "phase")]}),
+))]
+#[schemars(rename = "OverrideBody")]
 struct OverrideBody {
     /// KIND/NAME or KIND.GROUP/NAME of an object.
     task: Option<String>,
-    /// The object's namespace, where several have its name.
+    /// Namespace of the object, if its name is ambiguous.
     namespace: Option<String>,
-    /// Phase of the hook, where it runs in several.
+    /// Phase of the hook, if it runs in more than one phase.
     phase: Option<String>,
-    /// PHASE/NUMBER of a wave, or its number in the plan, from 1.
+    /// PHASE/NUMBER of a wave, or its number in the plan, starting at 1.
     wave: Option<String>,
-    /// For the record; who skips something or marks it as done has to say it.
+    /// Reason to record; must not be empty.
+    #[schemars(length(min = 1))]
     reason: String,
 }
 
-async fn decide(call: Call<Nothing, OverrideBody>, what: Override) -> Result<Wished, Problem> {
+/// Part of the operation to run again: an object or a wave.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend(
+    "oneOf" = exactly_one_schema("task", "wave"),
+    "not" = serde_json::json!({"anyOf": [both_schema("wave", "namespace"), both_schema("wave", "phase")]}),
+))]
+struct RetryBody {
+    /// KIND/NAME or KIND.GROUP/NAME of an object.
+    task: Option<String>,
+    /// Namespace of the object, if its name is ambiguous.
+    namespace: Option<String>,
+    /// Phase of the hook, if it runs in more than one phase.
+    phase: Option<String>,
+    /// PHASE/NUMBER of a wave, or its number in the plan, starting at 1.
+    wave: Option<String>,
+    /// Reason to record; may be empty.
+    reason: String,
+}
+
+async fn send_override(
+    call: Call<NoParameters, OverrideBody>,
+    what: Override,
+) -> Result<AcceptedRequest, Problem> {
     let OverrideBody { task, namespace, phase, wave, reason } = &call.body;
-    let scope = Scope::of_words(task.as_deref(), namespace.as_deref(), phase.as_deref(), wave.as_deref())
-        .map_err(|error| Problem::bad(error.to_string()))?;
-    if what.passes_over() && reason.trim().is_empty() {
-        return Err(Problem::bad("reason is empty; say why it is gone on without them"));
+    let scope = Scope::parse(task.as_deref(), namespace.as_deref(), phase.as_deref(), wave.as_deref())
+        .map_err(|error| Problem::bad_request(error.to_string()))?;
+    if reason.trim().is_empty() {
+        return Err(Problem::bad_request("reason is empty: give the reason for the skip or the mark"));
     }
     let reason = reason.clone();
-    wish(&call, Wish::Override { what, scope, reason }).await
+    send_request(&call, OperationAction::Override { what, scope, reason }).await
 }
 
-async fn skip(call: Call<Nothing, OverrideBody>) -> Result<Wished, Problem> {
-    decide(call, Override::Skip).await
+async fn skip(call: Call<NoParameters, OverrideBody>) -> Result<AcceptedRequest, Problem> {
+    send_override(call, Override::Skip).await
 }
 
-async fn mark_done(call: Call<Nothing, OverrideBody>) -> Result<Wished, Problem> {
-    decide(call, Override::MarkDone).await
+async fn mark_done(call: Call<NoParameters, OverrideBody>) -> Result<AcceptedRequest, Problem> {
+    send_override(call, Override::MarkDone).await
 }
 
-async fn retry(call: Call<Nothing, OverrideBody>) -> Result<Wished, Problem> {
-    decide(call, Override::Retry).await
+async fn retry(call: Call<NoParameters, RetryBody>) -> Result<AcceptedRequest, Problem> {
+    let RetryBody { task, namespace, phase, wave, reason } = &call.body;
+    let scope = Scope::parse(task.as_deref(), namespace.as_deref(), phase.as_deref(), wave.as_deref())
+        .map_err(|error| Problem::bad_request(error.to_string()))?;
+    let (what, reason) = (Override::Retry, reason.clone());
+    send_request(&call, OperationAction::Override { what, scope, reason }).await
 }

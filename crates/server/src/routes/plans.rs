@@ -1,4 +1,4 @@
-//! Kept plans: made, shown, approved, and carried out.
+//! Routes of stored plans: creation, views, approval and execution.
 
 use std::cmp::Reverse;
 
@@ -7,204 +7,245 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use tidegate_application::operation;
 use tidegate_model::{Plan, ResourceSelector};
-use tidegate_service::applications::Serving;
-use tidegate_service::applications::asking::{SyncWish, sync};
+use tidegate_service::applications::ApplicationService;
+use tidegate_service::applications::sync_request::{SyncParameters, sync_operation};
 use tidegate_service::documents::differences::{self, Differences};
-use tidegate_service::documents::plan::{self, KeptPlanDocument};
-use tidegate_service::lines::PlanLine;
+use tidegate_service::documents::plan::{self, StoredPlanDocument};
+use tidegate_service::summaries::PlanSummary;
 
-use super::applications::{Named, WholeDifferences, one_of};
+use super::applications::{FullDifferences, ObjectReference, check_revisions};
 use crate::access::Role;
-use crate::pages::{self, Page};
+use crate::pagination::{self, Page};
 use crate::problem::{Code, Problem};
-use crate::question::Nothing;
-use crate::route::{Answer, Call, Gives, Route, act, act_otherwise, json, look, look_otherwise};
+use crate::query::{NoParameters, both_schema};
+use crate::route::{
+    Call, HandlerResult, ResponseContent, Route, get_route, get_route_as, json_response, post_route,
+    post_route_as,
+};
 
 const PLANS: &str = "/api/v1/plans";
-const ONE: &str = "/api/v1/plans/{hash}";
-const WHOLE: &str = "/api/v1/plans/{hash}/whole";
+const PLAN: &str = "/api/v1/plans/{hash}";
+const FULL_PLAN: &str = "/api/v1/plans/{hash}/whole";
 const DIFF: &str = "/api/v1/plans/{hash}/diff";
 const OBJECTS: &str = "/api/v1/plans/{hash}/diff/objects";
 const APPROVE: &str = "/api/v1/plans/{hash}/approve";
 const SYNC: &str = "/api/v1/plans/{hash}/sync";
 
-/// The rows of the table that are about kept plans.
+/// Returns the routes of stored plans.
 pub(super) fn routes() -> Vec<Route> {
-    let kept = Gives::Json(SchemaGenerator::subschema_for::<KeptPlanDocument<'static>>);
+    let plan = ResponseContent::Json(SchemaGenerator::subschema_for::<StoredPlanDocument<'static>>);
     vec![
-        look((PLANS, "listPlans", "Kept plans, the newest first"), list),
-        act_otherwise(
+        get_route((PLANS, "listPlans", "List stored plans, newest first"), list),
+        post_route_as(
             (
-                (PLANS, "makePlan", "Plan a sync of an application, and keep the plan; nothing is written"),
+                (
+                    PLANS,
+                    "makePlan",
+                    "Plan a sync of an application and store the plan; nothing is written to the cluster",
+                ),
                 Role::Operator,
             ),
-            (StatusCode::CREATED, kept),
-            make,
+            (StatusCode::CREATED, plan),
+            create,
         ),
-        look_otherwise((ONE, "getPlan", "A kept plan, wave by wave"), kept, get),
-        look((WHOLE, "getWholePlan", "The same, as the command line reads it"), whole),
-        look((DIFF, "diffPlan", "What a kept plan would change now; values of Secrets are masked"), diff),
-        look(
-            (OBJECTS, "diffPlanObjects", "The same, with the objects as they are and as they would be"),
+        get_route_as((PLAN, "getPlan", "Get a stored plan, wave by wave"), plan, get),
+        get_route(
+            (FULL_PLAN, "getWholePlan", "Get a stored plan in the format of the command line"),
+            get_full,
+        ),
+        get_route(
+            (
+                DIFF,
+                "diffPlan",
+                "Get the changes that a stored plan would make now; values of Secrets are masked",
+            ),
+            diff,
+        ),
+        get_route(
+            (
+                OBJECTS,
+                "diffPlanObjects",
+                "Get the changes that a stored plan would make now, with the live and target objects",
+            ),
             diff_objects,
         ),
-        act((APPROVE, "approvePlan", "Approve a plan; the operation that waits for it begins"), approve),
-        act((SYNC, "syncPlan", "Carry out a plan, and nothing else"), carry_out),
+        post_route(
+            (APPROVE, "approvePlan", "Approve a plan; the operation that waits for the approval continues"),
+            approve,
+        ),
+        post_route((SYNC, "syncPlan", "Execute exactly a stored plan"), execute),
     ]
 }
 
-/// Which plans.
+/// Filter of plans.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ListQuery {
-    /// How many at once: 1 to 500, 100 if not said.
+    /// Maximum number of items, from 1 to 500 (default: 100).
+    #[schemars(transform = pagination::add_limit_bounds)]
     limit: Option<u32>,
-    /// The `next` of the page before.
+    /// Value of `next` in the previous page.
     page: Option<String>,
-    /// Only those of this application: its name, or NAMESPACE/NAME.
+    /// Only plans of this application: its name, or NAMESPACE/NAME.
     application: Option<String>,
 }
 
-/// What plans are ordered by: when they were made, the newest first, and their hash.
-type Place = (Reverse<i64>, String);
+/// Sort key of plans: creation time, newest first, then hash.
+type Position = (Reverse<i64>, String);
 
-fn place(line: &PlanLine) -> Place {
-    (Reverse(line.made_at.as_millis()), line.hash.clone())
+fn position(line: &PlanSummary) -> Position {
+    (Reverse(line.created_at.as_millis()), line.hash.clone())
 }
 
-async fn list(call: Call<ListQuery>) -> Result<Page<PlanLine>, Problem> {
+async fn list(call: Call<ListQuery>) -> Result<Page<PlanSummary>, Problem> {
     let ListQuery { limit, page, application } = call.query;
-    let limit = pages::limit(limit)?;
+    let limit = pagination::parse_limit(limit)?;
     let of = ("plans", &application);
-    let after: Option<Place> = page.as_deref().map(|word| pages::place(&of, word)).transpose()?;
-    let serving = call.site.queries()?.serving().await?;
-    application.as_deref().map_or(Ok(()), |application| known(&serving, application))?;
-    let mut items = serving.plans(application.as_deref(), Some(&call.by.name)).await?;
+    let after: Option<Position> =
+        page.as_deref().map(|word| pagination::decode_position(&of, word)).transpose()?;
+    let service = call.state.queries()?.applications().await?;
+    application.as_deref().map_or(Ok(()), |application| check_application(&service, application))?;
+    let mut items = service.plans(application.as_deref(), Some(&call.caller.name)).await?;
     let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
-    items.sort_by_cached_key(place);
-    items.retain(|one| after.as_ref().is_none_or(|after| place(one) > *after));
+    items.sort_by_cached_key(position);
+    items.retain(|one| after.as_ref().is_none_or(|after| position(one) > *after));
     let has_more = items.len() > limit;
     items.truncate(limit);
-    let next = items.last().filter(|_| has_more).map(|last| pages::word(&of, &place(last)));
+    let next =
+        items.last().filter(|_| has_more).map(|last| pagination::encode_position(&of, &position(last)));
     Ok(Page { items, next, matching })
 }
 
-fn document(status: StatusCode, (line, plan): &(PlanLine, Plan)) -> Answer {
-    json(status, &plan::kept(line, plan))
+fn plan_response(status: StatusCode, (line, plan): &(PlanSummary, Plan)) -> HandlerResult {
+    json_response(status, &plan::stored_plan_document(line, plan))
 }
 
-async fn serving<Q, B>(call: &Call<Q, B>) -> Result<Serving, Problem> {
-    Ok(call.site.queries()?.serving().await?)
+async fn application_service<Q, B>(call: &Call<Q, B>) -> Result<ApplicationService, Problem> {
+    Ok(call.state.queries()?.applications().await?)
 }
 
-/// That there is an application which is meant.
-fn known(serving: &Serving, application: &str) -> Result<(), Problem> {
-    let is_there = !serving.find(Some(application)).applications.is_empty();
+/// Checks that the application exists.
+fn check_application(service: &ApplicationService, application: &str) -> Result<(), Problem> {
+    let is_there = !service.find(Some(application)).applications.is_empty();
     let none = || Problem::new(Code::NotFound, format!("there is no application {application:?}"));
     is_there.then_some(()).ok_or_else(none)
 }
 
-/// Of which application it is to be.
+/// Application that the plan is expected to belong to.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct GetQuery {
-    /// Its name, or NAMESPACE/NAME: a plan of another one is none.
+    /// Name or NAMESPACE/NAME of the application. A plan of another application counts as not found.
     application: Option<String>,
 }
 
-async fn get(call: Call<GetQuery>) -> Answer {
+async fn get(call: Call<GetQuery>) -> HandlerResult {
     let of = call.query.application.as_deref();
-    let found = serving(&call).await?.kept_plan(of, call.name("hash"), Some(&call.by.name)).await?;
-    document(StatusCode::OK, &found)
+    let found = application_service(&call)
+        .await?
+        .stored_plan(of, call.path_parameter("hash"), Some(&call.caller.name))
+        .await?;
+    plan_response(StatusCode::OK, &found)
 }
 
-/// A kept plan, whole.
+/// A stored plan with its full content.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Whole {
-    line: PlanLine,
-    /// As the log has plans; values of Secrets are masked.
+#[schemars(rename = "StoredPlan")]
+struct FullPlan {
+    summary: PlanSummary,
+    /// Plan in the format of the log; Secret values are masked.
     plan: serde_json::Value,
 }
 
-async fn whole(call: Call) -> Result<Whole, Problem> {
-    let (line, plan) = serving(&call).await?.kept_plan(None, call.name("hash"), Some(&call.by.name)).await?;
-    let unwritten = |error| Problem::new(Code::Internal, format!("the answer cannot be written: {error}"));
-    Ok(Whole { line, plan: serde_json::to_value(plan).map_err(unwritten)? })
+async fn get_full(call: Call) -> Result<FullPlan, Problem> {
+    let (summary, plan) = application_service(&call)
+        .await?
+        .stored_plan(None, call.path_parameter("hash"), Some(&call.caller.name))
+        .await?;
+    let unwritten = |error| Problem::new(Code::Internal, format!("cannot serialize the response: {error}"));
+    Ok(FullPlan { summary, plan: serde_json::to_value(plan).map_err(unwritten)? })
 }
 
 async fn diff(call: Call) -> Result<Differences, Problem> {
-    let (objects, findings) = serving(&call).await?.diff_plan(None, call.name("hash")).await?;
-    Ok(differences::document(&objects, &findings))
+    let (objects, findings) =
+        application_service(&call).await?.diff_plan(None, call.path_parameter("hash")).await?;
+    Ok(differences::build_document(&objects, &findings))
 }
 
-async fn diff_objects(call: Call) -> Result<WholeDifferences, Problem> {
-    let (objects, findings) = serving(&call).await?.diff_plan(None, call.name("hash")).await?;
-    WholeDifferences::of(&objects, findings)
+async fn diff_objects(call: Call) -> Result<FullDifferences, Problem> {
+    let (objects, findings) =
+        application_service(&call).await?.diff_plan(None, call.path_parameter("hash")).await?;
+    FullDifferences::new(&objects, findings)
 }
 
-/// What is planned.
+/// Options of a new plan.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct MakeBody {
-    /// The application: its name, or NAMESPACE/NAME.
+#[schemars(extend("not" = both_schema("revision", "revisions")))]
+#[schemars(rename = "PlanBody")]
+struct CreateBody {
+    /// Name or NAMESPACE/NAME of the application.
     application: String,
-    /// Branch, tag or commit, instead of the application's.
+    /// Branch, tag or commit to use instead of the application's revision.
     #[serde(default)]
     revision: Option<String>,
-    /// The same of several sources, one for each, in their order; an empty one is that of its source. Instead of `revision`.
+    /// Revisions for an application with several sources, one per source, in order; an empty entry keeps the source's own
+    /// revision. Replaces `revision`.
     #[serde(default)]
     revisions: Vec<String>,
-    /// Delete objects that are no longer in the manifests.
+    /// Deletes objects that are no longer in the manifests.
     #[serde(default)]
     prune: bool,
-    /// Only these objects, without hooks; empty for all.
+    /// Objects to include, without hooks; empty to include all objects.
     #[serde(default)]
-    resources: Vec<Named>,
+    resources: Vec<ObjectReference>,
 }
 
-async fn make(call: Call<Nothing, MakeBody>) -> Answer {
-    let MakeBody { application, revision, revisions, prune, resources } = &call.body;
-    one_of(revision.as_ref(), revisions)?;
-    let serving = serving(&call).await?;
-    known(&serving, application)?;
-    let found = serving.only(application)?;
-    let resources = resources.iter().map(|one| operation::resource(&ResourceSelector::from(one)));
-    let wish = SyncWish {
+async fn create(call: Call<NoParameters, CreateBody>) -> HandlerResult {
+    let CreateBody { application, revision, revisions, prune, resources } = &call.body;
+    check_revisions(revision.as_ref(), revisions)?;
+    let service = application_service(&call).await?;
+    check_application(&service, application)?;
+    let found = service.find_only(application)?;
+    let resources = resources.iter().map(|one| operation::from_selector(&ResourceSelector::from(one)));
+    let request = SyncParameters {
         revision: revision.clone().unwrap_or_default(),
         revisions: revisions.clone(),
         prune: *prune,
         resources: resources.collect(),
-        ..SyncWish::default()
+        ..SyncParameters::default()
     };
-    let mut asked = sync(&found, wish);
-    asked.initiated_by.username.clone_from(&call.by.name);
-    document(StatusCode::CREATED, &serving.make_plan(application, asked).await?)
+    let mut operation_request = sync_operation(&found, request);
+    operation_request.initiated_by.username.clone_from(&call.caller.name);
+    plan_response(StatusCode::CREATED, &service.make_plan(application, operation_request).await?)
 }
 
-/// Why it is approved.
+/// Reason for an approval.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ApprovePlanBody")]
 struct ApproveBody {
-    /// For the record; may be empty.
+    /// Reason to record; may be empty.
     reason: String,
 }
 
-async fn approve(call: Call<Nothing, ApproveBody>) -> Result<PlanLine, Problem> {
-    let said = (call.by.name.clone(), call.body.reason.clone());
-    Ok(serving(&call).await?.approve_plan(None, call.name("hash"), said).await?)
+async fn approve(call: Call<NoParameters, ApproveBody>) -> Result<PlanSummary, Problem> {
+    let approval = (call.caller.name.clone(), call.body.reason.clone());
+    Ok(application_service(&call).await?.approve_plan(None, call.path_parameter("hash"), approval).await?)
 }
 
-/// How a plan is carried out.
+/// Options for executing a plan.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-struct CarryOutBody {
-    /// Also where fields of its objects have changed since that it says nothing about.
+#[schemars(rename = "SyncPlanBody")]
+struct ExecuteBody {
+    /// Executes the plan even if fields that the plan does not set have changed on its objects since.
     allow_drift: bool,
-    /// For the record; may be empty.
+    /// Reason to record; may be empty.
     reason: String,
 }
 
-async fn carry_out(call: Call<Nothing, CarryOutBody>) -> Result<PlanLine, Problem> {
-    let how = (call.body.allow_drift, call.by.name.clone(), call.body.reason.clone());
-    Ok(serving(&call).await?.sync_plan(None, call.name("hash"), how).await?)
+async fn execute(call: Call<NoParameters, ExecuteBody>) -> Result<PlanSummary, Problem> {
+    let how = (call.body.allow_drift, call.caller.name.clone(), call.body.reason.clone());
+    Ok(application_service(&call).await?.sync_plan(None, call.path_parameter("hash"), how).await?)
 }

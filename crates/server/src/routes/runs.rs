@@ -1,4 +1,4 @@
-//! Rollouts and deletions of ApplicationSets, past and present: listed, shown, and passed on as files.
+//! Routes of rollouts and deletions of ApplicationSets, past and present: lists, views and downloads.
 
 use axum::body::Body;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
@@ -7,84 +7,90 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::StreamId;
-use tidegate_service::documents::runs::{Run, RunDocument, RunFact, RunKind, RunLine, RunRecord};
+use tidegate_service::documents::runs::{
+    RunDetails, RunEvent, RunKind, RunRecord, RunSummary, RunWithEvents,
+};
 use tidegate_service::error::ServiceError;
 use tidegate_service::runs;
 
 use super::operations::LogQuery;
-use crate::pages::{self, Page};
+use crate::pagination::{self, Page};
 use crate::problem::{Code, Problem};
-use crate::route::{Answer, Call, Gives, Route, json, look, look_otherwise, text};
+use crate::route::{
+    Call, HandlerResult, ResponseContent, Route, get_route, get_route_as, json_response, text_response,
+};
 
-/// The rows of the table that are about rollouts and deletions of ApplicationSets.
+/// Returns the routes of rollouts and deletions of ApplicationSets.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        look(
+        get_route(
             (
                 "/api/v1/runs",
                 "listRuns",
-                "Rollouts and deletions of ApplicationSets, the newest first; also of sets that are gone",
+                "List rollouts and deletions of ApplicationSets, newest first, including deleted ApplicationSets",
             ),
             list,
         ),
-        look(
+        get_route(
             (
                 "/api/v1/runs/{id}",
                 "getRun",
-                "A rollout or a deletion: steps, Applications, who decided what, and what it waited for",
+                "Get a rollout or deletion with its steps, Applications, decisions and waits",
             ),
             get,
         ),
-        look(
-            ("/api/v1/runs/{id}/log", "listRunFacts", "Everything that was recorded about it, in pages"),
+        get_route(
+            ("/api/v1/runs/{id}/log", "listRunFacts", "List the recorded events of a rollout or deletion"),
             log,
         ),
-        look_otherwise(
+        get_route_as(
             (
                 "/api/v1/runs/{id}/export",
                 "exportRun",
-                "A rollout or a deletion and everything that was recorded about it, as one document",
+                "Export a rollout or deletion with its recorded events as JSON",
             ),
-            Gives::Json(SchemaGenerator::subschema_for::<RunRecord<'static>>),
+            ResponseContent::Json(SchemaGenerator::subschema_for::<RunRecord<'static>>),
             export,
         ),
-        look_otherwise(
+        get_route_as(
             (
                 "/api/v1/runs/{id}/export.html",
                 "exportRunPage",
-                "The same as a page for people, which needs nothing else",
+                "Export a rollout or deletion as a self-contained HTML page",
             ),
-            Gives::Text("text/html; charset=utf-8"),
+            ResponseContent::Text("text/html; charset=utf-8"),
             export_page,
         ),
     ]
 }
 
-/// Which of them.
+/// Filter of rollouts and deletions.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 struct ListQuery {
-    /// How many at once: 1 to 500, 100 if not said.
+    /// Maximum number of items, from 1 to 500 (default: 100).
+    #[schemars(transform = pagination::add_limit_bounds)]
     limit: Option<u32>,
-    /// The `next` of the page before.
+    /// Value of `next` in the previous page.
     page: Option<String>,
-    /// Only of this ApplicationSet: its name, or NAMESPACE/NAME. It may be gone.
+    /// Only rollouts and deletions of this ApplicationSet: its name, or NAMESPACE/NAME. The ApplicationSet may have been deleted.
     application_set: Option<String>,
     /// Only rollouts, or only deletions.
     kind: Option<RunKind>,
-    /// Only those that this person, or program, has asked for.
+    /// Only rollouts and deletions requested by this person or program.
+    #[serde(rename = "initiatedBy")]
     by: Option<String>,
-    /// Only those that are not over, or only those that are.
+    /// If true, only open rollouts and deletions; if false, only finished ones.
     open: Option<bool>,
 }
 
-async fn list(call: Call<ListQuery>) -> Result<Page<RunLine>, Problem> {
+async fn list(call: Call<ListQuery>) -> Result<Page<RunSummary>, Problem> {
     let ListQuery { limit, page, application_set, kind, by, open } = call.query;
-    let limit = pages::limit(limit)?;
+    let limit = pagination::parse_limit(limit)?;
     let of = "runs";
-    let before: Option<StreamId> = page.map(|word| pages::place(&of, &word)).transpose()?;
-    let mut items = call.site.queries()?.runs(application_set).await?;
-    // Ids are in the order in which they were begun.
+    let before: Option<StreamId> = page.map(|word| pagination::decode_position(&of, &word)).transpose()?;
+    let mut items = call.state.queries()?.list_runs(application_set).await?;
+    // IDs are ordered by the start of the runs.
     items.reverse();
     items.retain(|one| {
         kind.is_none_or(|kind| one.kind == kind)
@@ -95,62 +101,62 @@ async fn list(call: Call<ListQuery>) -> Result<Page<RunLine>, Problem> {
     items.retain(|one| before.is_none_or(|before| one.id < before));
     let has_more = items.len() > limit;
     items.truncate(limit);
-    let next = items.last().filter(|_| has_more).map(|last| pages::word(&of, &last.id));
+    let next = items.last().filter(|_| has_more).map(|last| pagination::encode_position(&of, &last.id));
     Ok(Page { items, next, matching })
 }
 
-/// The rollout or deletion of the path.
-async fn one<Q>(call: &Call<Q>) -> Result<Run, Problem> {
-    let text = call.name("id");
+/// Returns the rollout or deletion named in the path.
+async fn find_run<Q>(call: &Call<Q>) -> Result<RunWithEvents, Problem> {
+    let text = call.path_parameter("id");
     let none = || format!("{text:?} is not the id of a rollout or a deletion");
     let id: StreamId = text.parse().map_err(|_| Problem::new(Code::NotFound, none()))?;
-    Ok(call.site.queries()?.run(id).await?)
+    Ok(call.state.queries()?.read_run(id).await?)
 }
 
-async fn get(call: Call) -> Result<RunDocument, Problem> {
-    Ok(one(&call).await?.run)
+async fn get(call: Call) -> Result<RunDetails, Problem> {
+    Ok(find_run(&call).await?.run)
 }
 
-/// What was recorded.
+/// Recorded events.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RunLog")]
-struct LogAnswer {
-    /// In order.
-    items: Vec<RunFact>,
-    /// To go on, ask for those after this number; nothing where these are the last.
+struct RunLogPage {
+    /// Events in order.
+    items: Vec<RunEvent>,
+    /// Value of `after` for the next request; absent on the last page.
     next: Option<u64>,
-    /// What is damaged of it.
+    /// Damage to the log of the run.
     damage: Option<String>,
 }
 
-async fn log(call: Call<LogQuery>) -> Result<LogAnswer, Problem> {
-    let (after, limit) = (call.query.after, pages::limit(call.query.limit)?);
-    let found = one(&call).await?;
-    if let Some(compacted) = runs::compacted(&found) {
+async fn log(call: Call<LogQuery>) -> Result<RunLogPage, Problem> {
+    let (after, limit) = (call.query.after, pagination::parse_limit(call.query.limit)?);
+    let found = find_run(&call).await?;
+    if let Some(compacted) = runs::compacted_error(&found) {
         return Err(ServiceError::Log(compacted).into());
     }
     let mut items = found.facts;
-    items.retain(|fact| fact.sequence > after);
+    items.retain(|event| event.sequence > after);
     let has_more = items.len() > limit;
     items.truncate(limit);
     let next = items.last().filter(|_| has_more).map(|last| last.sequence);
-    Ok(LogAnswer { items, next, damage: found.run.line.damage })
+    Ok(RunLogPage { items, next, damage: found.run.line.damage })
 }
 
-async fn export(call: Call) -> Answer {
-    let run = one(&call).await?;
-    Ok(as_file(json(StatusCode::OK, &run.record(SystemClock.now()))?, &run, "json"))
+async fn export(call: Call) -> HandlerResult {
+    let run = find_run(&call).await?;
+    Ok(as_download(json_response(StatusCode::OK, &run.record(SystemClock.now()))?, &run, "json"))
 }
 
-async fn export_page(call: Call) -> Answer {
-    let run = one(&call).await?;
-    let page = run.page(SystemClock.now());
-    Ok(as_file(text(StatusCode::OK, "text/html; charset=utf-8", page), &run, "html"))
+async fn export_page(call: Call) -> HandlerResult {
+    let run = find_run(&call).await?;
+    let page = run.render_page(SystemClock.now());
+    Ok(as_download(text_response(StatusCode::OK, "text/html; charset=utf-8", page), &run, "html"))
 }
 
-/// To be kept, and not to be shown in the place of our own page.
-fn as_file(mut answer: Response<Body>, run: &Run, ending: &str) -> Response<Body> {
+/// Marks a response as a download, so that the browser does not show it instead of our page.
+fn as_download(mut answer: Response<Body>, run: &RunWithEvents, ending: &str) -> Response<Body> {
     let line = &run.run.line;
     let name = format!("attachment; filename=\"{}-{}.{ending}\"", line.kind.word(), line.id);
     answer.headers_mut().extend(HeaderValue::from_str(&name).ok().map(|name| (CONTENT_DISPOSITION, name)));

@@ -1,105 +1,120 @@
-//! The session of a page: opened with a token, told of, and ended.
+//! Routes for page sessions: opening with a token, viewing, and ending.
 
 use http::StatusCode;
 use http::header::SET_COOKIE;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use tidegate_application::control_namespace;
 use tokio::time::Instant;
 
 use crate::access::{Caller, Role};
-use crate::entrance::Entrance;
+use crate::auth::Authenticator;
 use crate::problem::Problem;
-use crate::question::Nothing;
-use crate::route::{Answer, Call, Gives, Route, act_otherwise, json, look};
-use crate::sessions::Open;
+use crate::query::NoParameters;
+use crate::route::{Call, HandlerResult, ResponseContent, Route, get_route, json_response, post_route_as};
+use crate::sessions::OpenSession;
 
 const SESSION: &str = "/api/v1/session";
-const END: &str = "/api/v1/session/end";
+const SESSION_END: &str = "/api/v1/session/end";
 
-/// The rows of the table that are about sessions.
+/// Returns the routes of sessions.
 pub(super) fn routes() -> Vec<Route> {
-    let gives = Gives::Json(SchemaGenerator::subschema_for::<Session>);
-    let begin = (SESSION, "signIn", "Open a session with a token, from the page: it is kept in a cookie");
-    let end = (END, "signOut", "End the session");
+    let content = ResponseContent::Json(SchemaGenerator::subschema_for::<SessionInfo>);
+    let begin = (SESSION, "signIn", "Open a session with a token; the session cookie is set");
+    let end = (SESSION_END, "signOut", "End the session");
     vec![
-        look((SESSION, "getSession", "Who asks, and what they may"), tell).anybody(),
-        act_otherwise((begin, Role::ReadOnly), (StatusCode::OK, gives), sign_in).open(),
-        act_otherwise((end, Role::ReadOnly), (StatusCode::OK, gives), sign_out),
+        get_route((SESSION, "getSession", "Get the identity and role of the caller"), get_session)
+            .optional_auth(),
+        post_route_as((begin, Role::ReadOnly), (StatusCode::OK, content), sign_in).public(),
+        post_route_as((end, Role::ReadOnly), (StatusCode::OK, content), sign_out),
     ]
 }
 
-/// Who asks, and what they may.
+/// Identity and permissions of the caller.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Session {
-    /// The name of their token; of who came by a provider, `oidc:` and their name there; empty where nobody is asked.
+struct SessionInfo {
+    /// Name of the caller's token. For people who signed in with a provider, `oidc:` and the user name. Empty without
+    /// authentication.
     name: String,
-    /// What they may; nothing where they are not let in.
+    /// Role of the caller; absent if the caller is not authenticated.
     role: Option<Role>,
-    /// Whether a token lets somebody in here.
-    tokens: bool,
-    /// The name of the provider with whom people sign in at /api/v1/session/oidc; nothing where they do not. Where there are
-    /// neither tokens nor a provider, nobody is asked who they are.
+    /// True if the server accepts tokens.
+    accepts_tokens: bool,
+    /// Name of the provider for signing in at /api/v1/session/oidc; absent if none is configured. If there are neither tokens nor
+    /// a provider, callers don't authenticate.
     provider: Option<String>,
-    /// What to send in the header `X-Tidegate-CSRF` with whatever is to be done; nothing where there is no session.
+    /// Value for the `X-Tidegate-CSRF` header of all requests that make changes; absent without a session.
     csrf: Option<String>,
-    /// When the session ends by itself, in seconds; nothing where there is none.
-    ends_in_seconds: Option<u64>,
+    /// Time until the session expires, in seconds; absent without a session.
+    expires_in_seconds: Option<u64>,
+    /// Namespace of the control plane, whose Applications are listed by name only; absent if the caller is not authenticated.
+    control_namespace: Option<&'static str>,
 }
 
-impl Session {
-    fn none(entrance: &Entrance) -> Self {
+impl SessionInfo {
+    fn unauthenticated(entrance: &Authenticator) -> Self {
         let provider = entrance.oidc().map(|oidc| oidc.name().to_owned());
-        let tokens = entrance.takes_tokens();
-        Self { name: String::new(), role: None, tokens, provider, csrf: None, ends_in_seconds: None }
+        let accepts_tokens = entrance.has_tokens();
+        Self {
+            name: String::new(),
+            role: None,
+            accepts_tokens,
+            provider,
+            csrf: None,
+            expires_in_seconds: None,
+            control_namespace: None,
+        }
     }
 
-    fn new(caller: Caller, entrance: &Entrance, session: Option<&Open>) -> Self {
+    fn new(caller: Caller, entrance: &Authenticator, session: Option<&OpenSession>) -> Self {
         Self {
             name: caller.name,
             role: Some(caller.role),
             csrf: session.map(|session| session.csrf().to_owned()),
-            ends_in_seconds: session.map(|session| session.lasts(Instant::now()).as_secs()),
-            ..Self::none(entrance)
+            expires_in_seconds: session.map(|session| session.remaining_lifetime(Instant::now()).as_secs()),
+            control_namespace: Some(control_namespace()),
+            ..Self::unauthenticated(entrance)
         }
     }
 }
 
-async fn tell(call: Call) -> Result<Session, Problem> {
-    let entrance = &call.visit.entrance;
-    if !call.visit.is_let_in {
-        return Ok(Session::none(entrance));
+async fn get_session(call: Call) -> Result<SessionInfo, Problem> {
+    let entrance = &call.origin.authenticator;
+    if !call.origin.is_authenticated {
+        return Ok(SessionInfo::unauthenticated(entrance));
     }
-    Ok(Session::new(call.by, entrance, call.pass.session()))
+    Ok(SessionInfo::new(call.caller, entrance, call.auth.session()))
 }
 
-/// Whose session it is to be.
+/// Credentials of a new session.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SignInBody {
-    /// A token.
+    /// Token of the caller.
     token: String,
 }
 
-async fn sign_in(call: Call<Nothing, SignInBody>) -> Answer {
-    let entrance = &call.visit.entrance;
-    let signed_in = entrance.sign_in(&call.body.token, &call.visit, Instant::now())?;
-    let session = Session::new(signed_in.caller, entrance, Some(&signed_in.session));
-    let mut answer = json(StatusCode::OK, &session)?;
+async fn sign_in(call: Call<NoParameters, SignInBody>) -> HandlerResult {
+    let entrance = &call.origin.authenticator;
+    let signed_in = entrance.sign_in_with_token(&call.body.token, &call.origin, Instant::now())?;
+    let session = SessionInfo::new(signed_in.caller, entrance, Some(&signed_in.session));
+    let mut answer = json_response(StatusCode::OK, &session)?;
     answer.headers_mut().extend(signed_in.cookie.map(|cookie| (SET_COOKIE, cookie)));
     Ok(answer)
 }
 
-/// Nothing more has to be said.
+/// An empty body.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(rename = "SignOutBody")]
 struct EmptyBody {}
 
-async fn sign_out(call: Call<Nothing, EmptyBody>) -> Answer {
-    let entrance = &call.visit.entrance;
-    call.pass.session().inspect(|session| session.end());
-    let mut answer = json(StatusCode::OK, &Session::none(entrance))?;
-    for cookie in entrance.forget().into_iter().flatten() {
+async fn sign_out(call: Call<NoParameters, EmptyBody>) -> HandlerResult {
+    let entrance = &call.origin.authenticator;
+    call.auth.session().inspect(|session| session.end());
+    let mut answer = json_response(StatusCode::OK, &SessionInfo::unauthenticated(entrance))?;
+    for cookie in entrance.expired_session_cookies().into_iter().flatten() {
         answer.headers_mut().append(SET_COOKIE, cookie);
     }
     Ok(answer)

@@ -1,4 +1,4 @@
-//! The way of a browser to an OpenID provider and back.
+//! Redirects of a browser to an OpenID provider and back.
 
 use std::sync::Arc;
 
@@ -9,111 +9,113 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::oidc::{CALLBACK, Came, Oidc, Trouble};
+use crate::oidc::{CALLBACK, CallbackParameters, Oidc, SignInError};
 use crate::problem::{Code, Problem};
-use crate::question::Question;
-use crate::route::{Answer, Call, Route, pass_through};
+use crate::query::QueryParser;
+use crate::route::{Call, HandlerResult, Route, redirect_route};
 
-const BEGIN: &str = "/api/v1/session/oidc";
+const LOGIN: &str = "/api/v1/session/oidc";
 
-/// The rows of the table that are about signing in with a provider.
+/// Returns the routes for signing in with a provider.
 pub(super) fn routes() -> Vec<Route> {
-    let begin_words = (BEGIN, "beginSignIn", "Send a browser to the provider, to sign in there");
-    let back_words =
-        (CALLBACK, "endSignIn", "Where the provider sends a browser back to: it opens a session");
+    let begin_words = (LOGIN, "beginSignIn", "Redirect the browser to the provider for sign-in");
+    let back_words = (CALLBACK, "endSignIn", "Callback of the provider; opens a session");
     vec![
-        pass_through(begin_words, Question::new(), begin),
-        pass_through(back_words, Question::foreign(), come_back),
+        redirect_route(begin_words, QueryParser::new(), start_login),
+        redirect_route(back_words, QueryParser::ignoring_unknown(), finish_login),
     ]
 }
 
-/// What somebody wants who begins.
+/// Options of a login.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[derive(Default)]
 struct BeginQuery {
-    /// The view to be seen afterwards: a path of the page, such as /operations. Anything else leads to the first one.
+    /// View to show after the login: a path of the page, such as /operations (default: the first view). Other values are ignored.
     next: Option<String>,
 }
 
-async fn begin(call: Call<BeginQuery>) -> Answer {
-    let visit = &call.visit;
-    let oidc = provider(&call)?;
-    if visit.is_sent {
-        return Ok(Trouble::Foreign.answer());
+async fn start_login(call: Call<BeginQuery>) -> HandlerResult {
+    let visit = &call.origin;
+    let oidc = oidc_provider(&call)?;
+    if visit.is_cross_site {
+        return Ok(SignInError::CrossSite.to_response());
     }
-    let asked = (visit.host.as_str(), visit.entrance.is_tls());
-    match oidc.begin(asked, call.query.next.as_deref(), Instant::now()).await {
-        Ok(begun) => {
-            let mut answer = sent_to(&begun.location)?;
-            let kept = visit.entrance.depart(begun.is_secure, &begun.browser);
-            answer.headers_mut().extend(kept.map(|cookie| (SET_COOKIE, cookie)));
+    let address = (visit.host.as_str(), visit.authenticator.is_tls());
+    match oidc.start_login(address, call.query.next.as_deref(), Instant::now()).await {
+        Ok(started) => {
+            let mut answer = redirect_to(&started.location)?;
+            let login_cookie = visit.authenticator.login_cookie(started.is_secure, &started.browser_secret);
+            answer.headers_mut().extend(login_cookie.map(|cookie| (SET_COOKIE, cookie)));
             Ok(answer)
         }
-        Err(trouble) => Ok(refused(&trouble)),
+        Err(trouble) => Ok(error_page(&trouble)),
     }
 }
 
-/// What a provider sends a browser back with.
+/// Parameters of the redirect back from the provider.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
-struct Back {
-    /// What the provider gives an ID token for.
+struct CallbackQuery {
+    /// Authorization code that the provider exchanges for an ID token.
     code: Option<String>,
-    /// What the browser was sent off with.
+    /// State of the login request.
     state: Option<String>,
-    /// Why there is no code.
+    /// Error code, if the provider did not issue an authorization code.
     error: Option<String>,
-    /// Which provider it is.
+    /// Issuer of the response.
     iss: Option<String>,
 }
 
-async fn come_back(call: Call<Back>) -> Answer {
-    let oidc = provider(&call)?;
-    let (entrance, now) = (&call.visit.entrance, Instant::now());
-    let Back { code, state, error, iss: issuer } = call.query;
-    let came = Came { code, state, error, issuer };
-    let mut answer = match oidc.finish(&came, call.visit.traveller.as_deref(), now).await {
-        // Whoever sends a browser here with a word of their own ends nothing.
-        Err(trouble @ (Trouble::Over | Trouble::Busy)) => return Ok(refused(&trouble)),
-        Err(trouble) => refused(&trouble),
+async fn finish_login(call: Call<CallbackQuery>) -> HandlerResult {
+    let oidc = oidc_provider(&call)?;
+    let (entrance, now) = (&call.origin.authenticator, Instant::now());
+    let CallbackQuery { code, state, error, iss: issuer } = call.query;
+    let came = CallbackParameters { code, state, error, issuer };
+    let mut answer = match oidc.finish_login(&came, call.origin.login_secret.as_deref(), now).await {
+        // A third party could send a browser here with its own state; this must not end the login.
+        Err(trouble @ (SignInError::Expired | SignInError::Busy)) => return Ok(error_page(&trouble)),
+        Err(trouble) => error_page(&trouble),
         Ok(welcome) => {
-            let signed_in =
-                entrance.admit(welcome.person, oidc.lasts(), welcome.is_secure, Instant::now())?;
-            tracing::info!(name = signed_in.caller.name, role = ?signed_in.caller.role, "somebody has signed in");
-            let mut answer = sent_to(&welcome.next)?;
+            let signed_in = entrance.sign_in_person(
+                welcome.person,
+                oidc.session_lifetime(),
+                welcome.is_secure,
+                Instant::now(),
+            )?;
+            tracing::info!(name = signed_in.caller.name, role = ?signed_in.caller.role, "user signed in");
+            let mut answer = redirect_to(&welcome.next)?;
             answer.headers_mut().extend(signed_in.cookie.map(|cookie| (SET_COOKIE, cookie)));
             answer
         }
     };
-    for cookie in entrance.arrive().into_iter().flatten() {
+    for cookie in entrance.expired_login_cookies().into_iter().flatten() {
         answer.headers_mut().append(SET_COOKIE, cookie);
     }
     Ok(answer)
 }
 
-fn provider<Q>(call: &Call<Q>) -> Result<Arc<Oidc>, Problem> {
+fn oidc_provider<Q>(call: &Call<Q>) -> Result<Arc<Oidc>, Problem> {
     let none = || Problem {
         next: "sign in with a token, or start `tidegate serve` with --oidc FILE".to_owned(),
-        ..Problem::new(Code::NotFound, "nobody signs in with a provider here")
+        ..Problem::new(Code::NotFound, "sign-in with a provider is not configured")
     };
-    call.visit.entrance.oidc().map(Arc::clone).ok_or_else(none)
+    call.origin.authenticator.oidc().map(Arc::clone).ok_or_else(none)
 }
 
-/// Tells those who run the service, too, where it is for them to do something.
-fn refused(trouble: &Trouble) -> Response<Body> {
+/// Returns the error page. If the administrator has to act, also logs the problem.
+fn error_page(trouble: &SignInError) -> Response<Body> {
     match trouble {
-        Trouble::Fault { .. } | Trouble::Nameless { .. } | Trouble::Mistaken { .. } => {
-            tracing::warn!(%trouble, "somebody cannot sign in");
+        SignInError::Provider { .. } | SignInError::NoName { .. } | SignInError::InvalidResponse { .. } => {
+            tracing::warn!(%trouble, "sign-in failed");
         }
-        trouble => tracing::info!(%trouble, "somebody cannot sign in"),
+        trouble => tracing::info!(%trouble, "sign-in failed"),
     }
-    trouble.answer()
+    trouble.to_response()
 }
 
-fn sent_to(location: &str) -> Answer {
-    let unfit =
-        |_| Problem::new(Code::Internal, "the address of the provider has characters that no address has");
+fn redirect_to(location: &str) -> HandlerResult {
+    let unfit = |_| Problem::new(Code::Internal, "the address of the provider contains invalid characters");
     let location = HeaderValue::from_str(location).map_err(unfit)?;
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::SEE_OTHER;

@@ -1,17 +1,17 @@
-//! Traces: each operation that is over, as a tree of spans, sent to a collector by OTLP over HTTP.
+//! Traces: each finished operation as a tree of spans, sent to a collector with OTLP over HTTP.
 //!
 //! ```text
-//! Engine::all_events(seen) ──▶ over? ──▶ its log ──▶ Span ──▶ POST, again and again until they are taken ──▶ seen, on the disk
+//! Engine::all_events ──▶ finished? ──▶ its log ──▶ build_spans ──▶ CollectorClient::deliver ──▶ SubscriberProgress
 //! ```
 //!
-//! Spans are made from the log of an operation when it is over, so its trace is whole whatever was killed meanwhile. They are
-//! sent at least once, with the same ids each time. What a collector has not taken yet is in the log and nowhere else: one
-//! that takes nothing costs no memory, and keeps no operation waiting.
+//! Spans are derived from the log of a finished operation, so its trace is complete even if the process crashed meanwhile. They
+//! are sent at least once, always with the same IDs. Spans that a collector has not accepted exist only in the log, so a failing
+//! collector doesn't cost memory or delay operations.
 
 mod collector;
-mod course;
+mod collector_client;
+mod operation_spans;
 mod otlp;
-mod post;
 mod span;
 
 use std::collections::BTreeSet;
@@ -20,31 +20,31 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidegate_executor::{Engine, EngineError, Event, EventKind};
-use tidegate_service::applications::Serving;
+use tidegate_service::applications::ApplicationService;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::queries::Queries;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::post::Line;
-use crate::seen::{Kept, forget_others};
+use self::collector_client::CollectorClient;
+use crate::subscriber_progress::{SubscriberProgress, remove_other_progress};
 
-pub use self::collector::{Collector, WrongCollector};
+pub use self::collector::{Collector, CollectorError};
 
-/// The file that says how far the collector has been told.
-const NAME: &str = "collector";
-/// So many spans are in one request.
+/// Name of the file that stores the collector's progress.
+const PROGRESS_NAME: &str = "collector";
+/// Maximum number of spans in one request.
 const SPANS_MAX: usize = 512;
-/// So many operations are sent together, and an operation waits for others no longer than this.
-const TOGETHER_MAX: usize = 64;
-const TOGETHER_WITHIN: Duration = Duration::from_secs(1);
-/// So many events that end no operation may pass before it is written down that they were seen.
-const PASSED_MAX: u32 = 1024;
+/// Maximum number of operations sent together, and maximum time that an operation waits for other operations.
+const BATCH_MAX: usize = 64;
+const BATCH_DELAY_MAX: Duration = Duration::from_secs(1);
+/// Maximum number of irrelevant events before the progress is written.
+const SKIPPED_EVENTS_MAX: u32 = 1024;
 
-/// Sends traces until it is dropped.
-pub struct Tracing(Option<JoinHandle<()>>);
+/// Running trace export, which stops when this value is dropped.
+pub struct TraceExporter(Option<JoinHandle<()>>);
 
-impl Drop for Tracing {
+impl Drop for TraceExporter {
     fn drop(&mut self) {
         if let Some(sending) = &self.0 {
             sending.abort();
@@ -52,50 +52,50 @@ impl Drop for Tracing {
     }
 }
 
-impl Tracing {
-    /// Sends the collector the traces of all operations that end from now on, and of those that have ended and were not
-    /// taken. `folder` is where it is kept how far that is; a collector that is new there, or that was not named for a while,
-    /// is sent nothing of what had ended before.
+impl TraceExporter {
+    /// Sends the collector the traces of all operations that end from now on, and of finished operations that it has not accepted
+    /// yet. `folder` stores the progress. A collector that is new or was not configured for a while does not receive operations
+    /// that ended before.
     ///
     /// # Errors
     ///
-    /// The engine has stopped, or its log cannot be read.
-    pub async fn begin(
+    /// Returns an error if the engine has stopped or its log cannot be read.
+    pub async fn start(
         collector: Option<Collector>,
         engine: &Engine,
         queries: &Queries,
         folder: &Path,
     ) -> Result<Self, EngineError> {
         let Some(collector) = collector else {
-            forget_others(folder, BTreeSet::new());
+            remove_other_progress(folder, BTreeSet::new());
             return Ok(Self(None));
         };
-        let kept = Kept::open(folder, NAME, engine).await?;
-        let (engine, served) = (engine.clone(), queries.served());
+        let progress = SubscriberProgress::open(folder, PROGRESS_NAME, engine).await?;
+        let (engine, applications) = (engine.clone(), queries.wait_for_applications());
         let sending = tokio::spawn(async move {
-            // By then it is known whose projects they are of.
-            if let Some(serving) = served.await {
-                let line = Line::new(collector);
-                Sending { engine, serving, kept, line, spans: Vec::new() }.run().await;
+            // The spans contain the project of each operation, which is known once the applications are managed.
+            if let Some(service) = applications.await {
+                let client = CollectorClient::new(collector);
+                ExportTask { engine, service, progress, client, spans: Vec::new() }.run().await;
             }
         });
         Ok(Self(Some(sending)))
     }
 }
 
-/// What goes to the collector.
-struct Sending {
+/// State of the trace export.
+struct ExportTask {
     engine: Engine,
-    serving: Serving,
-    kept: Kept,
-    line: Line,
-    /// Those that are not sent yet.
+    service: ApplicationService,
+    progress: SubscriberProgress,
+    client: CollectorClient,
+    /// Spans that have not been sent yet.
     spans: Vec<Value>,
 }
 
-impl Sending {
+impl ExportTask {
     async fn run(mut self) {
-        let mut events = self.engine.all_events(self.kept.seen());
+        let mut events = self.engine.all_events(self.progress.cursor());
         let (mut ended, mut until, mut passed) = (Vec::new(), Instant::now(), 0_u32);
         loop {
             let event = if ended.is_empty() {
@@ -103,58 +103,58 @@ impl Sending {
             } else if let Ok(event) = tokio::time::timeout_at(until, events.next()).await {
                 event
             } else {
-                self.send(&mut ended).await;
+                self.send_traces(&mut ended).await;
                 continue;
             };
             match event {
                 Some(Ok(event)) if matches!(event.what, EventKind::Finished { .. }) => {
                     if ended.is_empty() {
-                        until = Instant::now() + TOGETHER_WITHIN;
+                        until = Instant::now() + BATCH_DELAY_MAX;
                     }
                     ended.push(event);
                 }
                 Some(Ok(event)) => {
-                    self.kept.note(&event);
+                    self.progress.record_event(&event);
                     passed = passed.saturating_add(1);
                 }
-                Some(Err(missed)) => tracing::warn!(%missed, "not everything is traced"),
+                Some(Err(missed)) => tracing::warn!(%missed, "some events were missed and not traced"),
                 None => return,
             }
-            if ended.len() >= TOGETHER_MAX {
-                self.send(&mut ended).await;
-            } else if passed > PASSED_MAX {
-                self.kept.write().await;
+            if ended.len() >= BATCH_MAX {
+                self.send_traces(&mut ended).await;
+            } else if passed > SKIPPED_EVENTS_MAX {
+                self.progress.write().await;
                 passed = 0;
             }
         }
     }
 
-    /// Returns when the traces of operations were taken, or never will be.
-    async fn send(&mut self, ended: &mut Vec<Event>) {
+    /// Sends the traces of operations until they are accepted or permanently rejected.
+    async fn send_traces(&mut self, ended: &mut Vec<Event>) {
         for event in ended.iter() {
             match self.engine.history(event.operation).await {
-                Ok((state, facts)) => {
-                    let application = self.serving.application(&AppKey::named(&event.application));
+                Ok((state, events)) => {
+                    let application = self.service.application(&AppKey::parse(&event.application));
                     let project = application.as_ref().map(|application| application.spec.project.as_str());
-                    let spans = course::spans(&state, &facts, project);
-                    self.spans.extend(spans.iter().map(|span| otlp::span(event.operation, span)));
+                    let spans = operation_spans::build_spans(&state, &events, project);
+                    self.spans.extend(spans.iter().map(|span| otlp::encode_span(event.operation, span)));
                 }
                 Err(error) => {
                     let operation = event.operation.to_string();
-                    tracing::warn!(operation, %error, "an operation is not traced");
+                    tracing::warn!(operation, %error, "failed to trace an operation");
                 }
             }
             while self.spans.len() >= SPANS_MAX {
                 let later = self.spans.split_off(SPANS_MAX);
-                self.line.deliver(&self.spans).await;
+                self.client.deliver(&self.spans).await;
                 self.spans = later;
             }
         }
         if !self.spans.is_empty() {
-            self.line.deliver(&self.spans).await;
+            self.client.deliver(&self.spans).await;
             self.spans.clear();
         }
-        ended.drain(..).for_each(|event| self.kept.note(&event));
-        self.kept.write().await;
+        ended.drain(..).for_each(|event| self.progress.record_event(&event));
+        self.progress.write().await;
     }
 }

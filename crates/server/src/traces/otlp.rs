@@ -1,23 +1,23 @@
-//! Spans as OTLP has them in JSON.
+//! OTLP/JSON encoding of spans.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{OperationId, Timestamp};
 
-use super::span::{Happening, Span};
+use super::span::{Span, SpanEvent};
 
-/// Of one process, within another that is not known.
-const INTERNAL: u8 = 1;
-const ERROR: u8 = 2;
+/// Span kind: internal to a process, without a remote parent.
+const SPAN_KIND_INTERNAL: u8 = 1;
+const STATUS_ERROR: u8 = 2;
 
-/// The id of the trace of an operation: that of the operation.
+/// Returns the trace ID of an operation, which is the operation's own ID.
 pub(super) fn trace_id(operation: OperationId) -> String {
     operation.0.simple().to_string()
 }
 
-/// A request with spans of any operations.
-pub(super) fn request(resource: &[(String, String)], spans: &[Value]) -> Value {
+/// Returns a request with spans, which may belong to different operations.
+pub(super) fn export_request(resource: &[(String, String)], spans: &[Value]) -> Value {
     let attributes: Vec<Value> =
-        resource.iter().map(|(name, value)| attribute(name, &Value::from(value.as_str()))).collect();
+        resource.iter().map(|(name, value)| encode_attribute(name, &Value::from(value.as_str()))).collect();
     let scope = json!({"name": "tidegate", "version": env!("CARGO_PKG_VERSION")});
     json!({"resourceSpans": [{
         "resource": {"attributes": attributes},
@@ -25,9 +25,19 @@ pub(super) fn request(resource: &[(String, String)], spans: &[Value]) -> Value {
     }]})
 }
 
-/// A span of the trace of an operation.
-pub(super) fn span(operation: OperationId, span: &Span) -> Value {
-    let Span { id, parent, name, begun, ended, attributes, happenings, dropped, failure } = span;
+/// Encodes a span in the trace of an operation.
+pub(super) fn encode_span(operation: OperationId, span: &Span) -> Value {
+    let Span {
+        id,
+        parent,
+        name,
+        started_at,
+        ended_at,
+        attributes,
+        events: happenings,
+        dropped_events,
+        failure,
+    } = span;
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     put("traceId", trace_id(operation).into());
@@ -36,29 +46,29 @@ pub(super) fn span(operation: OperationId, span: &Span) -> Value {
         put("parentSpanId", parent.to_string().into());
     }
     put("name", name.as_str().into());
-    put("kind", INTERNAL.into());
-    put("startTimeUnixNano", nanos(*begun).into());
-    put("endTimeUnixNano", nanos(*ended).into());
-    put("attributes", attributes.iter().map(|(name, value)| attribute(name, value)).collect());
+    put("kind", SPAN_KIND_INTERNAL.into());
+    put("startTimeUnixNano", unix_nanos(*started_at).into());
+    put("endTimeUnixNano", unix_nanos(*ended_at).into());
+    put("attributes", attributes.iter().map(|(name, value)| encode_attribute(name, value)).collect());
     if !happenings.is_empty() {
-        put("events", happenings.iter().map(event).collect());
-        put("droppedEventsCount", (*dropped).into());
+        put("events", happenings.iter().map(encode_event).collect());
+        put("droppedEventsCount", (*dropped_events).into());
     }
     if let Some(message) = failure {
-        put("status", json!({"code": ERROR, "message": message}));
+        put("status", json!({"code": STATUS_ERROR, "message": message}));
     }
     Value::Object(object)
 }
 
-fn event(happening: &Happening) -> Value {
-    let Happening { at, name, text } = happening;
-    let text = attribute("tidegate.text", &Value::from(text.as_str()));
-    json!({"timeUnixNano": nanos(*at), "name": name, "attributes": [text]})
+fn encode_event(happening: &SpanEvent) -> Value {
+    let SpanEvent { at, name, text } = happening;
+    let text = encode_attribute("tidegate.text", &Value::from(text.as_str()));
+    json!({"timeUnixNano": unix_nanos(*at), "name": name, "attributes": [text]})
 }
 
-fn attribute(name: &str, value: &Value) -> Value {
+fn encode_attribute(name: &str, value: &Value) -> Value {
     let value = match value {
-        // Numbers of 64 bits are texts there.
+        // JSON encodes 64-bit numbers as strings.
         Value::Number(number) => json!({"intValue": number.to_string()}),
         Value::Bool(is) => json!({"boolValue": is}),
         Value::String(text) => json!({"stringValue": text}),
@@ -67,6 +77,6 @@ fn attribute(name: &str, value: &Value) -> Value {
     json!({"key": name, "value": value})
 }
 
-fn nanos(at: Timestamp) -> String {
+fn unix_nanos(at: Timestamp) -> String {
     (i128::from(at.as_millis()).max(0) * 1_000_000).to_string()
 }

@@ -1,4 +1,4 @@
-//! What a trace is made of.
+//! Spans and their parts.
 
 use std::fmt;
 
@@ -6,52 +6,52 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tidegate_model::{OperationId, Timestamp};
 
-/// The longest text that is told, in bytes.
+/// Maximum length of a text in bytes.
 const TEXT_MAX: usize = 4096;
-/// So much that happened is told of a span.
-const HAPPENINGS_MAX: usize = 128;
+/// Maximum number of events of a span.
+const EVENTS_MAX: usize = 128;
 
-/// Some time of an operation: all of it, a phase, a wave, a task.
+/// A time span of an operation: the whole operation, a phase, a wave, or a task.
 #[derive(Debug)]
 pub(super) struct Span {
     pub id: SpanId,
     pub parent: Option<SpanId>,
     pub name: String,
-    pub begun: Timestamp,
-    pub ended: Timestamp,
+    pub started_at: Timestamp,
+    pub ended_at: Timestamp,
     pub attributes: Vec<(&'static str, Value)>,
-    pub happenings: Vec<Happening>,
-    /// How many more there were.
-    pub dropped: u32,
-    /// Why it has failed, if it has.
+    pub events: Vec<SpanEvent>,
+    /// Number of events that were dropped.
+    pub dropped_events: u32,
+    /// Failure message, if the span failed.
     pub failure: Option<String>,
 }
 
-/// Something that happened in that time.
+/// An event within a span.
 #[derive(Debug)]
-pub(super) struct Happening {
+pub(super) struct SpanEvent {
     pub at: Timestamp,
     pub name: &'static str,
     pub text: String,
 }
 
-/// The same span has the same id whenever it is made: whoever is sent it twice knows it again.
+/// Deterministic ID of a span, so that the collector recognizes repeated spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SpanId([u8; 8]);
 
 impl SpanId {
-    /// That of what is named by these words within an operation.
-    pub fn of(operation: OperationId, words: &[&str]) -> Self {
+    /// Returns the ID of the span that these words identify within an operation.
+    pub fn derive(operation: OperationId, text: &[&str]) -> Self {
         let mut hasher = Sha256::new();
         hasher.update(operation.0.as_bytes());
-        for word in words {
+        for word in text {
             hasher.update(word.as_bytes());
             hasher.update([0]);
         }
         let digest = hasher.finalize();
         let mut id = [0; 8];
         id.iter_mut().zip(&digest).for_each(|(to, from)| *to = *from);
-        // All zeros mean that there is none.
+        // An ID of only zeros would mean that there is no ID.
         Self(if id == [0; 8] { [1; 8] } else { id })
     }
 }
@@ -63,55 +63,55 @@ impl fmt::Display for SpanId {
 }
 
 impl Span {
-    pub fn new(id: SpanId, parent: Option<SpanId>, name: impl Into<String>, begun: Timestamp) -> Self {
+    pub fn new(id: SpanId, parent: Option<SpanId>, name: impl Into<String>, started_at: Timestamp) -> Self {
         Self {
             id,
             parent,
             name: name.into(),
-            begun,
-            ended: begun,
+            started_at,
+            ended_at: started_at,
             attributes: Vec::new(),
-            happenings: Vec::new(),
-            dropped: 0,
+            events: Vec::new(),
+            dropped_events: 0,
             failure: None,
         }
     }
 
-    /// With an attribute. What is empty says nothing.
-    pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
-        self.put(name, value);
+    /// Adds an attribute unless its value is empty.
+    pub fn with_attribute(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.set_attribute(name, value);
         self
     }
 
-    pub fn put(&mut self, name: &'static str, value: impl Into<Value>) {
+    pub fn set_attribute(&mut self, name: &'static str, value: impl Into<Value>) {
         let value = match value.into() {
             Value::String(text) if text.is_empty() => return,
-            Value::String(text) => Value::String(short(text)),
+            Value::String(text) => Value::String(truncate(text)),
             value => value,
         };
         self.attributes.retain(|(other, _)| *other != name);
         self.attributes.push((name, value));
     }
 
-    pub fn has(&self, name: &str) -> bool {
+    pub fn has_attribute(&self, name: &str) -> bool {
         self.attributes.iter().any(|(other, _)| *other == name)
     }
 
-    /// It has failed. The first reason is the one that counts.
-    pub fn fail(&mut self, message: &str) {
-        self.failure.get_or_insert_with(|| short(message.to_owned()));
+    /// Marks the span as failed. The first message is kept.
+    pub fn mark_failed(&mut self, message: &str) {
+        self.failure.get_or_insert_with(|| truncate(message.to_owned()));
     }
 
-    pub fn note(&mut self, at: Timestamp, name: &'static str, text: String) {
-        if self.happenings.len() < HAPPENINGS_MAX {
-            self.happenings.push(Happening { at, name, text: short(text) });
+    pub fn add_event(&mut self, at: Timestamp, name: &'static str, text: String) {
+        if self.events.len() < EVENTS_MAX {
+            self.events.push(SpanEvent { at, name, text: truncate(text) });
         } else {
-            self.dropped = self.dropped.saturating_add(1);
+            self.dropped_events = self.dropped_events.saturating_add(1);
         }
     }
 }
 
-fn short(mut text: String) -> String {
+fn truncate(mut text: String) -> String {
     if text.len() > TEXT_MAX {
         let mut end = TEXT_MAX;
         while !text.is_char_boundary(end) {

@@ -1,4 +1,4 @@
-//! What events say, by whom they are. What is about no push, no repository and no pull request changes nothing.
+//! Content of webhook events, by provider. Events that are not about a push, a repository or a pull request have no effect.
 
 mod changes;
 
@@ -7,80 +7,89 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tidegate_application::hosted::{About, News, Service};
-use tidegate_application::pushes::{Push, Told};
+use tidegate_application::push_events::{PushEvent, WebhookChanges};
+use tidegate_application::webhook_events::{ChangeSubject, RepositoryChange, ScmService};
 
 use super::Sender;
 use super::provider::Provider;
 use crate::problem::Problem;
 
-/// Of more files it is not asked whom each is about: all that follow the branch are.
+/// Maximum number of files for which affected applications are searched. If there are more files, all applications that follow
+/// the branch are affected.
 const FILES_MAX: usize = 1000;
-/// GitHub names no more commits than these.
+/// Maximum number of commits that GitHub lists.
 const GITHUB_COMMITS_MAX: usize = 2048;
-/// More branches and tags than anybody pushes at once; an event with more is one of all of them.
+/// Maximum number of branches and tags in an event. An event that has more counts as a change to all branches and tags.
 const CHANGES_MAX: usize = 100;
 
-/// What an event says.
+/// Content of an event.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Heard {
-    /// What its sender calls it.
+pub(crate) struct WebhookEvent {
+    /// Name that the sender gives the event.
     pub event: String,
-    /// What has changed; nothing where it is about something else.
-    pub told: Told,
+    /// Changes; empty if the event is about something else.
+    pub changes: WebhookChanges,
 }
 
-/// A push that somebody tells of by themselves. GitHub, GitLab, Bitbucket, Gitea, Gogs and Azure DevOps send their own.
+/// A push event from a custom program. GitHub, GitLab, Bitbucket, Gitea, Gogs and Azure DevOps send their own formats.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Generic {
-    /// An address of the repository, by HTTP or SSH, or as applications have it.
+#[schemars(rename = "WebhookEvent")]
+pub(crate) struct GenericPush {
+    /// Address of the repository, for HTTP or SSH, or as written in applications.
     repository: String,
-    /// The branch or tag that was pushed; any if not said.
+    /// Pushed branch or tag (default: any).
     #[serde(default)]
     revision: Option<String>,
-    /// The files that have changed; if not said, nobody knows.
+    /// Changed files; empty if they are unknown.
     #[serde(default)]
     files: Vec<String>,
 }
 
-/// Reads an event that was proven.
-pub(crate) fn hear(sender: &Sender, body: &[u8]) -> Result<Heard, Problem> {
+/// Parses an authenticated event.
+pub(crate) fn parse_event(sender: &Sender, body: &[u8]) -> Result<WebhookEvent, Problem> {
     let name = sender.event.as_str();
-    let told = match (sender.provider, name) {
-        (Provider::GitHub | Provider::Gogs, "push") => read::<GitHub>(sender, body)?.told(service(sender)),
-        (Provider::GitLab, "Push Hook" | "Tag Push Hook") => read::<GitLab>(sender, body)?.told(),
-        (Provider::GitLab, "System Hook") if read::<SystemHook>(sender, body)?.is_push() => {
-            read::<GitLab>(sender, body)?.told()
+    let changes = match (sender.provider, name) {
+        (Provider::GitHub | Provider::Gogs, "push") => {
+            parse_body::<GitHub>(sender, body)?.into_changes(scm_service(sender))
         }
-        (Provider::Bitbucket, "repo:push") => read::<Bitbucket>(sender, body)?.told(),
-        (Provider::BitbucketServer, "repo:refs_changed") => read::<BitbucketServer>(sender, body)?.told()?,
-        (Provider::AzureDevOps, _) => return read::<Azure>(sender, body)?.heard(),
+        (Provider::GitLab, "Push Hook" | "Tag Push Hook") => {
+            parse_body::<GitLab>(sender, body)?.into_changes()
+        }
+        (Provider::GitLab, "System Hook") if parse_body::<SystemHook>(sender, body)?.is_push() => {
+            parse_body::<GitLab>(sender, body)?.into_changes()
+        }
+        (Provider::Bitbucket, "repo:push") => parse_body::<Bitbucket>(sender, body)?.into_changes(),
+        (Provider::BitbucketServer, "repo:refs_changed") => {
+            parse_body::<BitbucketServer>(sender, body)?.into_changes()?
+        }
+        (Provider::AzureDevOps, _) => return parse_body::<Azure>(sender, body)?.into_event(),
         (Provider::Generic, _) => {
             let event = "push".to_owned();
-            let pushes = vec![read::<Generic>(sender, body)?.push()];
-            return Ok(Heard { event, told: Told { pushes, news: Vec::new() } });
+            let pushes = vec![parse_body::<GenericPush>(sender, body)?.into_push()];
+            return Ok(WebhookEvent { event, changes: WebhookChanges { pushes, changes: Vec::new() } });
         }
-        _ => Told { pushes: Vec::new(), news: changes::hear(sender, body)? },
+        _ => WebhookChanges { pushes: Vec::new(), changes: changes::parse_changes(sender, body)? },
     };
-    Ok(Heard { event: name.to_owned(), told })
+    Ok(WebhookEvent { event: name.to_owned(), changes })
 }
 
-/// Whose server it is.
-fn service(sender: &Sender) -> Service {
-    if sender.provider == Provider::Gogs { Service::Gitea } else { Service::GitHub }
+/// Returns the hosting service of the sender.
+fn scm_service(sender: &Sender) -> ScmService {
+    if sender.provider == Provider::Gogs { ScmService::Gitea } else { ScmService::GitHub }
 }
 
-fn read<T: DeserializeOwned>(sender: &Sender, body: &[u8]) -> Result<T, Problem> {
+fn parse_body<T: DeserializeOwned>(sender: &Sender, body: &[u8]) -> Result<T, Problem> {
     let of = sender.provider.name();
-    // An array would be taken for the fields in their order.
+    // Otherwise an array would be accepted as the fields in order.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
-        return Err(Problem::bad(format!("the event of {of} is no JSON object")));
+        return Err(Problem::bad_request(format!("the event of {of} is not a JSON object")));
     }
-    serde_json::from_slice(body).map_err(|error| Problem::bad(format!("the event of {of}: {error}")))
+    serde_json::from_slice(body)
+        .map_err(|error| Problem::bad_request(format!("invalid event of {of}: {error}")))
 }
 
-/// A commit, as all have it who name files.
+/// A commit, in the format that providers which list files have in common.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Commit {
@@ -89,8 +98,8 @@ struct Commit {
     removed: Option<Vec<String>>,
 }
 
-/// The files of all commits, each once; none where there are too many.
-fn files(commits: Vec<Commit>) -> Vec<String> {
+/// Returns the files in all commits without duplicates; empty if there are too many files.
+fn changed_files(commits: Vec<Commit>) -> Vec<String> {
     let mut all = BTreeSet::new();
     for commit in commits {
         let of_one = [commit.added, commit.modified, commit.removed];
@@ -102,12 +111,12 @@ fn files(commits: Vec<Commit>) -> Vec<String> {
     all.into_iter().collect()
 }
 
-/// Whether this stands for the commit before the first, or after the last.
-fn is_none(commit: &str) -> bool {
+/// Returns true if this is the placeholder for a missing commit, before the first or after the last.
+fn is_null_commit(commit: &str) -> bool {
     commit.chars().all(|digit| digit == '0')
 }
 
-/// A push as GitHub has it, and those who do as GitHub does.
+/// A push in GitHub's format, which compatible services also use.
 #[derive(Deserialize)]
 struct GitHub {
     #[serde(rename = "ref")]
@@ -118,7 +127,7 @@ struct GitHub {
     repository: GitHubRepository,
     #[serde(default)]
     commits: Option<Vec<Commit>>,
-    /// Of Gitea, which names the newest ones only.
+    /// Number of commits. Sent by Gitea, which lists only the newest commits.
     #[serde(default)]
     total_commits: Option<usize>,
 }
@@ -134,40 +143,42 @@ struct GitHubRepository {
     default_branch: Option<String>,
 }
 
-/// A push to a branch or tag of the repository of these addresses.
-fn one(addresses: [Option<String>; 3], name: &str, default: Option<&str>) -> Push {
-    Push::to(addresses.iter().flatten().map(String::as_str)).of(name, is_default(name, default))
+/// Returns a push to a branch or tag of the repository that has these addresses.
+fn push_event(addresses: [Option<String>; 3], name: &str, default: Option<&str>) -> PushEvent {
+    PushEvent::new(addresses.iter().flatten().map(String::as_str)).with_ref(name, is_default(name, default))
 }
 
 impl GitHub {
-    fn told(self, service: Service) -> Told {
-        let news = News::at(service, About::Repository, &self.repository.html_url);
-        Told { pushes: vec![self.push()], news: vec![news] }
+    fn into_changes(self, service: ScmService) -> WebhookChanges {
+        let news =
+            RepositoryChange::from_address(service, ChangeSubject::Repository, &self.repository.html_url);
+        WebhookChanges { pushes: vec![self.into_push()], changes: vec![news] }
     }
 
-    fn push(self) -> Push {
+    fn into_push(self) -> PushEvent {
         let Self { name, before, forced, repository, commits, total_commits } = self;
         let GitHubRepository { html_url, clone_url, ssh_url, default_branch } = repository;
         let commits = commits.unwrap_or_default();
         let has_all =
             commits.len() < GITHUB_COMMITS_MAX && total_commits.is_none_or(|all| all == commits.len());
-        // What a branch has lost by a forced push, nobody says.
-        let files = if forced || is_none(&before) || !has_all { Vec::new() } else { files(commits) };
-        one([Some(html_url), clone_url, ssh_url], &name, default_branch.as_deref()).changing(files)
+        // The event does not list files that a forced push has removed from the branch.
+        let files =
+            if forced || is_null_commit(&before) || !has_all { Vec::new() } else { changed_files(commits) };
+        push_event([Some(html_url), clone_url, ssh_url], &name, default_branch.as_deref()).with_files(files)
     }
 }
 
-/// Whether a branch is what `HEAD` means; where nobody knows that, it may be.
+/// Returns true if a branch is the target of `HEAD`, or could be because the default branch is unknown.
 fn is_default(name: &str, default: Option<&str>) -> bool {
-    default.is_none_or(|default| branch(name) == branch(default))
+    default.is_none_or(|default| strip_ref_prefix(name) == strip_ref_prefix(default))
 }
 
-/// A branch without what Git puts before its name; a tag stays one.
-fn branch(name: &str) -> &str {
+/// Returns a branch without its Git prefix. Leaves a tag unchanged.
+fn strip_ref_prefix(name: &str) -> &str {
     name.strip_prefix("refs/heads/").unwrap_or(name)
 }
 
-/// What the servers of GitLab tell about all of their projects.
+/// System hook that a GitLab server sends about any of its projects.
 #[derive(Deserialize)]
 struct SystemHook {
     #[serde(default)]
@@ -188,7 +199,7 @@ struct GitLab {
     project: GitLabProject,
     #[serde(default)]
     commits: Option<Vec<Commit>>,
-    /// It names the newest ones only.
+    /// Number of commits. The list contains only the newest commits.
     #[serde(default)]
     total_commits_count: Option<usize>,
 }
@@ -209,37 +220,39 @@ struct GitLabProject {
 }
 
 impl GitLabProject {
-    fn news(&self, about: About) -> News {
+    fn repository_change(&self, about: ChangeSubject) -> RepositoryChange {
         let news = match &self.path_with_namespace {
-            Some(path) => News::named(Service::GitLab, about, path.split('/')).on_server_of(&self.web_url),
-            None => News::at(Service::GitLab, about, &self.web_url),
+            Some(path) => RepositoryChange::from_name(ScmService::GitLab, about, path.split('/'))
+                .with_server_of(&self.web_url),
+            None => RepositoryChange::from_address(ScmService::GitLab, about, &self.web_url),
         };
         news.with_number(self.id)
     }
 }
 
 impl GitLab {
-    fn told(self) -> Told {
-        let news = self.project.news(About::Repository);
-        Told { pushes: vec![self.push()], news: vec![news] }
+    fn into_changes(self) -> WebhookChanges {
+        let news = self.project.repository_change(ChangeSubject::Repository);
+        WebhookChanges { pushes: vec![self.into_push()], changes: vec![news] }
     }
 
-    fn push(self) -> Push {
+    fn into_push(self) -> PushEvent {
         let Self { name, before, project, commits, total_commits_count } = self;
         let GitLabProject { web_url, git_http_url, git_ssh_url, default_branch, .. } = project;
         let commits = commits.unwrap_or_default();
         let has_all = total_commits_count == Some(commits.len());
-        let files = if is_none(&before) || !has_all { Vec::new() } else { files(commits) };
-        one([Some(web_url), git_http_url, git_ssh_url], &name, default_branch.as_deref()).changing(files)
+        let files = if is_null_commit(&before) || !has_all { Vec::new() } else { changed_files(commits) };
+        push_event([Some(web_url), git_http_url, git_ssh_url], &name, default_branch.as_deref())
+            .with_files(files)
     }
 }
 
-/// Pushes to these branches and tags; to any, where there are many.
-fn pushes(to: &Push, names: Vec<&str>, default: Option<&str>) -> Vec<Push> {
+/// Returns pushes to these branches and tags. If there are too many, returns a push to any branch or tag.
+fn push_events(to: &PushEvent, names: Vec<&str>, default: Option<&str>) -> Vec<PushEvent> {
     if names.len() > CHANGES_MAX {
         return vec![to.clone()];
     }
-    names.into_iter().map(|name| to.clone().of(name, is_default(name, default))).collect()
+    names.into_iter().map(|name| to.clone().with_ref(name, is_default(name, default))).collect()
 }
 
 #[derive(Deserialize)]
@@ -268,29 +281,33 @@ struct BitbucketPush {
     changes: Vec<BitbucketChange>,
 }
 
-/// Of a branch that is new there is no old, and of one that is gone no new.
+/// Change to a branch or tag. A new branch doesn't have an old state, and a deleted branch doesn't have a new state.
 #[derive(Deserialize)]
 struct BitbucketChange {
-    new: Option<Named>,
-    old: Option<Named>,
+    new: Option<BitbucketRef>,
+    old: Option<BitbucketRef>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct BitbucketRef {
     name: String,
 }
 
 impl Bitbucket {
-    fn told(self) -> Told {
-        let news = News::at(Service::Bitbucket, About::Repository, &self.repository.links.html.href);
-        Told { pushes: self.pushes(), news: vec![news] }
+    fn into_changes(self) -> WebhookChanges {
+        let news = RepositoryChange::from_address(
+            ScmService::Bitbucket,
+            ChangeSubject::Repository,
+            &self.repository.links.html.href,
+        );
+        WebhookChanges { pushes: self.into_pushes(), changes: vec![news] }
     }
 
-    fn pushes(self) -> Vec<Push> {
-        let to = Push::to([self.repository.links.html.href.as_str()]);
+    fn into_pushes(self) -> Vec<PushEvent> {
+        let to = PushEvent::new([self.repository.links.html.href.as_str()]);
         let names = self.push.changes.iter().filter_map(|one| one.new.as_ref().or(one.old.as_ref()));
-        // Nobody says which branch `HEAD` is.
-        pushes(&to, names.map(|named| named.name.as_str()).collect(), None)
+        // The event does not contain the default branch.
+        push_events(&to, names.map(|named| named.name.as_str()).collect(), None)
     }
 }
 
@@ -316,16 +333,16 @@ struct BitbucketServerProject {
 }
 
 impl BitbucketServerRepository {
-    /// By its project, or else by the first of its addresses.
-    fn news(&self, about: About) -> Option<News> {
-        let service = Service::BitbucketServer;
+    /// Returns the change, identified by the project, otherwise by the first address.
+    fn repository_change(&self, about: ChangeSubject) -> Option<RepositoryChange> {
+        let service = ScmService::BitbucketServer;
         let address = self.links.clone.first().map(|link| link.href.as_str());
         match (&self.project, &self.slug) {
             (Some(project), Some(slug)) => {
-                let news = News::named(service, about, [project.key.as_str(), slug.as_str()]);
-                Some(address.into_iter().fold(news, News::on_server_of))
+                let news = RepositoryChange::from_name(service, about, [project.key.as_str(), slug.as_str()]);
+                Some(address.into_iter().fold(news, RepositoryChange::with_server_of))
             }
-            _ => address.map(|address| News::at(service, about, address)),
+            _ => address.map(|address| RepositoryChange::from_address(service, about, address)),
         }
     }
 }
@@ -339,29 +356,29 @@ struct BitbucketServerLinks {
 #[derive(Deserialize)]
 struct BitbucketServerChange {
     #[serde(rename = "ref")]
-    what: Reference,
+    what: BitbucketServerRef,
 }
 
 #[derive(Deserialize)]
-struct Reference {
+struct BitbucketServerRef {
     id: String,
 }
 
 impl BitbucketServer {
-    fn told(self) -> Result<Told, Problem> {
-        let news = self.repository.news(About::Repository).into_iter().collect();
-        Ok(Told { pushes: self.pushes()?, news })
+    fn into_changes(self) -> Result<WebhookChanges, Problem> {
+        let news = self.repository.repository_change(ChangeSubject::Repository).into_iter().collect();
+        Ok(WebhookChanges { pushes: self.into_pushes()?, changes: news })
     }
 
-    fn pushes(self) -> Result<Vec<Push>, Problem> {
+    fn into_pushes(self) -> Result<Vec<PushEvent>, Problem> {
         let links = &self.repository.links.clone;
         if links.is_empty() {
             let missing =
-                "the event of Bitbucket Server has no repository.links.clone, so nobody knows its repository";
-            return Err(Problem::bad(missing));
+                "the event of Bitbucket Server has no repository.links.clone, so its repository is unknown";
+            return Err(Problem::bad_request(missing));
         }
-        let to = Push::to(links.iter().map(|link| link.href.as_str()));
-        Ok(pushes(&to, self.changes.iter().map(|one| one.what.id.as_str()).collect(), None))
+        let to = PushEvent::new(links.iter().map(|link| link.href.as_str()));
+        Ok(push_events(&to, self.changes.iter().map(|one| one.what.id.as_str()).collect(), None))
     }
 }
 
@@ -394,50 +411,58 @@ struct AzureRepository {
     default_branch: Option<String>,
 }
 
-/// What Azure DevOps calls changes of pull requests.
-const AZURE_REQUESTS: [&str; 3] =
+/// Azure DevOps events of pull requests.
+const AZURE_PULL_REQUEST_EVENTS: [&str; 3] =
     ["git.pullrequest.created", "git.pullrequest.updated", "git.pullrequest.merged"];
 
 #[derive(Deserialize)]
-struct AzureRequest {
+struct AzurePullRequest {
     repository: AzureRepository,
 }
 
 impl Azure {
-    fn heard(self) -> Result<Heard, Problem> {
+    fn into_event(self) -> Result<WebhookEvent, Problem> {
         let Self { event_type: event, resource } = self;
-        let wrong = |error| Problem::bad(format!("the event of Azure DevOps: resource: {error}"));
-        let news = |about, address: &str| vec![News::at(Service::AzureDevOps, about, address)];
-        let told = if event == "git.push" {
-            let AzurePush { ref_updates, repository } = AzurePush::deserialize(resource).map_err(wrong)?;
-            let to = Push::to([repository.remote_url.as_str()]);
-            let names = ref_updates.iter().map(|update| update.name.as_str()).collect();
-            let news = news(About::Repository, &repository.remote_url);
-            Told { pushes: pushes(&to, names, repository.default_branch.as_deref()), news }
-        } else if AZURE_REQUESTS.contains(&event.as_str()) {
-            let AzureRequest { repository } = AzureRequest::deserialize(resource).map_err(wrong)?;
-            Told { pushes: Vec::new(), news: news(About::PullRequests, &repository.remote_url) }
-        } else {
-            Told::default()
+        let wrong = |error| Problem::bad_request(format!("invalid event of Azure DevOps: resource: {error}"));
+        let news = |about, address: &str| {
+            vec![RepositoryChange::from_address(ScmService::AzureDevOps, about, address)]
         };
-        Ok(Heard { event, told })
+        let changes = if event == "git.push" {
+            let AzurePush { ref_updates, repository } = AzurePush::deserialize(resource).map_err(wrong)?;
+            let to = PushEvent::new([repository.remote_url.as_str()]);
+            let names = ref_updates.iter().map(|update| update.name.as_str()).collect();
+            let news = news(ChangeSubject::Repository, &repository.remote_url);
+            WebhookChanges {
+                pushes: push_events(&to, names, repository.default_branch.as_deref()),
+                changes: news,
+            }
+        } else if AZURE_PULL_REQUEST_EVENTS.contains(&event.as_str()) {
+            let AzurePullRequest { repository } = AzurePullRequest::deserialize(resource).map_err(wrong)?;
+            WebhookChanges {
+                pushes: Vec::new(),
+                changes: news(ChangeSubject::PullRequests, &repository.remote_url),
+            }
+        } else {
+            WebhookChanges::default()
+        };
+        Ok(WebhookEvent { event, changes })
     }
 }
 
-impl Generic {
-    fn push(self) -> Push {
+impl GenericPush {
+    fn into_push(self) -> PushEvent {
         let Self { repository, revision, files } = self;
-        let to = Push::to([repository.as_str()]);
-        let to = revision.iter().fold(to, |to, name| to.of(name, true));
-        to.changing(if files.len() > FILES_MAX { Vec::new() } else { files })
+        let to = PushEvent::new([repository.as_str()]);
+        let to = revision.iter().fold(to, |to, name| to.with_ref(name, true));
+        to.with_files(if files.len() > FILES_MAX { Vec::new() } else { files })
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
-mod fuzz;
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+mod change_tests;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]
-mod news;
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
+mod fuzz;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,10 @@
-//! What servers of repositories tell when somebody pushes, or opens a pull request: taken where it is proven, and passed on as
-//! the pushes and changes that it is.
+//! Webhooks that Git servers call for pushes and pull requests. Events are authenticated and passed on as pushes and changes.
 //!
 //! ```text
-//! head ─ Provider ─ Proof ──▶ body ─ Proof::holds ──▶ hear ──▶ Told ──▶ Serving::told
+//! head ─ identify_sender ──▶ body ─ verify_body ──▶ parse_event ──▶ deliver_event ──▶ ApplicationService::handle_push
 //! ```
 //!
-//! Nobody who cannot prove who they are has a body read further than its signature needs.
+//! The body from an unauthenticated sender is read only as far as needed to check its signature.
 
 mod events;
 mod proof;
@@ -22,50 +21,57 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Duration, Instant};
 
+use crate::app_state::AppState;
 use crate::error::ServerError;
-use crate::front::often;
 use crate::limits::Limits;
 use crate::problem::{Code, Problem};
-use crate::rate::Gauge;
-use crate::site::Site;
+use crate::rate_limit::{RateLimiter, check_rate};
 
 use self::proof::Proof;
 use self::provider::Provider;
 use self::secrets::Secrets;
 
-pub(crate) use events::{Generic, Heard, hear};
+pub(crate) use events::{GenericPush, WebhookEvent, parse_event};
 
-/// What became of an event.
+/// Path of the route, whose bodies have their own limit.
+pub(crate) const WEBHOOK_PATH: &str = "/api/webhook";
+
+/// Result of an event.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Told {
-    /// What its sender calls it.
+#[schemars(rename = "WebhookResult")]
+pub(crate) struct WebhookResult {
+    /// Name that the sender gives the event.
     event: String,
-    /// How many applications are compared because of it.
+    /// Number of applications queued for comparison.
     applications: u64,
 }
 
-/// Passes on what is told. Nobody waits for the process to have looked at its applications: it looks at all of them then.
-pub(crate) async fn tell(site: Arc<Site>, heard: Heard) -> Result<Told, Problem> {
-    let Heard { event, told } = heard;
-    let not_yet = || Problem::new(Code::NotReady, "the applications are being looked at for the first time");
-    let applications = match told.is_empty() {
+/// Delivers an event to the application service. If the process has not loaded its applications yet, does not wait, because all
+/// of them are compared once they are loaded.
+pub(crate) async fn deliver_event(
+    state: Arc<AppState>,
+    webhook_event: WebhookEvent,
+) -> Result<WebhookResult, Problem> {
+    let WebhookEvent { event, changes } = webhook_event;
+    let not_yet = || Problem::new(Code::NotReady, "the first comparison of the applications is in progress");
+    let applications = match changes.is_empty() {
         true => 0,
-        false => site.queries()?.serving_now().ok_or_else(not_yet)?.told(told).await?,
+        false => state.queries()?.applications_if_ready().ok_or_else(not_yet)?.handle_push(changes).await?,
     };
-    Ok(Told { event, applications })
+    Ok(WebhookResult { event, applications })
 }
 
-/// What is taken of those who tell of pushes.
+/// Access control and limits for webhooks.
 pub(crate) struct Webhooks {
-    /// Nothing where nobody may.
+    /// Location of the secrets; `None` if webhooks are disabled.
     secrets: Option<PathBuf>,
-    rate: Gauge,
-    /// Bodies that are read at once: those who send them are not known yet.
-    places: Semaphore,
-    within: Duration,
+    rate_limiter: RateLimiter,
+    /// Permits for reading bodies whose senders are not authenticated yet.
+    body_permits: Semaphore,
+    body_timeout: Duration,
 }
 
-/// An event whose head was looked at.
+/// Sender of an event whose head has been checked.
 pub(crate) struct Sender {
     provider: Provider,
     event: String,
@@ -73,48 +79,50 @@ pub(crate) struct Sender {
 }
 
 impl Webhooks {
-    /// With the secrets of a file or folder, which is read with each event, so that a secret can be changed.
+    /// Creates webhooks with the secrets from a file or folder. The secrets are read again for each event, so that they can be
+    /// rotated.
     pub fn open(secrets: Option<&Path>, limits: &Limits) -> Result<Self, ServerError> {
         if let Some(path) = secrets {
-            // What is wrong with them is told before anything begins.
+            // Errors in the secrets are reported at startup.
             Secrets::read(path)?;
         }
         Ok(Self {
             secrets: secrets.map(Path::to_path_buf),
-            rate: Gauge::new(limits.webhooks),
-            places: Semaphore::new(limits.webhook_bodies),
-            within: limits.body_within,
+            rate_limiter: RateLimiter::new(limits.webhook_rate),
+            body_permits: Semaphore::new(limits.webhook_bodies),
+            body_timeout: limits.body_timeout,
         })
     }
 
-    /// Who sends an event, as its head says; what the head can prove is proven.
-    pub fn sender(&self, headers: &HeaderMap, now: Instant) -> Result<Sender, Problem> {
-        often(self.rate.count("", now))?;
-        let provider = Provider::of(headers)?;
+    /// Returns the sender of an event, based on its head. Checks all proofs that the head contains.
+    pub fn identify_sender(&self, headers: &HeaderMap, now: Instant) -> Result<Sender, Problem> {
+        check_rate(self.rate_limiter.count_request("", now))?;
+        let provider = Provider::from_headers(headers)?;
         let Some(path) = &self.secrets else {
             let next = "start `tidegate serve` with --webhook-secrets".to_owned();
-            return Err(Problem { next, ..Problem::new(Code::Unauthorized, "webhooks are not taken here") });
+            return Err(Problem { next, ..Problem::new(Code::Unauthorized, "webhooks are not configured") });
         };
         let secrets = Secrets::read(path).map_err(|error| {
-            tracing::warn!(%error, "the secrets of webhooks cannot be read, so no event is taken");
-            Problem::new(Code::Internal, "the secrets of webhooks cannot be read")
+            tracing::warn!(%error, "cannot read the webhook secrets; events are rejected");
+            Problem::new(Code::Internal, "cannot read the webhook secrets")
         })?;
-        let proof = Proof::of(provider, headers, &secrets)?;
-        Ok(Sender { provider, event: provider.event(headers)?, proof })
+        let proof = Proof::from_headers(provider, headers, &secrets)?;
+        Ok(Sender { provider, event: provider.event_name(headers)?, proof })
     }
 
-    /// A place for a body that is to be read.
-    pub async fn place(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        match tokio::time::timeout(self.within, self.places.acquire()).await {
+    /// Returns a permit to read a body.
+    pub async fn acquire_body_permit(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        match tokio::time::timeout(self.body_timeout, self.body_permits.acquire()).await {
             Ok(Ok(place)) => Ok(place),
-            _ => Err(Problem::new(Code::TooOften, "too many events are being read").after(self.within)),
+            _ => Err(Problem::new(Code::TooOften, "too many concurrent events")
+                .with_retry_after(self.body_timeout)),
         }
     }
 }
 
 impl Sender {
-    /// Refuses a body that is not theirs.
-    pub fn prove(&self, body: &Bytes) -> Result<(), Problem> {
-        if self.proof.holds(body) { Ok(()) } else { Err(proof::wrong(self.provider)) }
+    /// Rejects a body that fails authentication.
+    pub fn verify_body(&self, body: &Bytes) -> Result<(), Problem> {
+        if self.proof.is_valid_for(body) { Ok(()) } else { Err(proof::authentication_problem(self.provider)) }
     }
 }

@@ -1,4 +1,4 @@
-//! What proves that an event is its sender's.
+//! Authentication of webhook events.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -9,8 +9,8 @@ use sha2::Sha256;
 use tidegate_executor::{Clock as _, SystemClock};
 
 use super::provider::Provider;
-use super::secrets::{Key, Secrets};
-use crate::front::text;
+use super::secrets::{SecretKey, Secrets};
+use crate::headers::single_header;
 use crate::problem::{Code, Problem};
 use crate::tokens::is_same;
 
@@ -20,106 +20,113 @@ const GITLAB: HeaderName = HeaderName::from_static("x-gitlab-token");
 const BITBUCKET: HeaderName = HeaderName::from_static("x-hook-uuid");
 const GOGS: HeaderName = HeaderName::from_static("x-gogs-signature");
 const GITEA: HeaderName = HeaderName::from_static("x-gitea-signature");
-/// Those of our own notifications.
+/// Headers of the generic format, which our notifications use as well.
 const GENERIC: HeaderName = HeaderName::from_static("x-tidegate-signature");
 const TIMESTAMP: HeaderName = HeaderName::from_static("x-tidegate-timestamp");
-/// So many seconds an event of our own kind may be old, or ahead.
+/// Maximum difference in seconds between the timestamp of a generic event and the current time.
 const FRESH_SECONDS: u64 = 300;
 
-/// What proves an event.
+/// Proof of an event's authenticity.
 pub(super) enum Proof {
-    /// What its head says did.
-    Shown,
-    /// This HMAC of the body, after what comes before it.
-    Signed { key: Vec<u8>, before: Vec<u8>, signature: Vec<u8> },
+    /// The head has already proven it.
+    Verified,
+    /// HMAC of the body, preceded by `before`.
+    Signed { key: Vec<u8>, prefix: Vec<u8>, signature: Vec<u8> },
 }
 
-/// What is answered where nothing is proven. It does not say what is wrong with the proof.
-pub(super) fn wrong(provider: Provider) -> Problem {
-    let message = format!("the event is not proven to be of {}", provider.name());
-    let next = "give the webhook the secret that --webhook-secrets has for it".to_owned();
+/// Returns the response to a failed authentication. The response does not say why authentication failed.
+pub(super) fn authentication_problem(provider: Provider) -> Problem {
+    let message = format!("the event of {} is not authenticated", provider.name());
+    let next = "configure the webhook with the secret from --webhook-secrets".to_owned();
     Problem { next, ..Problem::new(Code::Unauthorized, message) }
 }
 
-/// What is answered where an event of our own kind was not signed a moment ago.
-fn stale(at: &str, now: i64) -> Problem {
+/// Returns the response to a generic event whose timestamp is too old.
+fn timestamp_problem(at: &str, now: i64) -> Problem {
     let message = if at.is_empty() {
-        "there is no X-Tidegate-Timestamp".to_owned()
+        "the header X-Tidegate-Timestamp is missing".to_owned()
     } else {
-        format!("X-Tidegate-Timestamp is not the time now, in seconds since 1970, which is {now}")
+        format!("X-Tidegate-Timestamp is too far from the current time, which is {now} in seconds since 1970")
     };
     let next = format!(
-        "sign each event anew when it is sent, with the time of then, which may be off by {FRESH_SECONDS} s at most; look whether the sender's clock is right, and ours, and whether the secret is the one that --webhook-secrets has"
+        "sign each event when it is sent, with a timestamp that is off by at most {FRESH_SECONDS} s; check both clocks, and the secret in --webhook-secrets"
     );
     Problem { next, ..Problem::new(Code::Unauthorized, message) }
 }
 
 impl Proof {
-    /// What has to prove an event with this head. What only the head can prove is proven now.
-    pub fn of(provider: Provider, headers: &HeaderMap, secrets: &Secrets) -> Result<Self, Problem> {
-        let of = |key: Key| {
+    /// Returns the proof that is required for an event with this head. Proofs in the head are verified here.
+    pub fn from_headers(provider: Provider, headers: &HeaderMap, secrets: &Secrets) -> Result<Self, Problem> {
+        let of = |key: SecretKey| {
             let missing = || {
-                let message = format!("no event of {} is taken: there is no {}", provider.name(), key.name());
-                let next = format!("write {} into what --webhook-secrets names", key.name());
+                let message =
+                    format!("events of {} are not accepted: {} is not set", provider.name(), key.name());
+                let next = format!("add {} to --webhook-secrets", key.name());
                 Problem { next, ..Problem::new(Code::Unauthorized, message) }
             };
             secrets.get(key).ok_or_else(missing)
         };
-        let shown = |is_right: bool| if is_right { Ok(Self::Shown) } else { Err(wrong(provider)) };
-        let said = |name: HeaderName| Ok::<_, Problem>(text(headers, &name)?.unwrap_or_default());
-        let signed = |key: Key, text: &str, before: Vec<u8>| {
-            let signature = digits(text).ok_or_else(|| wrong(provider))?;
-            Ok(Self::Signed { key: of(key)?.as_bytes().to_vec(), before, signature })
+        let shown = |is_right: bool| {
+            if is_right { Ok(Self::Verified) } else { Err(authentication_problem(provider)) }
+        };
+        let header_value =
+            |name: HeaderName| Ok::<_, Problem>(single_header(headers, &name)?.unwrap_or_default());
+        let signed = |key: SecretKey, text: &str, prefix: Vec<u8>| {
+            let signature = decode_hex(text).ok_or_else(|| authentication_problem(provider))?;
+            Ok(Self::Signed { key: of(key)?.as_bytes().to_vec(), prefix, signature })
         };
         let sha256 = |text: String| text.strip_prefix("sha256=").unwrap_or_default().to_owned();
         match provider {
-            Provider::GitLab => shown(is_same(of(Key::GitLab)?, &said(GITLAB)?)),
-            Provider::Bitbucket => shown(is_same(bare(of(Key::Bitbucket)?), bare(&said(BITBUCKET)?))),
+            Provider::GitLab => shown(is_same(of(SecretKey::GitLab)?, &header_value(GITLAB)?)),
+            Provider::Bitbucket => shown(is_same(
+                strip_braces(of(SecretKey::Bitbucket)?),
+                strip_braces(&header_value(BITBUCKET)?),
+            )),
             Provider::AzureDevOps => {
-                let wanted = format!("{}:{}", of(Key::AzureUser)?, of(Key::AzurePassword)?);
-                let given = said(header::AUTHORIZATION)?;
+                let wanted = format!("{}:{}", of(SecretKey::AzureUser)?, of(SecretKey::AzurePassword)?);
+                let given = header_value(header::AUTHORIZATION)?;
                 let given = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"));
                 let given = given.and_then(|(_, text)| BASE64_STANDARD.decode(text.trim()).ok());
                 shown(is_same(&wanted, &String::from_utf8(given.unwrap_or_default()).unwrap_or_default()))
             }
-            Provider::GitHub => signed(Key::GitHub, &sha256(said(GITHUB)?), Vec::new()),
+            Provider::GitHub => signed(SecretKey::GitHub, &sha256(header_value(GITHUB)?), Vec::new()),
             Provider::BitbucketServer => {
-                signed(Key::BitbucketServer, &sha256(said(BITBUCKET_SERVER)?), Vec::new())
+                signed(SecretKey::BitbucketServer, &sha256(header_value(BITBUCKET_SERVER)?), Vec::new())
             }
             Provider::Gogs => {
                 let name = if headers.contains_key(&GOGS) { GOGS } else { GITEA };
-                signed(Key::Gogs, &said(name)?, Vec::new())
+                signed(SecretKey::Gogs, &header_value(name)?, Vec::new())
             }
             Provider::Generic => {
-                let at = said(TIMESTAMP)?;
+                let at = header_value(TIMESTAMP)?;
                 let now = SystemClock.now().as_seconds();
                 let is_fresh = at.parse::<i64>().is_ok_and(|at| at.abs_diff(now) <= FRESH_SECONDS);
                 if !is_fresh {
-                    return Err(stale(&at, now));
+                    return Err(timestamp_problem(&at, now));
                 }
-                signed(Key::Generic, &sha256(said(GENERIC)?), format!("{at}.").into_bytes())
+                signed(SecretKey::Generic, &sha256(header_value(GENERIC)?), format!("{at}.").into_bytes())
             }
         }
     }
 
-    /// Whether a body is the one that was signed.
-    pub fn holds(&self, body: &[u8]) -> bool {
-        let Self::Signed { key, before, signature } = self else { return true };
+    /// Returns true if the body is the one that was signed.
+    pub fn is_valid_for(&self, body: &[u8]) -> bool {
+        let Self::Signed { key, prefix, signature } = self else { return true };
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return false };
-        mac.update(before);
+        mac.update(prefix);
         mac.update(body);
-        // Takes the same time whatever they are.
+        // Compares in constant time.
         mac.verify_slice(signature).is_ok()
     }
 }
 
-/// Bitbucket shows its ids with braces in some places.
-fn bare(uuid: &str) -> &str {
+/// Removes braces from an ID, because Bitbucket displays IDs with braces in some places.
+fn strip_braces(uuid: &str) -> &str {
     uuid.trim_matches(['{', '}'])
 }
 
-/// The bytes that digits say: those of a SHA-256 and nothing else.
-fn digits(text: &str) -> Option<Vec<u8>> {
+/// Decodes the hexadecimal digits of a SHA-256.
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
     let digest: tidegate_model::Digest = text.to_ascii_lowercase().parse().ok()?;
     Some(digest.0.to_vec())
 }

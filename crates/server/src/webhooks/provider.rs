@@ -1,12 +1,12 @@
-//! Whose events there are, and how their heads tell them apart.
+//! Providers of webhook events, which are recognized by their headers.
 
 use http::HeaderMap;
 use http::header::HeaderName;
 
-use crate::front::text;
+use crate::headers::single_header;
 use crate::problem::Problem;
 
-/// Who sends an event.
+/// Sender of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provider {
     AzureDevOps,
@@ -16,12 +16,12 @@ pub(crate) enum Provider {
     GitLab,
     Bitbucket,
     BitbucketServer,
-    /// Whoever writes such an event by themselves.
+    /// Custom programs that use the generic format.
     Generic,
 }
 
-/// The headers that tell them apart. The order counts: Gitea sends those of GitHub as well, and Bitbucket that of its
-/// server.
+/// Headers that identify the providers. The order matters: Gitea also sends GitHub's header, and Bitbucket also sends Bitbucket
+/// Server's header.
 static HEADERS: [(HeaderName, Provider); 8] = [
     (HeaderName::from_static("x-vss-activityid"), Provider::AzureDevOps),
     (HeaderName::from_static("x-gitea-event"), Provider::Gogs),
@@ -35,14 +35,14 @@ static HEADERS: [(HeaderName, Provider); 8] = [
 const EVENT_KEY: HeaderName = HeaderName::from_static("x-event-key");
 
 impl Provider {
-    /// Who sends what has this head.
-    pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+    /// Returns the provider of a request with these headers.
+    pub fn from_headers(headers: &HeaderMap) -> Result<Self, Problem> {
         let found = HEADERS.iter().find(|(name, _)| headers.contains_key(name));
-        let unknown = || Problem::bad("no header says whose event this is, such as X-GitHub-Event");
+        let unknown = || Problem::bad_request("unknown sender: no header such as X-GitHub-Event");
         found.map(|(_, provider)| *provider).ok_or_else(unknown)
     }
 
-    /// How people call it.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::AzureDevOps => "Azure DevOps",
@@ -51,12 +51,12 @@ impl Provider {
             Self::GitLab => "GitLab",
             Self::Bitbucket => "Bitbucket",
             Self::BitbucketServer => "Bitbucket Server",
-            Self::Generic => "a sender of its own",
+            Self::Generic => "a generic sender",
         }
     }
 
-    /// What its event is called, where the head says that.
-    pub fn event(self, headers: &HeaderMap) -> Result<String, Problem> {
+    /// Returns the name of the event, if the head contains it.
+    pub fn event_name(self, headers: &HeaderMap) -> Result<String, Problem> {
         let name = match self {
             Self::AzureDevOps | Self::Generic => return Ok(String::new()),
             Self::Bitbucket => EVENT_KEY,
@@ -66,6 +66,6 @@ impl Provider {
                 own.next().map_or(EVENT_KEY, |(name, _)| name.clone())
             }
         };
-        Ok(text(headers, &name)?.unwrap_or_default())
+        Ok(single_header(headers, &name)?.unwrap_or_default())
     }
 }

@@ -1,5 +1,5 @@
-//! The secrets of webhooks, under the keys that Argo CD's Secret `argocd-secret` has for them: a file of keys and texts,
-//! such a Secret itself, or a folder with a file for each, as a cluster mounts it.
+//! Webhook secrets, under the same keys as in Argo CD's Secret `argocd-secret`. They come from a file of keys and values, from
+//! such a Secret itself, or from a folder with one file per key, as mounted in a cluster.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,14 +11,14 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use crate::error::ServerError;
-use crate::tls::closed;
+use crate::tls::check_permissions;
 
-/// The largest file.
+/// Maximum size of the file in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
-/// Which secret.
+/// Key of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(super) enum SecretKey {
     GitHub,
     GitLab,
     Bitbucket,
@@ -29,19 +29,19 @@ pub(super) enum Key {
     Generic,
 }
 
-const KEYS: [Key; 8] = [
-    Key::GitHub,
-    Key::GitLab,
-    Key::Bitbucket,
-    Key::BitbucketServer,
-    Key::Gogs,
-    Key::AzureUser,
-    Key::AzurePassword,
-    Key::Generic,
+const KEYS: [SecretKey; 8] = [
+    SecretKey::GitHub,
+    SecretKey::GitLab,
+    SecretKey::Bitbucket,
+    SecretKey::BitbucketServer,
+    SecretKey::Gogs,
+    SecretKey::AzureUser,
+    SecretKey::AzurePassword,
+    SecretKey::Generic,
 ];
 
-impl Key {
-    /// How it is written.
+impl SecretKey {
+    /// Returns the spelling of the key.
     pub fn name(self) -> &'static str {
         match self {
             Self::GitHub => "webhook.github.secret",
@@ -56,98 +56,100 @@ impl Key {
     }
 }
 
-/// The secrets of webhooks; none of them is empty.
-pub(super) struct Secrets(BTreeMap<Key, String>);
+/// Webhook secrets. None of them is empty.
+pub(super) struct Secrets(BTreeMap<SecretKey, String>);
 
 impl Secrets {
-    /// One of them, if it is there.
-    pub fn get(&self, key: Key) -> Option<&str> {
+    /// Returns one of the secrets, if it is set.
+    pub fn get(&self, key: SecretKey) -> Option<&str> {
         self.0.get(&key).map(String::as_str)
     }
 
-    /// Reads a file or a folder. No error holds anything of what was read.
+    /// Reads a file or a folder. Errors never quote the content.
     pub fn read(path: &Path) -> Result<Self, ServerError> {
-        let wrong = |source| ServerError::File { path: path.to_owned(), source };
+        let wrong = |source| ServerError::ReadFile { path: path.to_owned(), source };
         let mut found = BTreeMap::new();
         if fs::metadata(path).map_err(wrong)?.is_dir() {
             for key in KEYS {
                 let file = path.join(key.name());
-                match content(&file) {
-                    Err(ServerError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+                match read_file(&file) {
+                    Err(ServerError::ReadFile { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                    }
                     text => drop(found.insert(key, text?.trim_end_matches(['\r', '\n']).to_owned())),
                 }
             }
         } else {
-            found =
-                parse(&content(path)?).map_err(|why| ServerError::Webhooks { path: path.to_owned(), why })?;
+            found = parse(&read_file(path)?)
+                .map_err(|why| ServerError::InvalidWebhooks { path: path.to_owned(), why })?;
         }
         match found.iter().find(|(_, secret)| secret.is_empty()) {
-            Some((key, _)) => {
-                Err(ServerError::Webhooks { path: path.to_owned(), why: format!("{} is empty", key.name()) })
-            }
+            Some((key, _)) => Err(ServerError::InvalidWebhooks {
+                path: path.to_owned(),
+                why: format!("{} is empty", key.name()),
+            }),
             None => Ok(Self(found)),
         }
     }
 }
 
-/// What a file holds that is closed to others.
-fn content(path: &Path) -> Result<String, ServerError> {
-    let wrong = |source| ServerError::File { path: path.to_owned(), source };
+/// Returns the content of a file that others cannot access.
+fn read_file(path: &Path) -> Result<String, ServerError> {
+    let wrong = |source| ServerError::ReadFile { path: path.to_owned(), source };
     let file = File::open(path).map_err(wrong)?;
     let found = file.metadata().map_err(wrong)?;
     if !found.is_file() {
         return Err(wrong(io::ErrorKind::InvalidInput.into()));
     }
-    let why = "whoever knows a secret of it, or puts one into it, can have repositories asked";
-    closed(path, &found, why, "its owner can close it: chmod go-w,o-r")?;
+    let reason = "other users could read or add a secret and send events";
+    check_permissions(path, &found, reason, "run chmod go-w,o-r")?;
     let mut text = String::new();
     file.take(FILE_MAX.saturating_add(1)).read_to_string(&mut text).map_err(wrong)?;
     let is_small = u64::try_from(text.len()).is_ok_and(|length| length <= FILE_MAX);
     if is_small { Ok(text) } else { Err(wrong(io::ErrorKind::FileTooLarge.into())) }
 }
 
-/// Keys and texts; of a Secret, those of webhooks.
-fn parse(text: &str) -> Result<BTreeMap<Key, String>, String> {
-    // What the parser says may repeat what it has read.
+/// Parses keys and values. From a Secret, only the webhook keys are taken.
+fn parse(text: &str) -> Result<BTreeMap<SecretKey, String>, String> {
+    // The parser's message may quote the content.
     let read: BTreeMap<String, Value> = serde_saphyr::from_str(text).map_err(|error| {
         let place = error.location().map(|place| format!(" at line {}", place.line())).unwrap_or_default();
-        format!("it is not understood{place}; it is to have lines such as `webhook.github.secret: SECRET`")
+        format!("invalid YAML{place}: expected lines such as `webhook.github.secret: SECRET`")
     })?;
     if read.get("kind").and_then(Value::as_str) != Some("Secret") {
         let of = |(name, value): (&String, &Value)| -> Result<_, String> {
-            let key = key(name).ok_or_else(|| {
-                let known = KEYS.map(Key::name).join(", ");
-                format!("it has a key that means nothing; known are {known}")
+            let key = parse_key(name).ok_or_else(|| {
+                let known = KEYS.map(SecretKey::name).join(", ");
+                format!("unknown key; supported keys: {known}")
             })?;
-            Ok((key, said(key, value)?))
+            Ok((key, secret_value(key, value)?))
         };
         return read.iter().map(of).collect();
     }
     let fields = |field: &str| read.get(field).and_then(Value::as_object).into_iter().flatten();
     let mut found = BTreeMap::new();
     for (name, value) in fields("data") {
-        let Some(key) = key(name) else { continue };
-        let bytes = BASE64_STANDARD.decode(said(key, value)?.trim()).ok();
+        let Some(key) = parse_key(name) else { continue };
+        let bytes = BASE64_STANDARD.decode(secret_value(key, value)?.trim()).ok();
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-        found.insert(key, text.ok_or_else(|| format!("data of {} is no text in base64", key.name()))?);
+        found.insert(key, text.ok_or_else(|| format!("data of {} is not base64-encoded text", key.name()))?);
     }
     for (name, value) in fields("stringData") {
-        let Some(key) = key(name) else { continue };
-        found.insert(key, said(key, value)?);
+        let Some(key) = parse_key(name) else { continue };
+        found.insert(key, secret_value(key, value)?);
     }
     Ok(found)
 }
 
-fn key(name: &str) -> Option<Key> {
+fn parse_key(name: &str) -> Option<SecretKey> {
     KEYS.into_iter().find(|key| key.name() == name)
 }
 
-fn said(key: Key, value: &Value) -> Result<String, String> {
-    value.as_str().map(str::to_owned).ok_or_else(|| format!("{} is no text; write it in quotes", key.name()))
+fn secret_value(key: SecretKey, value: &Value) -> Result<String, String> {
+    value.as_str().map(str::to_owned).ok_or_else(|| format!("{} is not a string: use quotes", key.name()))
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt as _;
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_a_secret_and_a_folder_say_the_same() {
+    fn a_file_a_secret_and_a_folder_give_the_same_secrets() {
         let dir = tempfile::tempdir().unwrap();
         let (file, secret, folder) = (dir.path().join("a"), dir.path().join("b"), dir.path().join("c"));
         write(&file, "webhook.github.secret: hunter2\nwebhook.azuredevops.username: 'me'\n", 0o600);
@@ -180,16 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_and_never_repeated() {
+    fn errors_name_the_mistake_and_quote_no_secret() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("secrets");
         for (text, mode, part) in [
-            ("webhook.github.secret: [hunter2]", 0o600, "webhook.github.secret is no text"),
-            ("webhook.github.secret: 12345", 0o600, "in quotes"),
+            ("webhook.github.secret: [hunter2]", 0o600, "webhook.github.secret is not a string"),
+            ("webhook.github.secret: 12345", 0o600, "use quotes"),
             ("webhook.github.secret: ''", 0o600, "webhook.github.secret is empty"),
-            ("webhook.github.token: hunter2", 0o600, "known are webhook.github.secret, "),
-            ("hunter2", 0o600, "it is not understood"),
-            ("webhook.github.secret: 'hunter2", 0o600, "it is not understood"),
+            ("webhook.github.token: hunter2", 0o600, "supported keys: webhook.github.secret, "),
+            ("hunter2", 0o600, "invalid YAML"),
+            ("webhook.github.secret: 'hunter2", 0o600, "invalid YAML"),
             ("kind: Secret\ndata: {webhook.gogs.secret: 'hunter2 ?'}", 0o600, "data of webhook.gogs.secret"),
             ("webhook.github.secret: hunter2", 0o644, "chmod"),
             ("webhook.github.secret: hunter2", 0o620, "chmod"),

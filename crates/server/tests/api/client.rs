@@ -1,4 +1,4 @@
-//! A server, and what is said to it byte by byte.
+//! A server under test, and a client that sends raw bytes.
 
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;
@@ -8,31 +8,31 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate_server::{Limits, Server, ServerError, Settings, Site};
+use tidegate_server::{AppState, Limits, Server, ServerError, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// No answer takes this long unless something hangs.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Time limit for a response. Only a hang takes this long.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub const OPERATOR: &str = "operators-may-have-things-done";
 pub const READER: &str = "readers-may-look-and-no-more";
 
-/// A server, and the folder of its files.
-pub struct Served {
+/// A server and the folder of its files.
+pub struct TestServer {
     pub address: SocketAddr,
     pub server: Server,
     _dir: TempDir,
 }
 
 /// Runs a test with real time and real connections.
-pub fn run(test: impl Future<Output = ()>) {
+pub fn run_test(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.unwrap() });
+    runtime.block_on(async { tokio::time::timeout(RESPONSE_TIMEOUT, test).await.unwrap() });
     runtime.shutdown_background();
 }
 
-/// Settings with tokens, in a folder.
+/// Returns settings with tokens, in a folder.
 pub fn settings(limits: Limits) -> (Settings, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let tokens = dir.path().join("tokens");
@@ -43,28 +43,28 @@ pub fn settings(limits: Limits) -> (Settings, TempDir) {
     (settings, dir)
 }
 
-/// A server with tokens.
-pub async fn serve(limits: Limits) -> Served {
+/// Starts a server with tokens.
+pub async fn serve(limits: Limits) -> TestServer {
     let (settings, dir) = settings(limits);
-    serve_as(&settings, dir).await.unwrap()
+    serve_with_settings(&settings, dir).await.unwrap()
 }
 
-pub async fn serve_as(settings: &Settings, dir: TempDir) -> Result<Served, ServerError> {
-    let site = Arc::new(Site::default());
-    let server = Server::listen(settings, &site).await?;
-    Ok(Served { address: server.address(), server, _dir: dir })
+pub async fn serve_with_settings(settings: &Settings, dir: TempDir) -> Result<TestServer, ServerError> {
+    let state = Arc::new(AppState::default());
+    let server = Server::listen(settings, &state).await?;
+    Ok(TestServer { address: server.address(), server, _dir: dir })
 }
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
-pub struct Answered {
+pub struct TestResponse {
     pub status: u16,
     pub head: String,
     pub body: String,
 }
 
-impl Answered {
-    /// The first answer of what came over a connection.
+impl TestResponse {
+    /// Parses the first response of the received bytes.
     #[track_caller]
     pub fn parse(bytes: &[u8]) -> Self {
         let text = String::from_utf8(bytes.to_vec()).unwrap();
@@ -78,44 +78,44 @@ impl Answered {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The code of a problem; what is to be done about it is said as well.
+    /// Returns the code of a problem, and checks that the problem includes advice.
     #[track_caller]
-    pub fn code(&self) -> String {
+    pub fn problem_code(&self) -> String {
         let problem = self.json();
         assert!(
-            !problem["message"].as_str().unwrap().is_empty() && !problem["next"].as_str().unwrap().is_empty()
+            !problem["message"].as_str().unwrap().is_empty() && !problem["hint"].as_str().unwrap().is_empty()
         );
         problem["code"].as_str().unwrap().to_owned()
     }
 }
 
-impl Served {
+impl TestServer {
     pub async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Sends bytes, and reads until the other side ends.
-    pub async fn raw(&self, bytes: &[u8]) -> Vec<u8> {
+    /// Sends bytes, and reads until the server closes the connection.
+    pub async fn send_raw(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.connect().await;
-        // It may be closed to us before all is written.
+        // The server may close the connection before everything is written.
         let _ = stream.write_all(bytes).await;
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
         answer
     }
 
-    /// A request in a connection of its own.
-    pub async fn ask(&self, method: &str, target: &str, headers: &[&str], body: &str) -> Answered {
+    /// Sends a request on a new connection.
+    pub async fn request(&self, method: &str, target: &str, headers: &[&str], body: &str) -> TestResponse {
         let mut head =
             format!("{method} {target} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.address);
         headers.iter().for_each(|line| head.push_str(&format!("{line}\r\n")));
         if !body.is_empty() || method == "POST" {
             head.push_str(&format!("content-length: {}\r\n", body.len()));
         }
-        Answered::parse(&self.raw(format!("{head}\r\n{body}").as_bytes()).await)
+        TestResponse::parse(&self.send_raw(format!("{head}\r\n{body}").as_bytes()).await)
     }
 
-    pub async fn get(&self, target: &str) -> Answered {
-        self.ask("GET", target, &[&format!("authorization: Bearer {READER}")], "").await
+    pub async fn get(&self, target: &str) -> TestResponse {
+        self.request("GET", target, &[&format!("authorization: Bearer {READER}")], "").await
     }
 }

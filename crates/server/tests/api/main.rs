@@ -1,19 +1,19 @@
-//! The API from the outside: real connections to a server on this machine, with the manners of clients and of those who
-//! mean no good.
+//! The API from the outside: real connections to a server on this machine, by well-behaved and malicious
+//! clients.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     missing_docs,
-    reason = "tests stop at the first surprise"
+    reason = "tests may panic"
 )]
 
 mod client;
-mod door;
+mod dashboards;
 mod oidc;
 mod page;
+mod protection;
 #[path = "../../../../tests/provider/mod.rs"]
 mod provider;
-mod watched;
 mod webhooks;

@@ -1,12 +1,12 @@
-//! Events of servers of repositories: who is believed, and what becomes of what cannot be read.
+//! Webhook events: authentication, and handling of malformed content.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
-use tidegate_server::{Limits, Rate, Server, Settings, Site};
+use tidegate_server::{AppState, Limits, Rate, Server, Settings};
 
-use crate::client::{Served, run, serve, serve_as, settings};
+use crate::client::{TestServer, run_test, serve, serve_with_settings, settings};
 
 const HOOK: &str = "/api/webhook";
 const JSON: &str = "content-type: application/json";
@@ -15,12 +15,12 @@ const REFS: &str = r#"{"repository":{"links":{"clone":[{"href":"ssh://git@exampl
 const GITLAB: &str = r#"{"ref":"refs/heads/main","before":"1111111111111111111111111111111111111111","project":{"web_url":"https://example.com/org/shop"}}"#;
 const BITBUCKET: &str = r#"{"repository":{"links":{"html":{"href":"https://example.com/org/shop"}}},"push":{"changes":[{"new":{"name":"main"}}]}}"#;
 const AZURE: &str = r#"{"eventType":"git.push","resource":{"refUpdates":[{"name":"refs/heads/main"}],"repository":{"remoteUrl":"https://example.com/org/_git/shop"}}}"#;
-/// What `openssl dgst -sha256 -hmac hunter2` makes of bodies.
+/// Output of `openssl dgst -sha256 -hmac hunter2` for the bodies.
 const PUSH_SIGNED: &str = "21763000a0a1127d6180a8c1e52ee4069cfb8d608daf0ea97c49cf6fb0d06c30";
 const REFS_SIGNED: &str = "2ff6945c31d624dbd727f8625c8312456d551fda8f5efa5bff82b0f56f2caaad";
 const EMPTY_SIGNED: &str = "603176255680307a81ec5b984e3a7b4143d0aef1fd1576987618e55c50868ad7";
 
-fn with_secrets(limits: Limits, secrets: &str) -> (Settings, tempfile::TempDir) {
+fn settings_with_secrets(limits: Limits, secrets: &str) -> (Settings, tempfile::TempDir) {
     let (mut settings, dir) = settings(limits);
     let path = dir.path().join("secrets");
     fs::write(&path, secrets).unwrap();
@@ -29,27 +29,27 @@ fn with_secrets(limits: Limits, secrets: &str) -> (Settings, tempfile::TempDir) 
     (settings, dir)
 }
 
-async fn serve_with(limits: Limits, secrets: &str) -> Served {
-    let (settings, dir) = with_secrets(limits, secrets);
-    serve_as(&settings, dir).await.unwrap()
+async fn serve_with_secrets(limits: Limits, secrets: &str) -> TestServer {
+    let (settings, dir) = settings_with_secrets(limits, secrets);
+    serve_with_settings(&settings, dir).await.unwrap()
 }
 
-const ALL: &str = "webhook.github.secret: hunter2\nwebhook.gitlab.secret: hunter2\n\
+const ALL_SECRETS: &str = "webhook.github.secret: hunter2\nwebhook.gitlab.secret: hunter2\n\
     webhook.bitbucket.uuid: '{d7ab0e7e-1}'\nwebhook.bitbucketserver.secret: hunter2\nwebhook.gogs.secret: hunter2\n\
     webhook.azuredevops.username: me\nwebhook.azuredevops.password: hunter2\nwebhook.generic.secret: hunter2\n";
 
-/// The answer to an event: its status, and the code of what is wrong.
-async fn tell(served: &Served, headers: &[&str], body: &str) -> (u16, String) {
-    let answer = served.ask("POST", HOOK, &[&[JSON], headers].concat(), body).await;
+/// Sends an event; returns its status and the code of the problem.
+async fn deliver_event(server: &TestServer, headers: &[&str], body: &str) -> (u16, String) {
+    let answer = server.request("POST", HOOK, &[&[JSON], headers].concat(), body).await;
     assert!(!answer.body.contains("hunter2"), "{}", answer.body);
-    let code = if answer.status < 300 { String::new() } else { answer.code() };
+    let code = if answer.status < 300 { String::new() } else { answer.problem_code() };
     (answer.status, code)
 }
 
 #[test]
-fn an_event_is_taken_of_whom_it_is_proven_to_be() {
-    run(async {
-        let served = serve_with(Limits::default(), ALL).await;
+fn an_event_is_accepted_only_with_a_valid_proof() {
+    run_test(async {
+        let test_server = serve_with_secrets(Limits::default(), ALL_SECRETS).await;
         let github = format!("x-hub-signature-256: sha256={PUSH_SIGNED}");
         let upper = format!("x-hub-signature-256: sha256={}", PUSH_SIGNED.to_uppercase());
         let server = format!("x-hub-signature: sha256={REFS_SIGNED}");
@@ -66,11 +66,11 @@ fn an_event_is_taken_of_whom_it_is_proven_to_be() {
             (vec!["x-github-event: push", &other], PUSH, false),
             (vec!["x-github-event: push", &github], REFS, false),
             (vec!["x-github-event: push"], PUSH, false),
-            // An older way that is broken.
+            // An older algorithm that is broken.
             (vec!["x-github-event: push", "x-hub-signature: sha1=0000"], PUSH, false),
             (vec!["x-gogs-event: push", &gogs], PUSH, true),
             (vec!["x-gitea-event: push", &gitea], PUSH, true),
-            // Gitea sends the headers of the others as well, with signatures of its own.
+            // Gitea also sends the headers of the others, with its own signatures.
             (vec!["x-gitea-event: push", "x-gogs-event: push", "x-github-event: push", &gogs], PUSH, true),
             (vec!["x-gogs-event: push", &github], PUSH, false),
             (vec!["x-gitlab-event: Push Hook", "x-gitlab-token: hunter2"], GITLAB, true),
@@ -83,50 +83,53 @@ fn an_event_is_taken_of_whom_it_is_proven_to_be() {
             (vec!["x-hook-uuid: ", "x-event-key: repo:push"], BITBUCKET, false),
             (vec!["x-event-key: repo:refs_changed", &server], REFS, true),
             (vec!["x-event-key: repo:refs_changed"], REFS, false),
-            // `me:hunter2`, `me:hunter`, and no base64.
+            // `me:hunter2`, `me:hunter`, and invalid base64.
             (vec!["x-vss-activityid: 1", "authorization: Basic bWU6aHVudGVyMg=="], AZURE, true),
             (vec!["x-vss-activityid: 1", "authorization: Basic bWU6aHVudGVy"], AZURE, false),
             (vec!["x-vss-activityid: 1", "authorization: Basic *"], AZURE, false),
             (vec!["x-vss-activityid: 1"], AZURE, false),
             (vec!["x-tidegate-signature: sha256=00", "x-tidegate-timestamp: 1"], "{}", false),
         ] {
-            // There are no applications yet: what is believed is told to come again.
+            // There are no applications yet, so an authenticated event gets an error that allows a retry.
             let expected = if is_believed { (503, "not-ready") } else { (401, "unauthorized") };
-            let answer = tell(&served, &headers, body).await;
+            let answer = deliver_event(&test_server, &headers, body).await;
             assert_eq!((answer.0, answer.1.as_str()), expected, "{headers:?} {body:.20}");
         }
-        // What is about no push is of no consequence.
+        // An event that is not about a push has no effect.
         let ping = format!("x-hub-signature-256: sha256={EMPTY_SIGNED}");
-        assert_eq!(tell(&served, &["x-github-event: ping", &ping], "{}").await.0, 202);
+        assert_eq!(deliver_event(&test_server, &["x-github-event: ping", &ping], "{}").await.0, 202);
         assert_eq!(
-            tell(&served, &["x-gitlab-event: Note Hook", "x-gitlab-token: hunter2"], "{}").await.0,
+            deliver_event(&test_server, &["x-gitlab-event: Note Hook", "x-gitlab-token: hunter2"], "{}")
+                .await
+                .0,
             202
         );
-        // The example of GitHub's own documentation: the body is the signed one, and no JSON.
-        let github = serve_with(Limits::default(), "webhook.github.secret: It's a Secret to Everybody").await;
+        // The example from GitHub's own documentation: the body is the one that was signed, but is not JSON.
+        let github =
+            serve_with_secrets(Limits::default(), "webhook.github.secret: It's a Secret to Everybody").await;
         let signed =
             "x-hub-signature-256: sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
         let push = ["x-github-event: push", signed];
-        assert_eq!(tell(&github, &push, "Hello, World!").await, (400, "bad-request".to_owned()));
-        assert_eq!(tell(&github, &push, "Hello, World?").await, (401, "unauthorized".to_owned()));
+        assert_eq!(deliver_event(&github, &push, "Hello, World!").await, (400, "bad-request".to_owned()));
+        assert_eq!(deliver_event(&github, &push, "Hello, World?").await, (401, "unauthorized".to_owned()));
     });
 }
 
-/// Whoever sends our own kind is told that it is about their clock, and not to show a token, which nobody asks webhooks for.
+/// A sender that uses the generic format gets an error about its clock rather than about a token, which webhooks don't need.
 #[test]
-fn a_time_long_ago_is_named_as_what_is_wrong() {
-    run(async {
-        let served = serve_with(Limits::default(), ALL).await;
-        for (time, words) in [
-            ("x-tidegate-timestamp: 1", "X-Tidegate-Timestamp is not the time now"),
-            ("x-tidegate-timestamp: noon", "X-Tidegate-Timestamp is not the time now"),
-            ("accept: */*", "there is no X-Tidegate-Timestamp"),
+fn an_old_timestamp_is_named_as_the_problem() {
+    run_test(async {
+        let server = serve_with_secrets(Limits::default(), ALL_SECRETS).await;
+        for (time, text) in [
+            ("x-tidegate-timestamp: 1", "X-Tidegate-Timestamp is too far from the current time"),
+            ("x-tidegate-timestamp: noon", "X-Tidegate-Timestamp is too far from the current time"),
+            ("accept: */*", "X-Tidegate-Timestamp is missing"),
         ] {
             let signature = format!("x-tidegate-signature: sha256={EMPTY_SIGNED}");
-            let answer = served.ask("POST", HOOK, &[JSON, &signature, time], "{}").await;
-            assert_eq!((answer.status, answer.code().as_str()), (401, "unauthorized"), "{time}");
-            assert!(answer.body.contains(words), "{time}: {}", answer.body);
-            for next in ["sign each event anew", "clock", "--webhook-secrets"] {
+            let answer = server.request("POST", HOOK, &[JSON, &signature, time], "{}").await;
+            assert_eq!((answer.status, answer.problem_code().as_str()), (401, "unauthorized"), "{time}");
+            assert!(answer.body.contains(text), "{time}: {}", answer.body);
+            for next in ["sign each event when it is sent", "clock", "--webhook-secrets"] {
                 assert!(answer.body.contains(next), "{time}: no {next} in {}", answer.body);
             }
             assert!(!answer.body.contains("Bearer"), "{time}: {}", answer.body);
@@ -135,34 +138,39 @@ fn a_time_long_ago_is_named_as_what_is_wrong() {
 }
 
 #[test]
-fn without_a_secret_nobody_is_believed() {
-    run(async {
+fn without_a_secret_every_event_is_rejected() {
+    run_test(async {
         for secrets in
             [None, Some("webhook.gitlab.secret: hunter2"), Some("webhook.azuredevops.username: me")]
         {
-            let served = match secrets {
-                Some(secrets) => serve_with(Limits::default(), secrets).await,
+            let server = match secrets {
+                Some(secrets) => serve_with_secrets(Limits::default(), secrets).await,
                 None => serve(Limits::default()).await,
             };
             for event in ["x-github-event: push", "x-gogs-event: push", "x-hook-uuid: ", "x-event-key: a"] {
-                assert_eq!(tell(&served, &[event], PUSH).await, (401, "unauthorized".to_owned()), "{event}");
+                assert_eq!(
+                    deliver_event(&server, &[event], PUSH).await,
+                    (401, "unauthorized".to_owned()),
+                    "{event}"
+                );
             }
-            // Half a secret is none.
+            // Half of a secret is not accepted.
             let half = ["x-vss-activityid: 1", "authorization: Basic bWU6"];
-            assert_eq!(tell(&served, &half, AZURE).await.0, 401);
+            assert_eq!(deliver_event(&server, &half, AZURE).await.0, 401);
         }
-        // A mistake is told before anything begins.
-        let (settings, _dir) = with_secrets(Limits::default(), "webhook.github: hunter2");
-        let error = Server::listen(&settings, &Arc::new(Site::default())).await.err().unwrap().to_string();
+        // An error is reported at startup.
+        let (settings, _dir) = settings_with_secrets(Limits::default(), "webhook.github: hunter2");
+        let error =
+            Server::listen(&settings, &Arc::new(AppState::default())).await.err().unwrap().to_string();
         assert!(error.contains("webhook.github.secret") && !error.contains("hunter2"), "{error}");
     });
 }
 
 #[test]
-fn what_cannot_be_read_is_a_bad_request() {
-    run(async {
+fn an_unreadable_event_is_a_bad_request() {
+    run_test(async {
         let limits = Limits { webhook_bytes: 20_000, ..Limits::default() };
-        let served = serve_with(limits, ALL).await;
+        let server = serve_with_secrets(limits, ALL_SECRETS).await;
         let (gitlab, bitbucket, azure) = (
             ["x-gitlab-event: Push Hook", "x-gitlab-token: hunter2"],
             ["x-hook-uuid: d7ab0e7e-1", "x-event-key: repo:push"],
@@ -191,51 +199,67 @@ fn what_cannot_be_read_is_a_bad_request() {
                 r#"{"eventType":"git.push","resource":{"refUpdates":[{}],"repository":{"remoteUrl":"a"}}}"#,
                 r#"{"eventType":7}"#,
             ] {
-                let answer = tell(&served, headers, body).await;
+                let answer = deliver_event(&server, headers, body).await;
                 assert_eq!(answer, (400, "bad-request".to_owned()), "{headers:?} {body:.60}");
             }
         }
         let push = format!("x-hub-signature-256: sha256={EMPTY_SIGNED}");
-        assert_eq!(tell(&served, &["x-github-event: push", &push], "{}").await.0, 400);
-        assert_eq!(tell(&served, &["x-other-event: push"], PUSH).await.0, 400, "nobody knows whose it is");
+        assert_eq!(deliver_event(&server, &["x-github-event: push", &push], "{}").await.0, 400);
+        assert_eq!(
+            deliver_event(&server, &["x-other-event: push"], PUSH).await.0,
+            400,
+            "its sender is unknown"
+        );
         let twice = [gitlab[0], gitlab[1], gitlab[1]];
-        assert_eq!(tell(&served, &twice, GITLAB).await.0, 400, "a header is there once");
+        assert_eq!(deliver_event(&server, &twice, GITLAB).await.0, 400, "a header is there once");
         let large = format!("{{\"ref\": \"{}\"}}", "x".repeat(20_000));
-        assert_eq!(tell(&served, &gitlab, &large).await, (413, "too-large".to_owned()));
+        assert_eq!(deliver_event(&server, &gitlab, &large).await, (413, "payload-too-large".to_owned()));
         let form = [&["content-type: application/x-www-form-urlencoded"], &gitlab[..]].concat();
-        assert_eq!(served.ask("POST", HOOK, &form, "payload=%7B%7D").await.code(), "not-json");
+        assert_eq!(
+            server.request("POST", HOOK, &form, "payload=%7B%7D").await.problem_code(),
+            "unsupported-media-type"
+        );
     });
 }
 
 #[test]
-fn senders_are_heard_only_so_often_and_keep_nobody_else_out() {
-    run(async {
-        let webhooks = Rate { per_second: 0.01, burst: 2.0 };
-        let served = serve_with(Limits { webhooks, ..Limits::default() }, ALL).await;
+fn events_are_rate_limited_and_block_no_other_client() {
+    run_test(async {
+        let webhook_rate = Rate { per_second: 0.01, burst: 2.0 };
+        let server = serve_with_secrets(Limits { webhook_rate, ..Limits::default() }, ALL_SECRETS).await;
         for _ in 0..2 {
-            assert_eq!(tell(&served, &["x-github-event: push"], PUSH).await.0, 401);
+            assert_eq!(deliver_event(&server, &["x-github-event: push"], PUSH).await.0, 401);
         }
-        assert_eq!(tell(&served, &["x-github-event: push"], PUSH).await, (429, "too-often".to_owned()));
-        assert_eq!(served.get("/metrics").await.status, 200);
+        assert_eq!(
+            deliver_event(&server, &["x-github-event: push"], PUSH).await,
+            (429, "too-many-requests".to_owned())
+        );
+        assert_eq!(server.get("/metrics").await.status, 200);
     });
 }
 
 #[test]
-fn a_secret_can_be_changed_while_the_process_works() {
-    run(async {
-        let (settings, dir) = with_secrets(Limits::default(), ALL);
+fn a_secret_can_be_changed_at_runtime() {
+    run_test(async {
+        let (settings, dir) = settings_with_secrets(Limits::default(), ALL_SECRETS);
         let path = dir.path().join("secrets");
-        let served = serve_as(&settings, dir).await.unwrap();
-        let told = async |token: &str| {
-            tell(&served, &["x-gitlab-event: Push Hook", &format!("x-gitlab-token: {token}")], GITLAB).await.0
+        let server = serve_with_settings(&settings, dir).await.unwrap();
+        let deliver = async |token: &str| {
+            deliver_event(
+                &server,
+                &["x-gitlab-event: Push Hook", &format!("x-gitlab-token: {token}")],
+                GITLAB,
+            )
+            .await
+            .0
         };
-        assert_eq!((told("hunter2").await, told("other").await), (503, 401));
+        assert_eq!((deliver("hunter2").await, deliver("other").await), (503, 401));
         fs::write(&path, "webhook.gitlab.secret: other").unwrap();
-        assert_eq!((told("hunter2").await, told("other").await), (401, 503));
-        // What cannot be read lets nobody in.
+        assert_eq!((deliver("hunter2").await, deliver("other").await), (401, 503));
+        // If the secrets cannot be read, no event is authenticated.
         fs::write(&path, "webhook.gitlab.secret: [other]").unwrap();
-        assert_eq!(told("other").await, 500);
+        assert_eq!(deliver("other").await, 500);
         fs::remove_file(&path).unwrap();
-        assert_eq!(told("other").await, 500);
+        assert_eq!(deliver("other").await, 500);
     });
 }

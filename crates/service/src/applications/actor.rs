@@ -1,63 +1,63 @@
-//! One application: its resource, and what is under way for it.
+//! Actor for one Application. Manages its resource and its work in progress.
 
-mod approving;
-mod comparing;
-mod confirming;
-mod deleting;
-mod keeping;
+mod change_debounce;
+mod child_operations;
+mod compare;
+mod delete;
+mod deletion_confirmation;
 mod operation;
-mod refreshing;
-mod running;
-mod stirring;
+mod persistence;
+mod plan_approval;
+mod refresh_requests;
 mod superseding;
-mod waiting;
+mod wait_reasons;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tidegate_application::approval;
-use tidegate_application::automation::{self, Next};
+use tidegate_application::automated_sync::{self, AutomatedStep};
 use tidegate_application::comparison;
 use tidegate_application::conditions;
+use tidegate_application::history as remembered;
+use tidegate_application::ignored::{SPEC_WARNING_CONDITION, ignored_annotations};
 use tidegate_application::operation as request;
-use tidegate_application::recorded as remembered;
-use tidegate_application::refresh::{self, Level};
-use tidegate_application::running as runs;
-use tidegate_application::superseding::is_request;
-use tidegate_application::unheeded::{UNHEEDED, unheeded};
+use tidegate_application::refresh::{self, RefreshLevel};
+use tidegate_application::rollout_operation as runs;
+use tidegate_application::supersede::is_sync_request;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_model::{OperationId, Timestamp};
 use tokio::task::{AbortHandle, JoinSet};
 
-use self::approving::Approving;
-pub(crate) use self::comparing::With;
-pub(crate) use self::keeping::forget as forget_unwritten;
-use self::keeping::{Overwritten, Unkept, Writing};
-use self::refreshing::Refresh;
-use self::running::Runs;
-pub(crate) use self::running::end_in_engine;
-use self::stirring::{Stirred, Why};
-use self::superseding::Superseding;
-use super::board::Deployments;
-use super::held::Held;
-use super::messages::{AppMessage, ByPlan, SupervisorMessage};
+use self::change_debounce::{ChangeReason, PendingChange};
+use self::child_operations::ChildOperations;
+pub(crate) use self::child_operations::end_in_engine;
+pub(crate) use self::compare::ComparisonStart;
+pub(crate) use self::persistence::remove_write_condition as forget_unwritten;
+use self::persistence::{FailedWrite, OverwriteTracker, PendingWrite};
+use self::plan_approval::ApprovalState;
+use self::refresh_requests::RefreshWaiter;
+use self::superseding::SupersedeState;
+use super::application_cache::Deployments;
+use super::comparison_cache::ComparisonCache;
+use super::messages::{AppMessage, PlanReference, SupervisorMessage};
+use super::operation_history;
 use super::projects;
-use super::recorded;
-use super::remembered::Memory;
-use super::shared::Shared;
-use super::store::{AppKey, Stored};
+use super::shared_application::SharedApplication;
+use super::shared_state::SharedState;
+use super::store::{AppKey, StoredApplication};
 
-/// How long until something is tried again that the state directory did not allow.
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// Conditions of our own.
-const UNKNOWN_FIELD: &str = "UnknownFieldWarning";
-const UNSEEN: &str = "WatchWarning";
-/// So many kinds are named that may not be watched.
-const UNSEEN_MAX: usize = 5;
+/// Delay before retrying something that failed because of the state directory.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Types of Tidegate's own conditions.
+const UNKNOWN_FIELD_CONDITION: &str = "UnknownFieldWarning";
+const UNWATCHABLE_CONDITION: &str = "WatchWarning";
+/// Maximum number of unwatchable kinds listed in a condition.
+const UNWATCHABLE_KINDS_MAX: usize = 5;
 
-/// A message to come, which does not when this is dropped: or each would be followed by one more.
+/// A scheduled message. Dropping it cancels the message, so at most one is pending.
 struct Alarm(AbortHandle);
 
 impl Drop for Alarm {
@@ -68,139 +68,151 @@ impl Drop for Alarm {
 
 pub(crate) struct ApplicationActor;
 
-/// What the actor needs.
-pub(crate) struct AppArguments {
-    pub shared: Arc<Shared>,
-    pub stored: Box<Stored>,
-    /// It is as this process had it, and not as somebody may have written it.
-    pub is_own: bool,
-    /// Operations before this one are of another application, which had its name.
-    pub own_since: Option<OperationId>,
+/// Arguments of the actor.
+pub(crate) struct ActorArguments {
+    pub shared: Arc<SharedState>,
+    pub stored: Box<StoredApplication>,
+    /// True if `stored` is the last state of this process itself, which cannot have been edited in the
+    /// meantime.
+    pub is_own_state: bool,
+    /// First operation of this Application. Earlier operations belong to a former Application with the same
+    /// name.
+    pub first_operation: Option<OperationId>,
     pub supervisor: ActorRef<SupervisorMessage>,
 }
 
-pub(crate) struct AppState {
-    shared: Arc<Shared>,
+pub(crate) struct ActorState {
+    shared: Arc<SharedState>,
     supervisor: ActorRef<SupervisorMessage>,
     key: AppKey,
-    application: Held,
+    application: SharedApplication,
     problem: Option<String>,
-    /// As it was written down last, and when.
-    kept: Option<Arc<Application>>,
-    kept_at: Timestamp,
-    /// How long that has taken.
-    took: Duration,
-    /// Since when there is something else to write down, and whether that may not be late.
-    unwritten: Option<Timestamp>,
+    /// Last persisted state, and the time when it was persisted.
+    persisted: Option<Arc<Application>>,
+    persisted_at: Timestamp,
+    /// Duration of the last write.
+    write_duration: Duration,
+    /// Time of the first change that hasn't been persisted yet. `is_urgent` is true if the write must not be
+    /// delayed.
+    unpersisted_since: Option<Timestamp>,
     is_urgent: bool,
-    /// How it came to be as it is, and what of that was shown last.
+    /// Deployments that led to the current state, and those that were last published.
     deployments: Deployments,
-    shown: Deployments,
-    /// The operation that is written down with its id.
-    durable: Option<OperationId>,
-    /// The write that is under way.
-    writing: Option<Box<Writing>>,
-    /// What could not be written down.
-    unkept: Option<Unkept>,
-    /// What others have written over what was.
-    overwritten: Overwritten,
-    asked: Option<Level>,
-    /// Who waits for a comparison.
-    refreshes: Vec<Refresh>,
-    comparing: bool,
-    /// What the last comparison has found, for the next one; and how many operations had ended before that began.
-    memory: Memory,
-    ended: u64,
-    preparing: bool,
-    /// What its branch meant when its operation was prepared, which waits since then for those it depends on.
-    found: Option<Vec<String>>,
-    /// Its deletion waits for others, and until then it is compared.
-    waits_to_go: bool,
-    /// Whom it waits for and has had looked at for that, and with which commits.
-    looked_at: Option<(AppKey, Vec<String>)>,
-    /// What progressive syncs want of it.
-    runs: Runs,
-    carried: Option<OperationId>,
-    /// What waits for its operation.
-    superseding: Superseding,
-    /// What its operation waits for, where that needs an approval.
-    approving: Approving,
-    /// The operation whose deletions were confirmed by an annotation, and how often it had been tried again by then.
-    confirmed: Option<(OperationId, i64)>,
-    /// The deletion that goes on although nobody wants it any more, because it was begun.
-    taken_back: Option<OperationId>,
-    stirred: Option<Stirred>,
-    /// Before this, changes of its objects are no reason for another comparison.
-    rests_until: Timestamp,
-    /// Its alarm; there is one at most.
+    published_deployments: Deployments,
+    /// Operation that has been persisted with its ID.
+    durable_operation: Option<OperationId>,
+    /// Write in progress.
+    pending_write: Option<Box<PendingWrite>>,
+    /// State that could not be persisted.
+    failed_write: Option<FailedWrite>,
+    /// Tracks values of the actor that other clients have overwritten.
+    overwrites: OverwriteTracker,
+    requested_level: Option<RefreshLevel>,
+    /// Callers that are waiting for a comparison.
+    refresh_waiters: Vec<RefreshWaiter>,
+    is_comparing: bool,
+    /// Number of consecutive comparisons that were followed by another comparison immediately, without a
+    /// decision.
+    undecided_comparisons: u32,
+    /// Results of the last comparison for use in the next one, and the number of operations that had finished
+    /// before the last comparison started.
+    comparison_cache: ComparisonCache,
+    ended_operations: u64,
+    is_preparing: bool,
+    /// Commits that the operation's revisions resolved to when it was prepared. Since then the operation has
+    /// been waiting for dependencies.
+    prepared_revisions: Option<Vec<String>>,
+    /// True if the deletion is waiting for other Applications. Until then the Application is compared.
+    is_deletion_blocked: bool,
+    /// Dependency that the Application is waiting for and has refreshed, with the commits at that time.
+    refreshed_dependency: Option<(AppKey, Vec<String>)>,
+    /// Operations requested by progressive syncs.
+    child_operations: ChildOperations,
+    running_operation: Option<OperationId>,
+    /// Requests that are waiting for the current operation.
+    supersede_state: SupersedeState,
+    /// Plan that the operation is waiting for, if it needs an approval.
+    approval_state: ApprovalState,
+    /// Operation whose deletions were confirmed by an annotation, and its number of retries at that time.
+    confirmed_operation: Option<(OperationId, i64)>,
+    /// Deletion that was withdrawn but continues because it had already started.
+    withdrawn_deletion: Option<OperationId>,
+    pending_change: Option<PendingChange>,
+    /// Next time when the health of an object changes although the object itself doesn't.
+    next_health_change: Option<Timestamp>,
+    /// Object changes before this time don't start a comparison.
+    quiet_until: Timestamp,
+    /// The only alarm of this actor.
     alarm: Option<(Timestamp, Alarm)>,
-    /// All that is under way; it ends with the actor.
+    /// All work in progress. Aborted when the actor stops.
     tasks: JoinSet<()>,
-    /// What prepares or follows its operation.
-    carrying: JoinSet<()>,
+    /// Preparation or tracking of the operation.
+    operation_tasks: JoinSet<()>,
 }
 
 impl Actor for ApplicationActor {
     type Msg = AppMessage;
-    type State = AppState;
-    type Arguments = AppArguments;
+    type State = ActorState;
+    type Arguments = ActorArguments;
 
     async fn pre_start(
         &self,
         _: ActorRef<AppMessage>,
-        arguments: AppArguments,
-    ) -> Result<AppState, ActorProcessingErr> {
-        let AppArguments { shared, stored, is_own, own_since, supervisor } = arguments;
-        let Stored { mut application, problem, lost } = *stored;
-        keeping::forget(&mut application);
-        let written = application.operation.as_ref().and_then(request::id).filter(|_| !is_own);
-        let mut state = AppState {
+        arguments: ActorArguments,
+    ) -> Result<ActorState, ActorProcessingErr> {
+        let ActorArguments { shared, stored, is_own_state, first_operation, supervisor } = arguments;
+        let StoredApplication { mut application, problem, lost_state } = *stored;
+        persistence::remove_write_condition(&mut application);
+        let written = application.operation.as_ref().and_then(request::engine_id).filter(|_| !is_own_state);
+        let mut state = ActorState {
             key: AppKey::of(&application),
             shared,
             supervisor,
             application: application.into(),
             problem,
-            kept: None,
-            kept_at: Timestamp::default(),
-            took: Duration::ZERO,
-            unwritten: None,
+            persisted: None,
+            persisted_at: Timestamp::default(),
+            write_duration: Duration::ZERO,
+            unpersisted_since: None,
             is_urgent: false,
             deployments: Deployments::default(),
-            shown: Deployments::default(),
-            durable: written,
-            writing: None,
-            unkept: None,
-            overwritten: Overwritten::default(),
-            asked: Some(Level::Latest),
-            refreshes: Vec::new(),
-            comparing: false,
-            memory: Memory::default(),
-            ended: 0,
-            preparing: false,
-            found: None,
-            waits_to_go: false,
-            looked_at: None,
-            runs: Runs::default(),
-            carried: None,
-            superseding: Superseding::default(),
-            approving: Approving::default(),
-            confirmed: None,
-            taken_back: None,
-            stirred: None,
-            rests_until: Timestamp::default(),
+            published_deployments: Deployments::default(),
+            durable_operation: written,
+            pending_write: None,
+            failed_write: None,
+            overwrites: OverwriteTracker::default(),
+            requested_level: Some(RefreshLevel::Latest),
+            refresh_waiters: Vec::new(),
+            is_comparing: false,
+            undecided_comparisons: 0,
+            comparison_cache: ComparisonCache::default(),
+            ended_operations: 0,
+            is_preparing: false,
+            prepared_revisions: None,
+            is_deletion_blocked: false,
+            refreshed_dependency: None,
+            child_operations: ChildOperations::default(),
+            running_operation: None,
+            supersede_state: SupersedeState::default(),
+            approval_state: ApprovalState::default(),
+            confirmed_operation: None,
+            withdrawn_deletion: None,
+            pending_change: None,
+            next_health_change: None,
+            quiet_until: Timestamp::default(),
             alarm: None,
             tasks: JoinSet::new(),
-            carrying: JoinSet::new(),
+            operation_tasks: JoinSet::new(),
         };
-        let to_end = keeping::to_end(&state.application);
-        Box::pin(state.recall(lost, (is_own, own_since))).await;
+        let to_end = persistence::requested_end(&state.application);
+        Box::pin(state.restore_logged_operations(lost_state, (is_own_state, first_operation))).await;
         if let Some(to_end) = to_end {
-            Box::pin(state.end_as_written(to_end)).await;
+            Box::pin(state.end_as_recorded(to_end)).await;
         }
         if !refresh::is_skipped(&state.application) {
-            state.describe(state.now());
+            state.update_conditions(state.now());
         }
-        state.show();
+        state.publish();
         Ok(state)
     }
 
@@ -208,157 +220,178 @@ impl Actor for ApplicationActor {
         &self,
         myself: ActorRef<AppMessage>,
         message: AppMessage,
-        state: &mut AppState,
+        state: &mut ActorState,
     ) -> Result<(), ActorProcessingErr> {
-        // Apart: an actor that waits has no room for what it does when it is told something.
-        Box::pin(state.take(&myself, message)).await;
+        state.shared.count_step();
+        // Boxed, so that an idle actor doesn't reserve memory for its message handler.
+        Box::pin(state.handle_message(&myself, message)).await;
         Ok(())
     }
 }
 
-impl AppState {
+impl ActorState {
     fn now(&self) -> Timestamp {
         SystemClock.now()
     }
 
-    /// Takes in what it is told, and does what follows from it.
-    async fn take(&mut self, myself: &ActorRef<AppMessage>, message: AppMessage) {
+    /// Handles a message, then does everything that is due.
+    async fn handle_message(&mut self, myself: &ActorRef<AppMessage>, message: AppMessage) {
         while self.tasks.try_join_next().is_some() {}
-        while self.carrying.try_join_next().is_some() {}
+        while self.operation_tasks.try_join_next().is_some() {}
         match message {
             AppMessage::Begin => {}
-            AppMessage::Changed(stored) => self.changed(*stored),
-            AppMessage::Overwritten(ended) => self.is_overwritten(ended).await,
-            AppMessage::Compare(level) => self.ask(level),
+            AppMessage::Changed(stored) => self.handle_resource_change(*stored),
+            AppMessage::StateOverwritten(ended) => self.handle_overwrite(ended).await,
+            AppMessage::Compare(level) => self.request_comparison(level),
             AppMessage::Refresh { level, reply } => self.refresh(level, reply),
-            AppMessage::Show { reply } => {
+            AppMessage::Flush { reply } => {
                 self.step(myself).await;
                 return drop(reply.send(Ok(())));
             }
-            AppMessage::Stirred => self.stir(myself, Why::News),
-            // What it waits for is looked at below.
-            AppMessage::Related => {}
-            AppMessage::Compared { compared, with, began } => {
-                self.has_compared(myself, (*compared, *with), began);
+            AppMessage::ObjectChanged => self.schedule_comparison(myself, ChangeReason::ObjectChange),
+            // The step below checks the dependencies.
+            AppMessage::RelatedChanged => {}
+            AppMessage::ComparisonDone { result, start, began_at } => {
+                self.finish_comparison(myself, (*result, *start), began_at);
             }
-            AppMessage::Prepared(prepared) => self.prepared(prepared),
-            AppMessage::Waits { operation, why } => self.waits(operation, why),
-            AppMessage::Moved { operation, progress } => self.moved(operation, *progress),
-            AppMessage::Sync { asked, plan, reply } => {
-                let answer = self.asked(myself, *asked, plan).await;
+            AppMessage::OperationPrepared(prepared) => self.handle_preparation(prepared),
+            AppMessage::OperationWaits { operation, reason: why } => self.set_wait_reason(operation, why),
+            AppMessage::OperationProgress { operation, progress } => {
+                self.handle_progress(operation, *progress)
+            }
+            AppMessage::Sync { request, plan, reply } => {
+                let answer = self.request_operation(myself, *request, plan).await;
                 drop(reply.send(answer));
             }
-            AppMessage::Approve { hash, given, reply } => {
-                let answer = self.approve(myself, hash, given).await;
-                // Whoever is told that finds what was approved waiting no more.
+            AppMessage::Approve { hash, approval, reply } => {
+                let answer = self.approve(myself, hash, approval).await;
+                // Runs a step before replying, so that the caller doesn't find the approved plan still
+                // waiting.
                 self.step(myself).await;
                 return drop(reply.send(answer));
             }
-            AppMessage::Doubt => self.doubt_plan(),
-            AppMessage::Looked { about, looked } => self.looked(&about, looked),
-            AppMessage::Rollback { id, prune, asker: (by, reason), reply } => {
-                let answer = match request::rollback(&self.application, id, prune) {
+            AppMessage::MarkPlanStale => self.mark_plan_stale(),
+            AppMessage::PlanChecked { request, check } => self.handle_plan_check(&request, check),
+            AppMessage::Rollback { id, prune, requester: (by, reason), reply } => {
+                let answer = match request::rollback_operation(&self.application, id, prune) {
                     _ if self.application.is_deleting() => {
                         Err(format!("application {} is deleting", self.key))
                     }
                     Ok(mut asked) => {
                         asked.initiated_by.username = by;
-                        request::give_reason(&mut asked, &reason);
-                        self.asked(myself, asked, None).await
+                        request::set_reason(&mut asked, &reason);
+                        self.request_operation(myself, asked, None).await
                     }
                     Err(refused) => Err(refused.to_string()),
                 };
                 drop(reply.send(answer));
             }
-            AppMessage::Delete { cascade, by, reason, reply } => {
-                drop(reply.send(self.remove(cascade, &by, &reason).await));
+            AppMessage::Delete { cascade, no_hooks, by, reason, reply } => {
+                drop(reply.send(self.request_deletion((cascade, no_hooks), &by, &reason).await));
             }
             AppMessage::Terminate { operation, by, reply } => {
-                drop(reply.send(self.terminate_named(operation, &by).await));
+                drop(reply.send(self.terminate_operation(operation, &by).await));
             }
-            AppMessage::Run { operation, asked, tell } => self.run(operation, asked, tell).await,
-            AppMessage::TakeBack { operation } => self.take_back_run(operation, self.now()).await,
-            AppMessage::StopRun { operation, by, reply } => {
-                self.stop_run(myself, (operation, &by), reply).await;
+            AppMessage::RunChild { operation, child } => self.request_child(operation, *child).await,
+            AppMessage::WithdrawChild { operation } => self.withdraw_child(operation, self.now()).await,
+            AppMessage::StopChild { operation, by, reply } => {
+                self.stop_child(myself, (operation, &by), reply).await;
             }
             AppMessage::Wake => {
                 self.alarm = None;
-                self.look_if_stirred(myself);
+                self.compare_if_due(myself);
             }
         }
         self.step(myself).await;
     }
 
-    fn ask(&mut self, level: Level) {
-        self.asked = self.asked.max(Some(level));
+    fn request_comparison(&mut self, level: RefreshLevel) {
+        self.requested_level = self.requested_level.max(Some(level));
     }
 
-    /// Takes in what the log of operations knows and the status does not: nothing that was done is done again.
-    async fn recall(&mut self, lost: Option<String>, (is_own, own_since): (bool, Option<OperationId>)) {
+    /// Restores events that are in the operation log but not in the status, so that no operation runs twice.
+    async fn restore_logged_operations(
+        &mut self,
+        lost: Option<String>,
+        (is_own, own_since): (bool, Option<OperationId>),
+    ) {
         let now = self.now();
-        let (unknown, lines) = match recorded::known(&self.shared, &self.application, own_since).await {
-            Ok(known) => known,
-            Err(error) => {
-                self.problem =
-                    Some(format!("the operation log cannot be read, so it is left alone: {error}"));
-                return;
-            }
-        };
-        let asked = self.application.operation.clone().filter(is_request);
-        if asked.is_some() {
-            remembered::put_back(&mut self.application, &lines);
+        let (unknown, lines) =
+            match operation_history::load_history(&self.shared, &self.application, own_since).await {
+                Ok(known) => known,
+                Err(error) => {
+                    self.problem = Some(format!(
+                        "cannot read the operation log, so the application is not managed: {error}"
+                    ));
+                    return;
+                }
+            };
+        let request = self.application.operation.clone().filter(is_sync_request);
+        if request.is_some() {
+            remembered::restore_operation(&mut self.application, &lines);
         }
-        let taken = remembered::take_in(&mut self.application, unknown);
-        if let Some(asked) = asked.filter(|asked| self.application.operation.as_ref() != Some(asked)) {
-            // Somebody has written it while nobody was at work, and the log has what is under way.
-            self.written(asked);
+        let taken = remembered::apply_history(&mut self.application, unknown);
+        if let Some(request) = request.filter(|request| self.application.operation.as_ref() != Some(request))
+        {
+            // A client wrote this operation while the service was stopped, and the log has the operation in
+            // progress.
+            self.handle_written_operation(request);
         }
         if is_own {
-            self.recall_run(now).await;
+            self.restore_child(now).await;
         } else {
-            let plan = self.application.operation.as_ref().and_then(ByPlan::of);
-            remembered::verify(&mut self.application, &lines, now);
-            self.keep_plan(plan);
-            runs::placed(&self.application).into_iter().for_each(|placed| self.run_begun(placed));
+            let plan = self.application.operation.as_ref().and_then(PlanReference::from_request);
+            // Without a Lease, another service may still be running the operation.
+            if !self.shared.destinations.is_fenced()
+                || !remembered::is_interrupted(&self.application, &lines, now)
+            {
+                remembered::verify_operation(&mut self.application, &lines, now);
+            }
+            self.restore_plan(plan);
+            runs::current_rollout_operation(&self.application)
+                .into_iter()
+                .for_each(|placed| self.record_child_begin(placed));
         }
-        self.recall_plan().await;
-        self.deployments.newest = match runs::deployed(&self.application) {
-            None if !lines.is_empty() => recorded::deployed(&self.shared, &self.application, own_since).await,
+        self.load_pending_plan().await;
+        self.deployments.newest = match runs::last_deployment(&self.application) {
+            None if !lines.is_empty() => {
+                operation_history::newest_deployment(&self.shared, &self.application, own_since).await
+            }
             deployed => deployed,
         };
         let from = match taken {
             0 if lost.is_none() => return,
-            0 => "the operation log has none of its operations".to_owned(),
-            1 => "its last operation is from the operation log".to_owned(),
-            taken => format!("its last {taken} operations are from the operation log"),
+            0 => "the operation log has no operation of it".to_owned(),
+            1 => "its last operation was restored from the operation log".to_owned(),
+            taken => format!("its last {taken} operations were restored from the operation log"),
         };
-        let why = lost.unwrap_or_else(|| "no status was kept, or an older one".to_owned());
-        let message = format!("{why}; {from}");
-        tracing::warn!(application = %self.key, message, "the status of an application is made again");
-        remembered::tell(&mut self.application, Some(message), now);
+        let reason = lost.unwrap_or_else(|| "no current status was stored".to_owned());
+        let message = format!("{reason}; {from}");
+        tracing::warn!(application = %self.key, message, "application status rebuilt");
+        remembered::set_rebuilt_condition(&mut self.application, Some(message), now);
     }
 
-    fn changed(&mut self, stored: Stored) {
-        let Stored { application, problem, .. } = stored;
+    fn handle_resource_change(&mut self, stored: StoredApplication) {
+        let StoredApplication { application, problem, .. } = stored;
         self.problem = problem;
-        // Other credentials may open what was closed.
+        // New credentials can make a source readable.
         let is_same = self.application.sources() == application.sources();
-        self.ask(if is_same { Level::Latest } else { Level::Forced });
-        let leaves = projects::name_of(&self.application) != projects::name_of(&application);
+        self.request_comparison(if is_same { RefreshLevel::Latest } else { RefreshLevel::Forced });
+        let leaves = projects::project_name(&self.application) != projects::project_name(&application);
         (self.application.metadata, self.application.spec) = (application.metadata, application.spec);
         if leaves {
-            // Seen by whoever looks who is left.
-            self.show();
-            drop(self.supervisor.send_message(SupervisorMessage::ProjectLeft));
+            // Publish first, because the handler looks for the project's remaining Applications.
+            self.publish();
+            drop(self.supervisor.send_message(SupervisorMessage::ReleaseProjects));
         }
         self.application.rest = application.rest;
-        if let Some(asked) = application.operation {
-            self.written(asked);
+        if let Some(request) = application.operation {
+            self.handle_written_operation(request);
         }
-        self.ask(Level::Latest);
+        self.request_comparison(RefreshLevel::Latest);
     }
 
-    /// A message at this time; an earlier one that is set already will do.
+    /// Schedules a wake-up at `at`, unless an earlier alarm is already set.
     fn set_alarm(&mut self, myself: &ActorRef<AppMessage>, at: Timestamp) {
         if self.alarm.as_ref().is_some_and(|(set, _)| *set <= at) {
             return;
@@ -368,130 +401,147 @@ impl AppState {
         self.alarm = Some((at, alarm));
     }
 
-    /// Why it is not known yet whether its cluster is there.
-    fn unasked(&self) -> Option<String> {
-        self.shared.places.unasked(&self.application.spec.destination)
+    /// Returns the reason why it isn't known yet if the cluster is available.
+    fn unknown_cluster_reason(&self) -> Option<String> {
+        self.shared.destinations.unchecked_reason(&self.application.spec.destination)
     }
 
-    /// Everything that is due. Begun is only what is on the disk, with the id of its operation.
+    /// Does everything that is due. Starts only operations that have been persisted with their ID.
     async fn step(&mut self, myself: &ActorRef<AppMessage>) {
         let now = self.now();
-        if refresh::is_skipped(&self.application) && !self.is_at_work() {
-            // What somebody has written into it stays as it is, until it is left alone no more.
-            self.place_runs(myself, now);
-            if self.keep(myself).await.is_ok() {
-                self.tell_runs();
+        if refresh::is_skipped(&self.application) && !self.has_running_operation() {
+            // While reconciliation is skipped, an edited operation stays unchanged.
+            self.schedule_child(myself, now);
+            if self.persist(myself).await.is_ok() {
+                self.report_children();
             }
             return self.answer_refreshes();
         }
-        self.describe(now);
-        self.tell_overwritten(myself, now);
-        self.delete(myself, now).await;
-        self.confirm().await;
-        self.place_runs(myself, now);
+        self.update_conditions(now);
+        self.update_overwrite_condition(myself, now);
+        self.progress_deletion(myself, now).await;
+        self.confirm_deletions().await;
+        self.schedule_child(myself, now);
+        self.compare_changed_health(myself, now);
+        self.compare_newer_revisions();
         if !self.application.is_deleting() {
-            self.compare(myself, now);
-            self.automate(myself, now);
-        }
-        let superseding = self.compare_with_newer(now);
-        let is_held = self.hold(now);
-        let waited = std::mem::replace(&mut self.waits_to_go, is_held && self.application.is_deleting());
-        if self.waits_to_go {
-            if !waited {
-                // What was asked for before was taken for its deletion.
-                self.ask(if self.refreshes.is_empty() { Level::Latest } else { Level::Forced });
+            // Frequent requests would postpone the decision forever.
+            if self.undecided_comparisons > 1 {
+                self.start_automated_sync(myself, now);
             }
-            self.compare(myself, now);
+            self.start_comparison(myself, now);
+            self.start_automated_sync(myself, now);
+        }
+        let superseding = self.decide_supersede(now);
+        let is_held = self.should_operation_wait(now);
+        let waited =
+            std::mem::replace(&mut self.is_deletion_blocked, is_held && self.application.is_deleting());
+        if self.is_deletion_blocked {
+            if !waited {
+                // The previous comparison answered the earlier requests on behalf of the deletion.
+                self.request_comparison(if self.refresh_waiters.is_empty() {
+                    RefreshLevel::Latest
+                } else {
+                    RefreshLevel::Forced
+                });
+            }
+            self.start_comparison(myself, now);
         }
         if !is_held {
-            self.tell_begin(now);
+            self.reset_operation_status(now);
         }
-        self.look_at_plan(myself, now);
-        let is_kept = self.keep(myself).await.is_ok();
-        if is_kept {
-            self.tell_runs();
-            self.supersede(myself, superseding).await;
+        self.check_plan(myself, now);
+        let is_persisted = self.persist(myself).await.is_ok();
+        if is_persisted {
+            self.report_children();
+            self.supersede_operation(myself, superseding).await;
         }
-        if !is_held && (is_kept || self.is_durable().await) {
-            self.carry_on(myself);
+        if !is_held && (is_persisted || self.is_operation_durable().await) {
+            self.run_operation(myself);
         }
-        if let Some(at) = refresh::due_at(&self.application, now, self.shared.every) {
+        if let Some(at) = refresh::due_at(&self.application, now, self.shared.interval) {
             self.set_alarm(myself, at);
         }
         self.answer_refreshes();
     }
 
-    /// Whether an operation of it was begun, or is about to be.
-    fn is_at_work(&self) -> bool {
-        self.preparing
-            || self.application.operation.as_ref().is_some_and(|asked| request::id(asked).is_some())
+    /// Returns true if an operation of the Application has started or is being prepared.
+    fn has_running_operation(&self) -> bool {
+        self.is_preparing
+            || self
+                .application
+                .operation
+                .as_ref()
+                .is_some_and(|request| request::engine_id(request).is_some())
     }
 
-    /// What is wrong with it, whatever a comparison finds.
-    fn describe(&mut self, now: Timestamp) {
+    /// Sets the conditions that do not depend on a comparison.
+    fn update_conditions(&mut self, now: Timestamp) {
         if let Some(problem) = self.problem.clone() {
-            comparison::refuse(&mut self.application, problem, now);
-        } else if self.application.is_deleting() && !self.waits_to_go {
-            // No comparison follows that would say so.
+            comparison::record_invalid_spec(&mut self.application, problem, now);
+        } else if self.application.is_deleting() && !self.is_deletion_blocked {
+            // No later comparison would clear this condition.
             let kind = ConditionType::InvalidSpecError;
-            conditions::set(&mut self.application.status.conditions, &[kind], None, now);
+            conditions::set_conditions(&mut self.application.status.conditions, &[kind], None, now);
         }
         let mut unknown = Vec::new();
         let own = self.application.unknown_fields();
-        // What is made of a source that says more than is known would be a guess: it is refused when that is looked at.
-        let (sources, others): (Vec<_>, Vec<_>) = own.into_iter().partition(|one| is_of_source(one));
-        for (what, fields) in
-            [("these fields have no effect", others), ("these fields are not known", sources)]
+        // A source with unknown fields is rejected when it is read, because its manifests would be a guess.
+        let (sources, others): (Vec<_>, Vec<_>) = own.into_iter().partition(|one| is_source_field(one));
+        for (what, fields) in [("these fields have no effect", others), ("these fields are unknown", sources)]
         {
             if !fields.is_empty() {
                 unknown.push(format!("{what}: {}", fields.join(", ")));
             }
         }
         unknown.extend(self.shared.projects.unknown_fields(&self.application));
-        self.say(UNKNOWN_FIELD, &unknown, now);
-        self.say(UNHEEDED, &unheeded(&self.application), now);
-        let approvals = self.shared.approvals(&self.application).unwrap_or_default();
-        self.say(approval::WRONG, approvals.problems(), now);
-        let mut unseen = self.shared.watching.forbidden(&self.key);
-        let more = unseen.len().saturating_sub(UNSEEN_MAX);
-        unseen.truncate(UNSEEN_MAX);
-        unseen.extend((more > 0).then(|| format!("and so with {more} more")));
-        self.say(UNSEEN, &unseen, now);
+        self.set_condition(UNKNOWN_FIELD_CONDITION, &unknown, now);
+        let mut warnings = ignored_annotations(&self.application);
+        warnings.extend(self.shared.projects.warnings(&self.application));
+        self.set_condition(SPEC_WARNING_CONDITION, &warnings, now);
+        let approvals = self.shared.approval_policy(&self.application).unwrap_or_default();
+        self.set_condition(approval::APPROVAL_WARNING_CONDITION, approvals.problems(), now);
+        let mut unseen = self.shared.watches.forbidden_messages(&self.key);
+        let more = unseen.len().saturating_sub(UNWATCHABLE_KINDS_MAX);
+        unseen.truncate(UNWATCHABLE_KINDS_MAX);
+        unseen.extend((more > 0).then(|| format!("and {more} more like this")));
+        self.set_condition(UNWATCHABLE_CONDITION, &unseen, now);
     }
 
-    /// Says this in a condition of our own, which is not there where there is nothing to say.
-    fn say(&mut self, kind: &str, words: &[String], now: Timestamp) {
+    /// Sets one of Tidegate's own conditions. An empty `text` removes the condition.
+    fn set_condition(&mut self, kind: &str, text: &[String], now: Timestamp) {
         let kind = ConditionType::Other(kind.to_owned());
-        let found = (!words.is_empty()).then(|| (kind.clone(), words.join("; ")));
-        conditions::set(&mut self.application.status.conditions, &[kind], found, now);
+        let found = (!text.is_empty()).then(|| (kind.clone(), text.join("; ")));
+        conditions::set_conditions(&mut self.application.status.conditions, &[kind], found, now);
     }
 
-    fn automate(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
-        if self.comparing || self.problem.is_some() || refresh::is_skipped(&self.application) {
+    fn start_automated_sync(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
+        if self.is_comparing || self.problem.is_some() || refresh::is_skipped(&self.application) {
             return;
         }
-        // What is known may be old: it is decided when that has come.
-        if self.unasked().is_some() {
+        // The known state may be outdated. Decide once the cluster has responded.
+        if self.unknown_cluster_reason().is_some() {
             return;
         }
-        // What is approved is carried out, whatever was committed since.
-        if !self.preparing && !self.is_approved() {
-            automation::renew(&mut self.application, now);
+        self.undecided_comparisons = 0;
+        // An approved plan runs unchanged, regardless of later commits.
+        if !self.is_preparing && !self.is_approved() {
+            automated_sync::update_waiting_operation(&mut self.application, now);
         }
-        let windows = self.shared.windows(&self.application);
-        match automation::take_in(&mut self.application, &windows, now) {
-            Next::Nothing => {}
-            Next::Begin(asked) => self.application.operation = Some(*asked),
-            Next::Wait(until) => {
+        let windows = self.shared.sync_windows(&self.application);
+        match automated_sync::apply_comparison(&mut self.application, &windows, now) {
+            AutomatedStep::Nothing => {}
+            AutomatedStep::Start(request) => self.application.operation = Some(*request),
+            AutomatedStep::Wait(until) => {
                 self.set_alarm(myself, until);
             }
         }
     }
 }
 
-/// Whether an unknown field, by its path, is one that a source is refused for: its own, or one of what makes its manifests.
-fn is_of_source(field: &str) -> bool {
-    const PARTS: [&str; 3] = ["directory", "helm", "kustomize"];
+/// Returns true if an unknown field is part of a source, so that the source is rejected.
+fn is_source_field(field: &str) -> bool {
+    const SOURCE_TYPES: [&str; 3] = ["directory", "helm", "kustomize"];
     let Some((source, rest)) = field.strip_prefix("spec.").and_then(|rest| rest.split_once('.')) else {
         return false;
     };
@@ -499,6 +549,6 @@ fn is_of_source(field: &str) -> bool {
     is_source
         && match rest.split_once('.') {
             None => true,
-            Some((part, field)) => PARTS.contains(&part) && !field.contains('.'),
+            Some((part, field)) => SOURCE_TYPES.contains(&part) && !field.contains('.'),
         }
 }

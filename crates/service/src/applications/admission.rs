@@ -1,86 +1,98 @@
-//! May an application do what it asks for? Its specification, its cluster and its project have a say, before it is compared
-//! and before its operation begins; what is written is asked about again.
+//! Admission of an Application, based on its specification, cluster and project. Checked before each
+//! comparison and before each operation. Every write is checked again.
 
 use std::collections::BTreeSet;
 
-use tidegate_application::comparison::Resource;
+use tidegate_application::comparison::ComparedResource;
 use tidegate_application::sources::Sources;
 use tidegate_model::argo::{Application, ConditionType, SyncStatusCode};
-use tidegate_model::{Discovery, Mandate, ObjectKey};
+use tidegate_model::{Discovery, ObjectKey, ProjectPolicy};
+use tidegate_planner::spec_problems;
 
-use super::checking::check;
-use super::places::{NoPlace, Place};
+use super::destinations::{DestinationError, ResolvedDestination};
 use super::projects;
-use super::shared::Shared;
+use super::shared_state::SharedState;
 
-/// So many refusals of the project are told.
-const REFUSALS_MAX: usize = 10;
+/// Maximum number of project refusals named in a message.
+const REFUSALS_NAMED_MAX: usize = 10;
 
-/// Where the objects of an application go, and what its operations are begun for; or why it cannot be served, whatever its
-/// manifests are.
-pub(crate) fn admit(shared: &Shared, application: &Application) -> Result<(Place, Mandate), NoPlace> {
-    check(application).map_err(NoPlace::Wrong)?;
-    let mut place = shared.places.resolve(&application.spec.destination)?;
-    let mandate = shared.projects.mandate(application, &place)?;
-    if !mandate.user.is_empty() {
-        // What a comparison has the server try, it tries as whoever would write it.
-        let acting = place.cluster.as_user(&mandate.user);
-        place.cluster = acting.map_err(|error| NoPlace::Wrong(error.message))?;
+/// Returns the destination of an Application's objects and the project policy for its operations. The error
+/// says why the Application can't be managed, regardless of its manifests.
+pub(crate) fn admit(
+    shared: &SharedState,
+    application: &Application,
+) -> Result<(ResolvedDestination, ProjectPolicy), DestinationError> {
+    let problems: Vec<String> =
+        spec_problems(&application.spec).into_iter().map(|problem| problem.message).collect();
+    if !problems.is_empty() {
+        return Err(DestinationError::Invalid(problems.join("; ")));
     }
-    Ok((place, mandate))
+    let mut place = shared.destinations.resolve(&application.spec.destination)?;
+    let policy = shared.projects.policy(application, &place)?;
+    if !policy.user.is_empty() {
+        // A comparison's dry runs use the same user as the writes.
+        let acting = place.cluster.as_user(&policy.user);
+        place.cluster = acting.map_err(|error| DestinationError::Invalid(error.message))?;
+    }
+    Ok((place, policy))
 }
 
-/// Refuses commits that are not signed as the project wants them. `names` are the revisions they were asked for by.
-pub(crate) async fn signed(
-    shared: &Shared,
+/// Rejects commits that aren't signed as the project requires. `names` are the requested revisions.
+pub(crate) async fn check_signatures(
+    shared: &SharedState,
     application: &Application,
     (sources, commits): (&Sources, &[String]),
     names: Vec<String>,
 ) -> Result<(), String> {
-    let project = projects::name_of(application);
-    let wanted = shared.projects.signers(project)?;
-    shared.manifests.check_signed((sources, project), commits, (names, wanted)).await
+    let project = projects::project_name(application);
+    let keys = shared.projects.required_keys(project)?;
+    shared.manifests.check_signatures((sources, project), commits, (names, keys)).await
 }
 
-/// Resources that the project does not permit are not known to be as they should: nothing is synced because of them.
+/// Marks resources that the project doesn't permit as unknown, so that they never trigger a sync.
 pub(crate) fn refuse_resources(
-    shared: &Shared,
-    mandate: &Mandate,
-    resources: &mut [Resource],
+    shared: &SharedState,
+    policy: &ProjectPolicy,
+    resources: &mut [ComparedResource],
 ) -> Vec<(ConditionType, String)> {
     let mut refused = BTreeSet::new();
-    for Resource { status, .. } in resources {
+    for ComparedResource { status, .. } in resources {
         let key = ObjectKey::new(&status.group, &status.kind, &status.namespace, &status.name);
-        if let Some(refusal) = shared.projects.refusal(mandate, &key, !key.namespace.is_empty()) {
+        if let Some(refusal) = shared.projects.refusal_reason(policy, &key, !key.namespace.is_empty()) {
             status.status = Some(SyncStatusCode::Unknown);
             refused.insert(refusal);
         }
     }
-    told(refused, mandate).map(|message| (ConditionType::ComparisonError, message)).collect()
+    refusal_messages(refused, policy).map(|message| (ConditionType::ComparisonError, message)).collect()
 }
 
-/// Why a sync would fail at its hooks, which are not compared; nothing where that is not certain.
-pub(crate) fn refuse_hooks(shared: &Shared, mandate: &Mandate, hooks: &[ObjectKey]) -> Option<String> {
+/// Returns the reason why a sync would fail at its hooks, which aren't compared. Returns `None` if the
+/// failure isn't certain.
+pub(crate) fn refuse_hooks(
+    shared: &SharedState,
+    policy: &ProjectPolicy,
+    hooks: &[ObjectKey],
+) -> Option<String> {
     let known = Discovery::built_in();
     let mut refused = BTreeSet::new();
     for hook in hooks {
         let mut key = hook.clone();
         if key.namespace.is_empty() {
-            key.namespace.clone_from(&mandate.target.namespace);
+            key.namespace.clone_from(&policy.target.namespace);
         }
-        let refusal = |namespaced| shared.projects.refusal(mandate, &key, namespaced);
+        let refusal = |namespaced| shared.projects.refusal_reason(policy, &key, namespaced);
         refused.extend(match known.namespaced(&key.group_kind()) {
             Some(namespaced) => refusal(namespaced),
             None => refusal(true).filter(|_| refusal(false).is_some()),
         });
     }
-    let told: Vec<String> = told(refused, mandate).collect();
-    (!told.is_empty()).then(|| told.join("; "))
+    let messages: Vec<String> = refusal_messages(refused, policy).collect();
+    (!messages.is_empty()).then(|| messages.join("; "))
 }
 
-fn told(refused: BTreeSet<String>, mandate: &Mandate) -> impl Iterator<Item = String> {
-    let more = refused.len().saturating_sub(REFUSALS_MAX);
+fn refusal_messages(refused: BTreeSet<String>, policy: &ProjectPolicy) -> impl Iterator<Item = String> {
+    let more = refused.len().saturating_sub(REFUSALS_NAMED_MAX);
     let more = (more > 0)
-        .then(|| format!("{more} more kinds or names are not permitted in project {}", mandate.project));
-    refused.into_iter().take(REFUSALS_MAX).chain(more)
+        .then(|| format!("{more} more kinds or names are not permitted in project {}", policy.project));
+    refused.into_iter().take(REFUSALS_NAMED_MAX).chain(more)
 }

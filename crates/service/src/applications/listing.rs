@@ -1,8 +1,8 @@
-//! Pages of applications: those that are wanted, in an order, so many at a time.
+//! Pages of Applications: filtered, sorted and limited.
 //!
-//! A page begins after a place in the order, which is known by the values there and not by a number: so what comes and goes
-//! in between moves nothing. By name, each application that is there all the time comes once; in another order, each that
-//! does not change in what is ordered by.
+//! A page starts after a position in the order. The position consists of values instead of a number, so added
+//! or removed Applications don't shift it. When sorted by name, every Application that exists throughout is
+//! listed exactly once. In other orders, this holds for Applications whose sort value doesn't change.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -10,47 +10,47 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::argo::{Application, SyncStatusCode};
-use tidegate_model::{HealthStatus, OperationPhase};
+use tidegate_model::{HealthStatus, OperationOutcome};
 
 use super::store::AppKey;
 use crate::error::ServiceError;
-use crate::lines::{health, project};
+use crate::summaries::{health_status, project_name};
 
-/// Which applications are wanted; all that are not excluded.
+/// Filter for Applications. An Application must match all fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Of one of these projects; empty for any.
+pub struct ApplicationFilter {
+    /// Projects. Empty for any.
     pub projects: Vec<String>,
-    /// That stand like this to their manifests; empty for any.
+    /// Sync statuses. Empty for any.
     pub sync: Vec<SyncStatusCode>,
-    /// That do as well; empty for any.
+    /// Health statuses. Empty for any.
     pub health: Vec<HealthStatus>,
-    /// Whose operation, under way or the last, stands like this; empty for any.
-    pub operation: Vec<OperationPhase>,
-    /// That have this in `NAMESPACE/NAME`; empty for any.
+    /// Outcomes of the current or last operation. Empty for any.
+    pub operation: Vec<OperationOutcome>,
+    /// Part of `NAMESPACE/NAME`, ignoring case. Empty for any.
     pub name: String,
-    /// Whose labels are so.
+    /// Conditions on labels.
     pub labels: Vec<LabelTerm>,
 }
 
-/// What is asked of labels.
+/// A condition on a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelTerm {
     key: String,
-    /// `None` for any.
+    /// Required value, or `None` for any value.
     value: Option<String>,
-    /// It is not to be so.
-    is_not: bool,
+    /// Negates the condition.
+    is_negated: bool,
 }
 
 impl LabelTerm {
-    /// Reads `KEY`, `!KEY`, `KEY=VALUE` and `KEY!=VALUE`, and several with commas between them.
+    /// Parses comma-separated terms: `KEY`, `!KEY`, `KEY=VALUE` and `KEY!=VALUE`.
     pub fn parse(text: &str) -> Result<Vec<Self>, ServiceError> {
-        text.split(',').map(|term| Self::parse_one(term.trim())).collect()
+        text.split(',').map(|term| Self::parse_term(term.trim())).collect()
     }
 
-    fn parse_one(term: &str) -> Result<Self, ServiceError> {
-        let (key, value, is_not) = match term.split_once('=') {
+    fn parse_term(term: &str) -> Result<Self, ServiceError> {
+        let (key, value, is_negated) = match term.split_once('=') {
             Some((key, value)) => {
                 let value = value.strip_prefix('=').unwrap_or(value);
                 match key.strip_suffix('!') {
@@ -66,43 +66,43 @@ impl LabelTerm {
         let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
         if key.is_empty() || !is_plain(key) || !value.is_none_or(is_plain) {
             return Err(ServiceError::refused(format!(
-                "{term:?} asks nothing of a label; write KEY, !KEY, KEY=VALUE or KEY!=VALUE"
+                "invalid label selector {term:?}: use KEY, !KEY, KEY=VALUE or KEY!=VALUE"
             )));
         }
-        Ok(Self { key: key.to_owned(), value: value.map(str::to_owned), is_not })
+        Ok(Self { key: key.to_owned(), value: value.map(str::to_owned), is_negated })
     }
 
-    fn holds(&self, application: &Application) -> bool {
+    fn matches(&self, application: &Application) -> bool {
         let found = application.metadata.labels.get(&self.key);
         let is_so = found.is_some_and(|found| self.value.as_ref().is_none_or(|wanted| wanted == found));
-        is_so != self.is_not
+        is_so != self.is_negated
     }
 }
 
-impl Wanted {
-    /// Whether this is one of them.
-    pub fn wants(&self, application: &Application) -> bool {
-        self.is(&AppKey::of(application), application)
+impl ApplicationFilter {
+    /// Returns true if the Application matches.
+    pub fn matches(&self, application: &Application) -> bool {
+        self.has_matching_fields(&AppKey::of(application), application)
     }
 
-    fn is(&self, key: &AppKey, application: &Application) -> bool {
-        fn any<T: PartialEq>(wanted: &[T], is: impl FnOnce() -> Option<T>) -> bool {
+    fn has_matching_fields(&self, key: &AppKey, application: &Application) -> bool {
+        fn matches_any<T: PartialEq>(wanted: &[T], is: impl FnOnce() -> Option<T>) -> bool {
             wanted.is_empty() || is().is_some_and(|is| wanted.contains(&is))
         }
         let named = || {
             let (namespace, name) = (key.namespace.to_lowercase(), key.name.to_lowercase());
             format!("{namespace}/{name}").contains(&self.name.to_lowercase())
         };
-        (self.projects.is_empty() || self.projects.iter().any(|wanted| wanted == project(application)))
-            && any(&self.sync, || Some(sync(application)))
-            && any(&self.health, || Some(health(application)))
-            && any(&self.operation, || operation(application))
+        (self.projects.is_empty() || self.projects.iter().any(|wanted| wanted == project_name(application)))
+            && matches_any(&self.sync, || Some(sync_status(application)))
+            && matches_any(&self.health, || Some(health_status(application)))
+            && matches_any(&self.operation, || operation_outcome(application))
             && (self.name.is_empty() || named())
-            && self.labels.iter().all(|term| term.holds(application))
+            && self.labels.iter().all(|term| term.matches(application))
     }
 }
 
-/// What applications are ordered by; those that are the same in it, by name.
+/// Sort order of Applications. Ties are sorted by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OrderBy {
@@ -113,60 +113,67 @@ pub enum OrderBy {
     Project,
     /// OutOfSync first.
     Sync,
-    /// The worst first.
+    /// Worst health first.
     Health,
-    /// The operation that began last, first.
+    /// Latest operation first.
     Operation,
 }
 
-/// A place in an order: after an application as it was then.
+/// Position in a sort order: after an Application as it was at that time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
+pub struct PagePosition {
     value: String,
     namespace: String,
     name: String,
 }
 
-/// Some applications, in order.
+/// Page of Applications, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// They themselves.
+    /// Applications on the page.
     pub applications: Vec<Arc<Application>>,
-    /// Where the next page begins; nothing where this is the last one.
-    pub next: Option<Place>,
-    /// How many applications are wanted, on all pages.
+    /// Start of the next page. `None` on the last page.
+    pub next: Option<PagePosition>,
+    /// Number of matching applications on all pages.
     pub matching: usize,
 }
 
-/// Where a page begins.
+/// Start of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Begins {
-    /// After a place in the order.
-    After(Place),
-    /// After so many. What comes and goes before them moves it; whoever looks at a part of a long list asks so.
-    Behind(usize),
+pub enum PageStart {
+    /// After a position in the order.
+    After(PagePosition),
+    /// After this number of Applications, to show a part of a long list. Applications that are added or
+    /// removed before the page shift it.
+    Offset(usize),
 }
 
-/// A page of the wanted ones among all applications.
+/// Returns a page of the matching Applications.
 pub fn page(
     all: impl IntoIterator<Item = (AppKey, Arc<Application>)>,
-    wanted: &Wanted,
+    filter: &ApplicationFilter,
     (by, is_reversed): (OrderBy, bool),
-    begins: &Begins,
+    begins: &PageStart,
     limit: usize,
 ) -> Page {
     let (after, skip) = match begins {
-        Begins::After(place) => (Some(place), 0),
-        Begins::Behind(skip) => (None, *skip),
+        PageStart::After(place) => (Some(place), 0),
+        PageStart::Offset(skip) => (None, *skip),
     };
-    let order = |one: &Place, other: &Place| -> Ordering {
+    let order = |one: &PagePosition, other: &PagePosition| -> Ordering {
         if is_reversed { other.cmp(one) } else { one.cmp(other) }
     };
     let mut matching = 0_usize;
-    let mut following: Vec<(Place, Arc<Application>)> = Vec::new();
-    for (key, application) in all.into_iter().filter(|(key, application)| wanted.is(key, application)) {
+    let mut following: Vec<(PagePosition, Arc<Application>)> = Vec::new();
+    for (key, application) in
+        all.into_iter().filter(|(key, application)| filter.has_matching_fields(key, application))
+    {
         matching = matching.saturating_add(1);
-        let place = Place { value: value(&application, by), namespace: key.namespace, name: key.name };
+        let place = PagePosition {
+            value: ordering_value(&application, by),
+            namespace: key.namespace,
+            name: key.name,
+        };
         if after.is_none_or(|after| order(&place, after).is_gt()) {
             following.push((place, application));
         }
@@ -188,22 +195,22 @@ pub fn page(
     Page { applications: following.into_iter().map(|(_, application)| application).collect(), next, matching }
 }
 
-/// What an application is ordered by, as a text that sorts so.
-fn value(application: &Application, by: OrderBy) -> String {
-    /// From the latest to the earliest.
-    fn backwards(moment: i64) -> String {
+/// Returns the sort value of an Application as sortable text.
+fn ordering_value(application: &Application, by: OrderBy) -> String {
+    /// Converts a time to text that sorts from latest to earliest.
+    fn descending(moment: i64) -> String {
         format!("{:019}", i64::MAX.saturating_sub(moment.max(0)))
     }
     match by {
         OrderBy::Name => String::new(),
-        OrderBy::Project => project(application).to_owned(),
-        OrderBy::Sync => match sync(application) {
+        OrderBy::Project => project_name(application).to_owned(),
+        OrderBy::Sync => match sync_status(application) {
             SyncStatusCode::OutOfSync => "0",
             SyncStatusCode::Unknown => "1",
             SyncStatusCode::Synced => "2",
         }
         .to_owned(),
-        OrderBy::Health => match health(application) {
+        OrderBy::Health => match health_status(application) {
             HealthStatus::Degraded => "0",
             HealthStatus::Missing => "1",
             HealthStatus::Unknown => "2",
@@ -214,30 +221,32 @@ fn value(application: &Application, by: OrderBy) -> String {
         .to_owned(),
         OrderBy::Operation => {
             let state = application.status.operation_state.as_ref();
-            backwards(state.map_or(0, |state| state.started_at.moment().as_millis()))
+            descending(state.map_or(0, |state| state.started_at.timestamp().as_millis()))
         }
     }
 }
 
-fn sync(application: &Application) -> SyncStatusCode {
+fn sync_status(application: &Application) -> SyncStatusCode {
     application.status.sync.as_ref().map(|sync| sync.status).unwrap_or_default()
 }
 
-fn operation(application: &Application) -> Option<OperationPhase> {
+fn operation_outcome(application: &Application) -> Option<OperationOutcome> {
     let state = application.status.operation_state.as_ref();
-    let asked = application.operation.is_some().then_some(OperationPhase::Running);
+    let pending = application.operation.is_some().then_some(OperationOutcome::Running);
     match state {
-        Some(state) if asked.is_none() || state.finished_at.is_none() => Some(state.phase),
-        _ => asked,
+        Some(state) if pending.is_none() || state.finished_at.is_none() => {
+            Some(OperationOutcome::from_phase(state.phase, &state.message))
+        }
+        _ => pending,
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may panic")]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use tidegate_model::argo::{HealthState, Rest, SyncStatus};
+    use tidegate_model::argo::{HealthState, SyncStatus, UnknownFields};
 
     use super::*;
 
@@ -250,16 +259,16 @@ mod tests {
             status: health,
             message: String::new(),
             last_transition_time: None,
-            rest: Rest::new(),
+            rest: UnknownFields::new(),
         });
         application.status.sync =
             Some(SyncStatus { status: SyncStatusCode::Synced, ..SyncStatus::default() });
         Arc::new(application)
     }
 
-    type All = BTreeMap<AppKey, Arc<Application>>;
+    type ApplicationMap = BTreeMap<AppKey, Arc<Application>>;
 
-    fn put(all: &mut All, name: &str, health: HealthStatus) {
+    fn add_application(all: &mut ApplicationMap, name: &str, health: HealthStatus) {
         let application = application(name, health, &[]);
         all.insert(AppKey::of(&application), application);
     }
@@ -269,24 +278,45 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_is_found() {
-        let mut all = All::new();
-        put(&mut all, "shop", HealthStatus::Healthy);
-        put(&mut all, "shop-eu", HealthStatus::Degraded);
+    fn filters_select_the_matching_applications() {
+        let mut all = ApplicationMap::new();
+        add_application(&mut all, "shop", HealthStatus::Healthy);
+        add_application(&mut all, "shop-eu", HealthStatus::Degraded);
         let labelled = application("blog", HealthStatus::Healthy, &[("team", "web"), ("tier", "1")]);
         all.insert(AppKey::of(&labelled), labelled);
-        let find = |wanted: &Wanted| {
-            let found = page(all.clone(), wanted, (OrderBy::Name, false), &Begins::Behind(0), 100);
+        let find = |filter: &ApplicationFilter| {
+            let found = page(all.clone(), filter, (OrderBy::Name, false), &PageStart::Offset(0), 100);
             names(&found).join(",")
         };
-        let labels = |text| Wanted { labels: LabelTerm::parse(text).unwrap(), ..Wanted::default() };
-        assert_eq!(find(&Wanted::default()), "blog,shop,shop-eu");
-        assert_eq!(find(&Wanted { name: "SHOP".to_owned(), ..Wanted::default() }), "shop,shop-eu");
-        assert_eq!(find(&Wanted { health: vec![HealthStatus::Degraded], ..Wanted::default() }), "shop-eu");
-        assert_eq!(find(&Wanted { sync: vec![SyncStatusCode::OutOfSync], ..Wanted::default() }), "");
-        assert_eq!(find(&Wanted { operation: vec![OperationPhase::Running], ..Wanted::default() }), "");
+        let labels = |text| ApplicationFilter {
+            labels: LabelTerm::parse(text).unwrap(),
+            ..ApplicationFilter::default()
+        };
+        assert_eq!(find(&ApplicationFilter::default()), "blog,shop,shop-eu");
         assert_eq!(
-            find(&Wanted { projects: vec!["default".to_owned()], ..Wanted::default() }),
+            find(&ApplicationFilter { name: "SHOP".to_owned(), ..ApplicationFilter::default() }),
+            "shop,shop-eu"
+        );
+        assert_eq!(
+            find(&ApplicationFilter { health: vec![HealthStatus::Degraded], ..ApplicationFilter::default() }),
+            "shop-eu"
+        );
+        assert_eq!(
+            find(&ApplicationFilter {
+                sync: vec![SyncStatusCode::OutOfSync],
+                ..ApplicationFilter::default()
+            }),
+            ""
+        );
+        assert_eq!(
+            find(&ApplicationFilter {
+                operation: vec![OperationOutcome::Running],
+                ..ApplicationFilter::default()
+            }),
+            ""
+        );
+        assert_eq!(
+            find(&ApplicationFilter { projects: vec!["default".to_owned()], ..ApplicationFilter::default() }),
             "blog,shop,shop-eu"
         );
         for (text, expected) in [
@@ -305,35 +335,47 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_comes_first_and_backwards_last() {
-        let mut all = All::new();
+    fn the_worst_health_comes_first() {
+        let mut all = ApplicationMap::new();
         for (name, health) in [
             ("a", HealthStatus::Healthy),
             ("b", HealthStatus::Degraded),
             ("c", HealthStatus::Progressing),
             ("d", HealthStatus::Degraded),
         ] {
-            put(&mut all, name, health);
+            add_application(&mut all, name, health);
         }
-        let first = page(all.clone(), &Wanted::default(), (OrderBy::Health, false), &Begins::Behind(0), 3);
+        let first = page(
+            all.clone(),
+            &ApplicationFilter::default(),
+            (OrderBy::Health, false),
+            &PageStart::Offset(0),
+            3,
+        );
         assert_eq!((names(&first), first.matching), (vec!["b", "d", "c"], 4));
-        let next = Begins::After(first.next.unwrap());
-        let second = page(all.clone(), &Wanted::default(), (OrderBy::Health, false), &next, 3);
+        let next = PageStart::After(first.next.unwrap());
+        let second = page(all.clone(), &ApplicationFilter::default(), (OrderBy::Health, false), &next, 3);
         assert_eq!((names(&second), &second.next), (vec!["a"], &None));
         for (skip, expected) in [(0, "b,d"), (1, "d,c"), (2, "c,a"), (3, "a"), (4, ""), (usize::MAX, "")] {
-            let part =
-                page(all.clone(), &Wanted::default(), (OrderBy::Health, false), &Begins::Behind(skip), 2);
+            let part = page(
+                all.clone(),
+                &ApplicationFilter::default(),
+                (OrderBy::Health, false),
+                &PageStart::Offset(skip),
+                2,
+            );
             assert_eq!((names(&part).join(","), part.matching), (expected.to_owned(), 4), "{skip}");
             assert_eq!(part.next.is_some(), skip < 2);
         }
-        let backwards = page(all, &Wanted::default(), (OrderBy::Health, true), &Begins::Behind(0), 9);
+        let backwards =
+            page(all, &ApplicationFilter::default(), (OrderBy::Health, true), &PageStart::Offset(0), 9);
         assert_eq!(names(&backwards), ["a", "c", "d", "b"]);
     }
 
-    /// Numbers from a seed, the same every time.
-    struct Draw(u64);
+    /// Reproducible random numbers from a seed.
+    struct RandomNumbers(u64);
 
-    impl Draw {
+    impl RandomNumbers {
         fn below(&mut self, bound: u64) -> u64 {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (self.0 >> 33) % bound
@@ -341,32 +383,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_all_the_time_comes_once_whatever_else_changes() {
+    fn unchanged_applications_are_on_exactly_one_page_despite_other_changes() {
         let kinds = [HealthStatus::Healthy, HealthStatus::Degraded, HealthStatus::Missing];
         for seed in 0..300 {
-            let mut draw = Draw(seed);
+            let mut draw = RandomNumbers(seed);
             let by = if draw.below(2) == 0 { OrderBy::Name } else { OrderBy::Health };
             let order = (by, draw.below(2) == 0);
             let limit = usize::try_from(draw.below(7)).unwrap() + 1;
-            let mut all = All::new();
+            let mut all = ApplicationMap::new();
             for number in 0..draw.below(40) {
-                put(&mut all, &format!("a{number}"), kinds[usize::try_from(draw.below(3)).unwrap()]);
+                add_application(
+                    &mut all,
+                    &format!("a{number}"),
+                    kinds[usize::try_from(draw.below(3)).unwrap()],
+                );
             }
             let mut stays: BTreeSet<String> = all.keys().map(|key| key.name.clone()).collect();
-            let (mut told, mut begins) = (Vec::new(), Begins::Behind(0));
+            let (mut names, mut begins) = (Vec::new(), PageStart::Offset(0));
             loop {
-                let found = page(all.clone(), &Wanted::default(), order, &begins, limit);
+                let found = page(all.clone(), &ApplicationFilter::default(), order, &begins, limit);
                 assert!(found.applications.len() <= limit && found.matching == all.len());
-                told.extend(found.applications.iter().map(|one| one.metadata.name.clone()));
+                names.extend(found.applications.iter().map(|one| one.metadata.name.clone()));
                 match found.next {
-                    Some(place) => begins = Begins::After(place),
+                    Some(place) => begins = PageStart::After(place),
                     None => break,
                 }
-                // Something comes, goes, or changes in what is ordered by.
+                // Adds, removes or changes an application between two pages.
                 let name = format!("a{}", draw.below(60));
                 match draw.below(3) {
                     0 => all.retain(|key, _| key.name != name),
-                    _ => put(&mut all, &name, kinds[usize::try_from(draw.below(3)).unwrap()]),
+                    _ => add_application(&mut all, &name, kinds[usize::try_from(draw.below(3)).unwrap()]),
                 }
                 let is_same = by == OrderBy::Name && all.keys().any(|key| key.name == name);
                 if !is_same {
@@ -375,14 +421,14 @@ mod tests {
             }
             for name in &stays {
                 assert_eq!(
-                    told.iter().filter(|told| *told == name).count(),
+                    names.iter().filter(|other| *other == name).count(),
                     1,
-                    "seed {seed}: {name} in {told:?}"
+                    "seed {seed}: {name} in {names:?}"
                 );
             }
             if by == OrderBy::Name {
-                let different: BTreeSet<&String> = told.iter().collect();
-                assert_eq!(different.len(), told.len(), "seed {seed}: nothing comes twice");
+                let different: BTreeSet<&String> = names.iter().collect();
+                assert_eq!(different.len(), names.len(), "seed {seed}: no entry appears twice");
             }
         }
     }

@@ -1,9 +1,9 @@
-//! Manifests of sources, off the async threads, parsed once for each content.
+//! Manifests of sources, read in blocking threads and parsed once per content.
 
 mod files;
-mod parts;
-mod resolving;
-mod turns;
+mod read_limit;
+mod revision_resolution;
+mod source_revisions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,117 +19,122 @@ use tidegate_planner::Target;
 use tidegate_planner::manifests::{self, parse};
 use tidegate_scm::Web;
 use tidegate_source::{
-    Address, Allowed, Credentials, File, Found, Home, Kept, Known, Making, Origin, Reach, Referred,
-    Repositories, SourceError, Tools, Used, Wanted,
+    Address, AddressContext, AllowedSources, Cache, Credentials, FailureCause, File, LocatedSource,
+    OpenSource, Origin, ReferencedSource, RemoteAccess, RenderInputs, Repositories, RequiredKeys,
+    SourceError, Tools, UsedDependency,
 };
 
-use self::files::{What, what};
-use self::parts::{Part, Problem, parts};
-use self::turns::Turns;
-use super::fetched::{Fetched, For};
+use self::files::{FileKind, classify};
+use self::read_limit::ReadLimit;
+pub(crate) use self::source_revisions::SourceProblem;
+use self::source_revisions::{SourceRevision, pair_revisions};
+use super::fetched_dependencies::{FetchedDependencies, RenderContext};
 use super::repositories::RepositoryFiles;
 use super::store::AppKey;
-use crate::generating::Providers;
+use crate::generator_inputs::Providers;
 
-/// So many bytes of manifests are kept parsed, as they are written; parsed they take some times that.
-const PARSED_BYTES: usize = 8 << 20;
-/// So many bytes of manifests are kept that programs have made: those of thousands of applications.
-const MADE_BYTES: usize = 64 << 20;
-/// Parsed manifests that were not asked for in so long a time go, or in twice that time.
+/// Maximum size of cached parsed manifests, in bytes of text. In memory, they use several times as much.
+const PARSED_BYTES_MAX: usize = 8 << 20;
+/// Maximum size of cached rendered manifests, in bytes. Enough for thousands of Applications.
+const RENDERED_BYTES_MAX: usize = 64 << 20;
+/// Time after which unused parsed manifests are dropped. Dropping them can take twice as long.
 const UNUSED_AFTER: Duration = Duration::from_secs(30);
-/// What makes the manifests of a source that is there for others only: nothing.
-const NO_TYPE: &str = "Directory";
+/// Type of a source that doesn't contain manifests and only provides files for other sources.
+const REFERENCE_TYPE: &str = "Directory";
 
-/// Where manifests come from, beside the repositories themselves.
+/// Settings for manifest sources.
 #[derive(Clone, Debug, Default)]
-pub struct Sourcing {
-    /// Where it is written how repositories are reached.
+pub struct SourceSettings {
+    /// Files with repository credentials.
     pub files: Option<RepositoryFiles>,
-    /// The namespace of the cluster whose Secrets say how repositories are reached.
+    /// Namespace of the cluster whose Secrets contain repository credentials.
     pub secrets: Option<String>,
-    /// The program for charts; `helm` on the `PATH` if not said.
+    /// Path of Helm [default: `helm` on the `PATH`].
     pub helm: Option<PathBuf>,
-    /// The program for kustomizations; `kustomize` or `kubectl` on the `PATH` if not said.
+    /// Path of Kustomize [default: `kustomize` or `kubectl` on the `PATH`].
     pub kustomize: Option<PathBuf>,
-    /// What may be fetched for manifests beside their own source.
-    pub allowed: Allowed,
-    /// Whom generators of ApplicationSets may ask over HTTP.
+    /// Dependencies that manifests may use outside their own source.
+    pub allowed: AllowedSources,
+    /// Servers that ApplicationSet generators may contact over HTTP.
     pub providers: Providers,
 }
 
 /// Manifests of all sources.
 pub(crate) struct Manifests {
     repositories: Arc<Repositories>,
-    /// What relative addresses are relative to.
+    /// Base for relative addresses.
     base: PathBuf,
-    /// Where it is written how repositories are reached.
+    /// Files with repository credentials.
     files: Option<RepositoryFiles>,
-    /// What the cluster says of it.
-    given: Mutex<Credentials>,
-    /// The repositories that generators have asked for, by their set: what was fetched of them is kept too.
-    asked: Mutex<BTreeMap<AppKey, BTreeSet<Address>>>,
-    /// The way to SCM providers and plugins, and which may be asked.
+    /// Credentials from the cluster.
+    cluster_credentials: Mutex<Credentials>,
+    /// Repositories used by generators, by ApplicationSet. Their fetched content is kept too.
+    generator_repositories: Mutex<BTreeMap<AppKey, BTreeSet<Address>>>,
+    /// HTTP client for SCM providers and plugins, with the permitted ones.
     web: Web,
     providers: Providers,
     tools: Tools,
-    allowed: Arc<Allowed>,
-    /// What was fetched beside the sources themselves.
-    fetched: Fetched,
-    made: Kept<Vec<File>>,
-    parsed: Kept<Vec<Target>>,
-    turns: Turns,
-    /// Signatures are checked with other keys than when all repositories were looked at: what was refused may be good now.
-    has_other_keys: AtomicBool,
+    allowed: Arc<AllowedSources>,
+    /// Dependencies that were fetched in addition to the sources.
+    fetched: FetchedDependencies,
+    rendered: Cache<Vec<File>>,
+    parsed: Cache<Vec<Target>>,
+    read_limit: ReadLimit,
+    /// True if the signature keys have changed since all repositories were observed, so that rejected commits
+    /// may now be valid.
+    have_keys_changed: AtomicBool,
 }
 
-/// Sources, and the project for whose Applications they are asked for.
-pub(crate) type Of<'s> = (&'s Sources, &'s str);
+/// Sources, and the project of their Applications.
+pub(crate) type ProjectSources<'s> = (&'s Sources, &'s str);
 
-/// The manifests of all sources together.
-pub(crate) struct Made {
+/// Manifests of all sources combined.
+pub(crate) struct RenderedManifests {
     pub targets: Arc<Vec<Target>>,
-    /// What made them, for each source.
+    /// Type of each source.
     pub types: Vec<String>,
-    /// What was fetched for them beside the sources.
-    pub fetched: Vec<Used>,
+    /// Dependencies that were fetched in addition to the sources.
+    pub fetched: Vec<UsedDependency>,
 }
 
 impl Manifests {
-    /// `working` is where programs work.
-    pub fn new(base: PathBuf, reach: Reach, working: PathBuf, sourcing: Sourcing) -> Self {
-        let Sourcing { files, helm, kustomize, providers, allowed, .. } = sourcing;
+    /// Creates the manifests. `working` is the working directory for Helm and Kustomize.
+    pub fn new(base: PathBuf, reach: RemoteAccess, working: PathBuf, sourcing: SourceSettings) -> Self {
+        let SourceSettings { files, helm, kustomize, providers, allowed, .. } = sourcing;
         let mut tools = Tools::new(working);
         (tools.helm, tools.kustomize) = (helm, kustomize);
         if !Tools::are_confined() {
             tracing::warn!(
-                "this system does not confine what Helm and Kustomize read (Linux with Landlock does): a repository that finds a way around the checks before them could read files of this machine"
+                "Helm and Kustomize are not sandboxed on this system (Landlock on Linux is required): a repository that bypasses the path \
+                 checks could read files of this machine"
             );
         }
         let repositories = Arc::new(Repositories::new(reach));
-        let (made, parsed) = (Kept::new(MADE_BYTES), Kept::new(PARSED_BYTES));
-        let (given, asked, web, turns, has_other_keys) = Default::default();
-        let (allowed, fetched) = (Arc::new(allowed), Fetched::default());
+        let (rendered, parsed) = (Cache::new(RENDERED_BYTES_MAX), Cache::new(PARSED_BYTES_MAX));
+        let (cluster_credentials, generator_repositories, web, read_limit, have_keys_changed) =
+            Default::default();
+        let (allowed, fetched) = (Arc::new(allowed), FetchedDependencies::default());
         Self {
             repositories,
             base,
             files,
-            given,
-            asked,
+            cluster_credentials,
+            generator_repositories,
             web,
             providers,
             tools,
             allowed,
             fetched,
-            made,
+            rendered,
             parsed,
-            turns,
-            has_other_keys,
+            read_limit,
+            have_keys_changed,
         }
     }
 
-    /// From now on gives up parsed manifests that nobody has asked for in a while: applications that lie idle need none, and they
-    /// are soon parsed again. Ends with them.
-    pub fn forget_unused(self: &Arc<Self>) {
+    /// Starts a task that drops unused parsed manifests, because idle Applications don't need them and
+    /// parsing them again is fast. The task stops when the manifests are dropped.
+    pub fn drop_unused(self: &Arc<Self>) {
         let this = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
@@ -140,251 +145,275 @@ impl Manifests {
         });
     }
 
-    /// The repositories themselves, and what relative addresses are relative to.
+    /// Returns the repositories, and the base for relative addresses.
     pub fn repositories(&self) -> (Arc<Repositories>, PathBuf) {
         (Arc::clone(&self.repositories), self.base.clone())
     }
 
-    /// Where files say how repositories are reached, and hold other Secrets and ConfigMaps beside them.
+    /// Returns the files with repository credentials, which can also contain other Secrets and ConfigMaps.
     pub fn files(&self) -> Option<&RepositoryFiles> {
         self.files.as_ref()
     }
 
-    /// The way to SCM providers and plugins.
+    /// Returns the HTTP client for SCM providers and plugins.
     pub fn web(&self) -> &Web {
         &self.web
     }
 
-    /// Which of them may be asked.
+    /// Returns the permitted SCM providers and plugins.
     pub fn providers(&self) -> &Providers {
         &self.providers
     }
 
-    /// The generators of a set have asked for these repositories, and for no others; none of a set that is gone.
-    pub fn asked_by(&self, set: AppKey, repositories: BTreeSet<Address>) {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Sets the repositories used by an ApplicationSet's generators. Pass an empty set if the ApplicationSet
+    /// was deleted.
+    pub fn set_generator_repositories(&self, set: AppKey, repositories: BTreeSet<Address>) {
+        let mut used = self.generator_repositories.lock().unwrap_or_else(PoisonError::into_inner);
         match repositories.is_empty() {
-            true => drop(asked.remove(&set)),
-            false => drop(asked.insert(set, repositories)),
+            true => drop(used.remove(&set)),
+            false => drop(used.insert(set, repositories)),
         }
     }
 
-    /// Reads again how repositories are reached, and with which keys signatures are checked. What cannot be read leaves what was
-    /// known before.
+    /// Reads the repository credentials and signature keys again. If that fails, the previous ones stay in
+    /// use.
     pub fn read_credentials(&self) {
         let mut credentials = match self.files.as_ref().map(RepositoryFiles::read).transpose() {
             Ok(credentials) => credentials.unwrap_or_default(),
             Err(error) => {
-                return tracing::warn!(%error, "credentials of repositories are those read before");
+                return tracing::warn!(%error, "failed to read repository credentials; using the previous ones");
             }
         };
-        credentials.merge(&self.given.lock().unwrap_or_else(PoisonError::into_inner));
+        credentials.merge(&self.cluster_credentials.lock().unwrap_or_else(PoisonError::into_inner));
         if self.repositories.set_credentials(credentials) {
-            self.has_other_keys.store(true, Ordering::Relaxed);
+            self.have_keys_changed.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Takes what the cluster says of how repositories are reached.
-    pub fn give(&self, credentials: Credentials) {
-        *self.given.lock().unwrap_or_else(PoisonError::into_inner) = credentials;
+    /// Sets the credentials from the cluster.
+    pub fn set_credentials(&self, credentials: Credentials) {
+        *self.cluster_credentials.lock().unwrap_or_else(PoisonError::into_inner) = credentials;
         self.read_credentials();
     }
 
-    /// Ends what servers are asked for, and the programs at work.
+    /// Cancels requests to servers and stops running programs.
     pub fn stop(&self) {
         self.repositories.stop();
         self.web.stop();
         self.tools.stop();
     }
 
-    /// Does something with all sources, off the async threads, when it is its turn.
-    async fn for_each<T: Send + 'static>(
+    /// Waits for a turn, then runs a function on all sources in a blocking thread.
+    async fn with_sources<T: Send + 'static, E: From<String> + Send + 'static>(
         &self,
-        (sources, project): Of<'_>,
+        (sources, project): ProjectSources<'_>,
         revisions: Vec<String>,
-        work: impl FnOnce(&[Part]) -> Result<T, String> + Send + 'static,
-    ) -> Result<T, String> {
-        let parts = parts((sources, project), revisions);
-        let repositories = sources.all().iter().filter_map(|one| self.address(one, project)).collect();
-        let turns = self.turns.take(repositories).await;
-        let fault = |error| Err(format!("reading the repository met a fault: {error}"));
-        let in_turn = move || {
+        work: impl FnOnce(&[SourceRevision]) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
+        let parts = pair_revisions((sources, project), revisions);
+        let repositories = sources.as_slice().iter().filter_map(|one| self.address(one, project)).collect();
+        let turns = self.read_limit.acquire(repositories).await;
+        let fault =
+            |error| Err(E::from(format!("reading the repository failed with an internal error: {error}")));
+        let resolve = move || {
             let done = work(&parts);
-            // Also where nobody waits for it any more.
+            // Release the turn here, so that it is also kept until the work is done if the caller is
+            // canceled.
             drop(turns);
             done
         };
-        tokio::task::spawn_blocking(in_turn).await.unwrap_or_else(fault)
+        tokio::task::spawn_blocking(resolve).await.unwrap_or_else(fault)
     }
 
-    /// The repository of a source, as a project has it, if it has one.
+    /// Returns the repository address of a source, as the source's project resolves it.
     pub fn address(&self, source: &ApplicationSource, project: &str) -> Option<Address> {
-        self.repositories.address(source, Home { base: &self.base, project }).ok()
+        self.repositories.address(source, AddressContext { base: &self.base, project }).ok()
     }
 
-    /// Looks at each repository once, or at `only` one, if anybody uses it; those whose names have moved, or that cannot be
-    /// read any more, or can again.
-    pub async fn look(self: &Arc<Self>, only: Option<Address>) -> Vec<Address> {
+    /// Observes every repository once, or only the one at `only`. Returns the repositories whose refs or
+    /// readability have changed.
+    pub async fn observe(self: &Arc<Self>, only: Option<Address>) -> Vec<Address> {
         let this = Arc::clone(self);
         let look = move || {
             this.read_credentials();
-            let is_meant = |one: &Known| only.as_ref().is_none_or(|only| one.address() == only);
-            let has_other_keys = only.is_none() && this.has_other_keys.swap(false, Ordering::Relaxed);
-            let is_news = |one: &Known| one.look_again() || has_other_keys;
-            let all = this.repositories.all().into_iter().filter(|one| is_meant(one) && is_news(one));
+            let is_meant = |one: &OpenSource| only.as_ref().is_none_or(|only| one.address() == only);
+            let has_other_keys = only.is_none() && this.have_keys_changed.swap(false, Ordering::Relaxed);
+            let is_news = |one: &OpenSource| one.observe_availability() || has_other_keys;
+            let all =
+                this.repositories.open_sources().into_iter().filter(|one| is_meant(one) && is_news(one));
             all.map(|repository| repository.address().clone()).collect()
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
 
-    /// What was fetched for an application beside its sources.
-    pub fn fetched_for(&self, key: &AppKey) -> Vec<Used> {
-        self.fetched.of(key)
+    /// Returns the dependencies that were fetched for an Application in addition to its sources.
+    pub fn dependencies_of(&self, key: &AppKey) -> Vec<UsedDependency> {
+        self.fetched.get(key)
     }
 
-    /// Keeps what was fetched of the repositories of these sources, each with its project, for these applications and for generators, and of no others.
-    pub async fn keep_only(
+    /// Keeps the fetched content of repositories that are used by these sources, these Applications or the
+    /// generators. Deletes all other content.
+    pub async fn retain_content(
         self: &Arc<Self>,
         applications: BTreeSet<AppKey>,
         sources: Vec<(ApplicationSource, String)>,
     ) {
         let this = Arc::clone(self);
         let keep = move || {
-            this.fetched.keep_only(&applications);
-            let asked = this.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            this.fetched.retain(&applications);
+            let repositories =
+                this.generator_repositories.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let used = sources.iter().filter_map(|(source, project)| this.address(source, project));
-            let used = used.chain(asked.into_values().flatten()).chain(this.fetched.addresses()).collect();
+            let used =
+                used.chain(repositories.into_values().flatten()).chain(this.fetched.addresses()).collect();
             this.repositories.keep_only(&used);
         };
         drop(tokio::task::spawn_blocking(keep).await);
     }
 
-    /// Refuses commits that are not signed as a project wants them: those of all sources, in their order. `names` are the
-    /// revisions they were asked for by, where somebody has named others than the sources do.
-    pub async fn check_signed(
+    /// Rejects commits that aren't signed as the project requires. The commits are in source order. `names`
+    /// are the requested revisions if they differ from the sources' own.
+    pub async fn check_signatures(
         self: &Arc<Self>,
-        of: Of<'_>,
+        of: ProjectSources<'_>,
         commits: &[String],
-        (names, wanted): (Vec<String>, Option<Wanted>),
+        (names, wanted): (Vec<String>, Option<RequiredKeys>),
     ) -> Result<(), String> {
         let Some(wanted) = wanted else { return Ok(()) };
         let (this, now) = (Arc::clone(self), SystemClock.now());
-        self.for_each(of, commits.to_vec(), move |sources| {
+        self.with_sources(of, commits.to_vec(), move |sources| {
             for (at, one) in sources.iter().enumerate() {
-                let source = (&one.source, one.home(&this.base));
+                let source = (&one.source, one.address_context(&this.base));
                 let named = names.get(at).map(String::as_str);
                 let names: Vec<&str> =
                     named.into_iter().chain([one.source.target_revision.as_str()]).collect();
-                one.try_to(|| this.repositories.check_signed(source, &one.revision, &names, (&wanted, now)))?;
+                one.with_error_context(|| {
+                    this.repositories.check_signed(source, &one.revision, &names, (&wanted, now))
+                })?;
             }
             Ok(())
         })
         .await
     }
 
-    /// What the manifests of the sources in these revisions are, for an application: other manifests have other keys.
-    pub async fn keys(
+    /// Returns the keys of the sources' manifests at these revisions. Different manifests have different
+    /// keys.
+    pub async fn manifest_keys(
         self: &Arc<Self>,
         sources: &Sources,
         revisions: &[String],
-        made_for: For,
-    ) -> Result<Vec<Digest>, String> {
-        let (this, project) = (Arc::clone(self), made_for.purpose.project.clone());
-        self.for_each((sources, &project), revisions.to_vec(), move |sources| {
-            let making = this.making(sources, &made_for)?;
-            let has_manifests = |one: &&Part| !one.is_for_others();
-            let locate = |one: &Part| {
-                one.try_to(|| {
-                    let repository = this.repositories.origin(&one.source, one.home(&this.base))?;
+        context: RenderContext,
+    ) -> Result<Vec<Digest>, SourceProblem> {
+        let (this, project) = (Arc::clone(self), context.purpose.project.clone());
+        self.with_sources((sources, &project), revisions.to_vec(), move |sources| {
+            let making = this.render_inputs(sources, &context)?;
+            let has_manifests = |one: &&SourceRevision| !one.is_reference_only();
+            let locate = |one: &SourceRevision| {
+                one.with_error_context(|| {
+                    let repository =
+                        this.repositories.origin(&one.source, one.address_context(&this.base))?;
                     Ok::<_, SourceError>(repository.locate(&one.source, &one.revision, &making)?.key())
                 })
             };
-            let keys = sources.iter().filter(has_manifests).map(locate).collect::<Result<_, String>>();
-            this.note(&made_for, &making, keys.is_ok());
+            let keys = sources.iter().filter(has_manifests).map(locate).collect::<Result<_, SourceProblem>>();
+            this.record_dependencies(&context, &making, keys.is_ok());
             keys
         })
         .await
     }
 
-    /// Notes what was fetched beside the sources, and is to be looked at with them.
-    fn note(&self, made_for: &For, making: &Making, is_whole: bool) -> Vec<Used> {
-        let used = making.fetching.as_ref().map(|fetching| fetching.used()).unwrap_or_default();
-        self.fetched.put(&made_for.key, used.clone(), is_whole);
+    /// Records the dependencies that were fetched in addition to the sources, so that they are observed
+    /// together.
+    fn record_dependencies(
+        &self,
+        context: &RenderContext,
+        making: &RenderInputs,
+        is_whole: bool,
+    ) -> Vec<UsedDependency> {
+        let used =
+            making.dependencies.as_ref().map(|fetching| fetching.used_dependencies()).unwrap_or_default();
+        self.fetched.record(&context.key, used.clone(), is_whole);
         used
     }
 
-    /// What manifests are made with.
-    fn making(&self, sources: &[Part], made_for: &For) -> Result<Making, String> {
-        let fetching = made_for.fetching(&self.repositories, &self.allowed);
-        let mut making = Making {
+    /// Returns the input for rendering.
+    fn render_inputs(
+        &self,
+        sources: &[SourceRevision],
+        context: &RenderContext,
+    ) -> Result<RenderInputs, SourceProblem> {
+        let fetching = context.dependency_fetcher(&self.repositories, &self.allowed);
+        let mut making = RenderInputs {
             tools: self.tools.clone(),
-            purpose: made_for.purpose.clone(),
-            fetching: Some(Arc::new(fetching)),
-            ..Making::default()
+            purpose: context.purpose.clone(),
+            dependencies: Some(Arc::new(fetching)),
+            ..RenderInputs::default()
         };
         for one in sources.iter().filter(|one| !one.source.reference.is_empty()) {
-            let repository =
-                one.try_to(|| self.repositories.open(&one.source.repo_url, one.home(&self.base)))?;
-            let referred = Referred { repository, commit: one.revision.clone() };
-            making.referred.insert(one.source.reference.clone(), referred);
+            let repository = one.with_error_context(|| {
+                self.repositories.open(&one.source.repo_url, one.address_context(&self.base))
+            })?;
+            let referred = ReferencedSource { repository, commit: one.revision.clone() };
+            making.referenced.insert(one.source.reference.clone(), referred);
         }
         Ok(making)
     }
 
-    /// The manifests of the sources in these revisions, in their order, for an application.
+    /// Returns the manifests of the sources at these revisions for an Application, in source order.
     pub async fn targets(
         self: &Arc<Self>,
         sources: &Sources,
         revisions: &[String],
-        (made_for, anew): (For, bool),
-    ) -> Result<Made, String> {
-        let (this, project) = (Arc::clone(self), made_for.purpose.project.clone());
-        self.for_each((sources, &project), revisions.to_vec(), move |sources| {
-            let making = this.making(sources, &made_for)?;
-            let read = |one: &Part| one.try_to(|| this.read(one, &making, anew));
-            let found = sources.iter().map(read).collect::<Result<Vec<_>, String>>();
-            let fetched = this.note(&made_for, &making, found.is_ok());
+        (context, anew): (RenderContext, bool),
+    ) -> Result<RenderedManifests, SourceProblem> {
+        let (this, project) = (Arc::clone(self), context.purpose.project.clone());
+        self.with_sources((sources, &project), revisions.to_vec(), move |sources| {
+            let making = this.render_inputs(sources, &context)?;
+            let read = |one: &SourceRevision| one.with_error_context(|| this.read_source(one, &making, anew));
+            let found = sources.iter().map(read).collect::<Result<Vec<_>, SourceProblem>>();
+            let fetched = this.record_dependencies(&context, &making, found.is_ok());
             let (all, types): (Vec<_>, Vec<_>) = found?.into_iter().unzip();
             let types = types.into_iter().map(str::to_owned).collect();
             let targets = match all.as_slice() {
                 [only] => Arc::clone(only),
                 several => Arc::new(several.iter().flat_map(|one| one.iter().cloned()).collect()),
             };
-            Ok(Made { targets, types, fetched })
+            Ok(RenderedManifests { targets, types, fetched })
         })
         .await
     }
 
-    fn read(
+    fn read_source(
         &self,
-        part: &Part,
-        making: &Making,
+        part: &SourceRevision,
+        making: &RenderInputs,
         anew: bool,
-    ) -> Result<(Arc<Vec<Target>>, &'static str), Problem> {
-        if part.is_for_others() {
-            return Ok((Arc::default(), NO_TYPE));
+    ) -> Result<(Arc<Vec<Target>>, &'static str), SourceProblem> {
+        if part.is_reference_only() {
+            return Ok((Arc::default(), REFERENCE_TYPE));
         }
-        let Part { source, revision, .. } = part;
-        let repository = self.repositories.origin(source, part.home(&self.base))?;
+        let SourceRevision { source, revision, .. } = part;
+        let repository = self.repositories.origin(source, part.address_context(&self.base))?;
         let located = repository.locate(source, revision, making)?;
         let kind = located.source_type();
         if let Some(known) = self.parsed.get(located.key()).filter(|_| !anew) {
             return Ok((known, kind));
         }
         let (mut targets, mut problems) = (Vec::new(), Vec::new());
-        let files = self.files_of(&repository, &located, making, anew)?;
+        let files = self.manifest_files(&repository, &located, making, anew)?;
         for file in files.iter() {
-            match what(&file.path, &file.content) {
-                What::Pointer => {
+            match classify(&file.path, &file.content) {
+                FileKind::LfsPointer => {
                     problems.push(format!(
-                        "{}: it is a pointer of Git LFS and no manifest; its content is fetched where the Secret of the repository says enableLfs: \"true\"",
+                        "{}: the file is a Git LFS pointer, not a manifest; set enableLfs: \"true\" in the Secret of the repository to \
+                         fetch its content",
                         file.path
                     ));
                     continue;
                 }
-                // What a program has made is all meant.
-                What::LeftOut if !located.is_made() => continue,
-                What::LeftOut | What::Manifest => {}
+                // All output of a rendering program counts as manifests.
+                FileKind::Skipped if !located.is_rendered() => continue,
+                FileKind::Skipped | FileKind::Manifest => {}
             }
             match parse(&file.path, &file.content, &manifests::Limits::default()) {
                 Ok(found) => targets.extend(found),
@@ -392,33 +421,33 @@ impl Manifests {
             }
         }
         if !problems.is_empty() {
-            return Err(Problem(problems.join("; ")));
+            return Err(SourceProblem { words: problems.join("; "), cause: FailureCause::Content });
         }
         let targets = Arc::new(targets);
-        self.parsed.put(located.key(), Arc::clone(&targets), size(&files));
+        self.parsed.put(located.key(), Arc::clone(&targets), total_size(&files));
         Ok((targets, kind))
     }
 
-    /// The files of manifests; what a program has made is made once.
-    fn files_of(
+    /// Returns the manifest files. Takes program output from the cache if possible.
+    fn manifest_files(
         &self,
         repository: &Origin,
-        located: &Found,
-        making: &Making,
+        located: &LocatedSource,
+        making: &RenderInputs,
         anew: bool,
     ) -> Result<Arc<Vec<File>>, SourceError> {
-        let is_made = located.is_made();
-        if let Some(known) = self.made.get(located.key()).filter(|_| is_made && !anew) {
+        let is_rendered = located.is_rendered();
+        if let Some(known) = self.rendered.get(located.key()).filter(|_| is_rendered && !anew) {
             return Ok(known);
         }
-        let files = Arc::new(repository.read(located, making)?);
-        if is_made {
-            self.made.put(located.key(), Arc::clone(&files), size(&files));
+        let files = Arc::new(repository.read_manifests(located, making)?);
+        if is_rendered {
+            self.rendered.put(located.key(), Arc::clone(&files), total_size(&files));
         }
         Ok(files)
     }
 }
 
-fn size(files: &[File]) -> usize {
+fn total_size(files: &[File]) -> usize {
     files.iter().map(|file| file.path.len().saturating_add(file.content.len())).sum()
 }

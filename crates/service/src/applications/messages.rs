@@ -1,139 +1,148 @@
-//! What the actors of the applications, and their supervisor, are told.
+//! Messages to the Application actors and their supervisor.
 
 use std::collections::BTreeSet;
 
 use ractor::RpcReplyPort;
 use tidegate_application::approval;
-use tidegate_application::operation::Progress;
-use tidegate_application::refresh::Level;
-use tidegate_lifecycle::rollout::ChildNews;
+use tidegate_application::operation::EngineProgress;
+use tidegate_application::refresh::RefreshLevel;
+use tidegate_application::rollout_operation::AdoptableOperations;
+use tidegate_lifecycle::rollout::OperationReport;
 use tidegate_model::argo::OperationRequest;
 use tidegate_model::{Cascade, Digest, OperationId, PlanApproval, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::actor::With;
-use super::approving::Looked;
-use super::comparing::Compared;
-use super::projects::globals::GlobalsTold;
-use super::shared::Moved;
-use super::store::{AppKey, Ended, StoreEvent, Stored};
+use super::actor::ComparisonStart;
+use super::compare::ComparisonResult;
+use super::plan_approval::PlanCheck;
+use super::projects::global_project_settings::GlobalProjectsUpdate;
+use super::shared_state::ChangedRepositories;
+use super::store::{AppKey, ExternalTermination, StoreEvent, StoredApplication};
 
-/// Where an answer goes: done, or why not.
-pub(crate) type Answer = RpcReplyPort<Result<(), String>>;
+/// Reply to a request: success, or the reason why it failed.
+pub(crate) type Reply = RpcReplyPort<Result<(), String>>;
 
-/// A kept plan that an operation carries out.
+/// Operation requested by a progressive sync.
+pub(crate) struct ChildOperation {
+    pub request: Box<OperationRequest>,
+    /// Operations whose work doesn't have to be repeated. `None` if the operation must run in any case.
+    pub adoption: Option<AdoptableOperations>,
+    /// Receives the current state and all later states. If it is dropped before the operation ends, the
+    /// progressive sync sends the request again.
+    pub progress: UnboundedSender<OperationReport>,
+}
+
+/// Reference to a stored plan that an operation executes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ByPlan {
+pub(crate) struct PlanReference {
     pub hash: Digest,
-    /// Unrelated fields may have changed since.
+    /// Allows unrelated fields to have changed since the plan was made.
     pub allow_drift: bool,
 }
 
-impl ByPlan {
-    /// That of an operation.
-    pub fn of(asked: &OperationRequest) -> Option<Self> {
-        let hash = approval::plan_of(asked)?.parse().ok()?;
-        Some(Self { hash, allow_drift: approval::allows_drift(asked) })
+impl PlanReference {
+    /// Returns the plan that an operation request refers to.
+    pub fn from_request(request: &OperationRequest) -> Option<Self> {
+        let hash = approval::requested_plan(request)?.parse().ok()?;
+        Some(Self { hash, allow_drift: approval::allows_drift(request) })
     }
 }
 
 /// A message to the supervisor.
 pub(crate) enum SupervisorMessage {
-    /// Something has happened in the store.
+    /// An event of the store.
     Store(StoreEvent),
-    /// An object of this application has changed.
-    Stirred(AppKey),
-    /// An application that these depend on, or that depends on them, stands in another way, or has begun or ceased to.
-    Related(BTreeSet<AppKey>),
-    /// The names of these repositories have moved; one application knows.
-    Moved(Moved),
-    /// Other clusters can be used now, or cannot any more.
-    Places,
-    /// The Application of a project has gone over to another one, or it is time to try again what becomes of projects.
-    ProjectLeft,
-    /// Other projects may be global.
-    Globals(GlobalsTold),
-    /// These projects have other repositories of their own.
-    OwnRepositories(BTreeSet<String>),
-    /// An application is to be compared.
-    Compare { key: AppKey, level: Level },
-    /// Somebody asks for a comparison.
-    Refresh { key: AppKey, level: Level, reply: Answer },
-    /// Somebody wants to know what is told of it by now: [`AppMessage::Show`].
-    Show { key: AppKey, reply: Answer },
-    /// Somebody asks for an operation.
-    Sync { key: AppKey, asked: Box<OperationRequest>, plan: Option<ByPlan>, reply: Answer },
-    /// Somebody approves a kept plan: [`AppMessage::Approve`].
-    Approve { key: AppKey, hash: Digest, given: PlanApproval, reply: Answer },
-    /// A kept plan was seen not to fit any more: [`AppMessage::Doubt`].
-    Doubt { key: AppKey },
-    /// Somebody ends an operation: [`AppMessage::Terminate`].
-    Terminate { key: AppKey, operation: Option<OperationId>, by: String, reply: Answer },
-    /// Somebody deletes an application.
-    Delete { key: AppKey, cascade: Cascade, by: String, reason: String, reply: Answer },
-    /// Somebody goes back to a sync of the history.
-    Rollback { key: AppKey, id: Option<i64>, prune: bool, asker: (String, String), reply: Answer },
-    /// A progressive sync wants an operation: [`AppMessage::Run`].
-    Run {
-        key: AppKey,
-        operation: OperationId,
-        asked: Box<OperationRequest>,
-        tell: UnboundedSender<ChildNews>,
-    },
-    /// It does not want it any more: [`AppMessage::TakeBack`].
-    TakeBack { key: AppKey, operation: OperationId },
-    /// It wants it to be over: [`AppMessage::StopRun`].
-    StopRun { key: AppKey, operation: OperationId, by: String, reply: Answer },
+    /// An object that belongs to this Application has changed.
+    ObjectChanged(AppKey),
+    /// The state of a dependency or dependent of these Applications has changed, or such a relation was added
+    /// or removed.
+    RelatedChanged(BTreeSet<AppKey>),
+    /// The refs of these repositories have changed. The Application that detected the change is already
+    /// updated.
+    RepositoriesChanged(ChangedRepositories),
+    /// The usable clusters have changed.
+    ClustersChanged,
+    /// An Application has left its project, or releasing projects must be retried.
+    ReleaseProjects,
+    /// The global projects may have changed.
+    GlobalProjectsChanged(GlobalProjectsUpdate),
+    /// The repositories in these projects' own Secrets have changed.
+    ProjectRepositoriesChanged(BTreeSet<String>),
+    /// Compares an Application.
+    Compare { key: AppKey, level: RefreshLevel },
+    /// Compares an Application on a client's request.
+    Refresh { key: AppKey, level: RefreshLevel, reply: Reply },
+    /// Waits until the effects of earlier messages are published: [`AppMessage::Flush`].
+    Flush { key: AppKey, reply: Reply },
+    /// Requests an operation.
+    Sync { key: AppKey, request: Box<OperationRequest>, plan: Option<PlanReference>, reply: Reply },
+    /// Approves a stored plan: [`AppMessage::Approve`].
+    Approve { key: AppKey, hash: Digest, approval: PlanApproval, reply: Reply },
+    /// Reports a stored plan as outdated: [`AppMessage::MarkPlanStale`].
+    MarkPlanStale { key: AppKey },
+    /// Terminates an operation: [`AppMessage::Terminate`].
+    Terminate { key: AppKey, operation: Option<OperationId>, by: String, reply: Reply },
+    /// Deletes an Application.
+    Delete { key: AppKey, cascade: Cascade, no_hooks: bool, by: String, reason: String, reply: Reply },
+    /// Rolls back to a sync in the history.
+    Rollback { key: AppKey, id: Option<i64>, prune: bool, requester: (String, String), reply: Reply },
+    /// Requests an operation of a progressive sync: [`AppMessage::RunChild`].
+    RunChild { key: AppKey, operation: OperationId, child: Box<ChildOperation> },
+    /// Withdraws an operation of a progressive sync: [`AppMessage::WithdrawChild`].
+    WithdrawChild { key: AppKey, operation: OperationId },
+    /// Stops an operation of a progressive sync: [`AppMessage::StopChild`].
+    StopChild { key: AppKey, operation: OperationId, by: String, reply: Reply },
 }
 
-/// A message to the actor of an application.
+/// Message to the actor of an Application.
 pub(crate) enum AppMessage {
-    /// All that are there are known: it may be worked on.
+    /// Starts the actor's work, because all Applications are known.
     Begin,
-    /// It is written down in another way.
-    Changed(Box<Stored>),
-    /// Somebody else has changed what was kept of it, or ends its operation by that.
-    Overwritten(Option<Ended>),
-    /// It is to be compared.
-    Compare(Level),
-    /// Somebody asks for a comparison, and is answered when that is shown.
-    Refresh { level: Level, reply: Answer },
-    /// The answer is given when all that it was told before is shown.
-    Show { reply: Answer },
-    /// Something in the cluster has changed; others may have as well.
-    Stirred,
-    /// An application that it depends on, or that depends on it, stands in another way.
-    Related,
-    /// A comparison has ended. It was made with what was wanted then.
-    Compared { compared: Box<Compared>, with: Box<With>, began: Timestamp },
-    /// The operation that is asked for can be begun, or cannot.
-    Prepared(Result<(Vec<String>, OperationId), String>),
-    /// What its operation waits for before it begins.
-    Waits { operation: OperationId, why: String },
-    /// How its operation stands.
-    Moved { operation: OperationId, progress: Box<Progress> },
-    /// Somebody asks for an operation: by a kept plan, or as it is planned then.
-    Sync { asked: Box<OperationRequest>, plan: Option<ByPlan>, reply: Answer },
-    /// Somebody approves a kept plan. An operation that waits for that begins.
-    Approve { hash: Digest, given: PlanApproval, reply: Answer },
-    /// The plan that waits does not fit any more.
-    Doubt,
-    /// The plan of its operation, which was this one, was made or looked at.
-    Looked { about: Box<OperationRequest>, looked: Looked },
-    /// Somebody ends its operation; where they name one, that one and no other.
-    Terminate { operation: Option<OperationId>, by: String, reply: Answer },
-    /// Somebody deletes it.
-    Delete { cascade: Cascade, by: String, reason: String, reply: Answer },
-    /// Somebody goes back to a sync of its history.
-    Rollback { id: Option<i64>, prune: bool, asker: (String, String), reply: Answer },
-    /// A progressive sync wants this operation, whose id was recorded before. It is begun once, however often this comes, and
-    /// `tell` hears how it stands now and from then on. When `tell` is dropped before the end, somebody has to ask again.
-    Run { operation: OperationId, asked: Box<OperationRequest>, tell: UnboundedSender<ChildNews> },
-    /// That operation is not wanted any more: if it has not begun, it never does.
-    TakeBack { operation: OperationId },
-    /// That operation is to be over. The answer is a yes when it is, or is sure never to begin; none comes when the engine
-    /// stops.
-    StopRun { operation: OperationId, by: String, reply: Answer },
-    /// It is time to look what is due.
+    /// The Application's resource has changed.
+    Changed(Box<StoredApplication>),
+    /// Another client has overwritten the Application's persisted values, and may have terminated its
+    /// operation that way.
+    StateOverwritten(Option<ExternalTermination>),
+    /// Compares the Application.
+    Compare(RefreshLevel),
+    /// Compares the Application and replies once the result is published.
+    Refresh { level: RefreshLevel, reply: Reply },
+    /// Replies once the effects of all earlier messages are published.
+    Flush { reply: Reply },
+    /// At least one of the Application's objects in the cluster has changed.
+    ObjectChanged,
+    /// The state of a dependency or dependent has changed.
+    RelatedChanged,
+    /// Result of a comparison, based on the desired state when it started.
+    ComparisonDone { result: Box<ComparisonResult>, start: Box<ComparisonStart>, began_at: Timestamp },
+    /// Result of preparing the requested operation.
+    OperationPrepared(Result<(Vec<String>, OperationId), String>),
+    /// Reason why the operation is waiting before it starts.
+    OperationWaits { operation: OperationId, reason: String },
+    /// Progress of the operation.
+    OperationProgress { operation: OperationId, progress: Box<EngineProgress> },
+    /// Requests an operation, either with a stored plan or planned when it runs.
+    Sync { request: Box<OperationRequest>, plan: Option<PlanReference>, reply: Reply },
+    /// Approves a stored plan. An operation that is waiting for the approval starts.
+    Approve { hash: Digest, approval: PlanApproval, reply: Reply },
+    /// The waiting plan is outdated.
+    MarkPlanStale,
+    /// Result of planning the operation or checking its plan. `request` is the operation at that time.
+    PlanChecked { request: Box<OperationRequest>, check: PlanCheck },
+    /// Terminates the current operation. If `operation` is set, terminates only that operation.
+    Terminate { operation: Option<OperationId>, by: String, reply: Reply },
+    /// Deletes the Application.
+    Delete { cascade: Cascade, no_hooks: bool, by: String, reason: String, reply: Reply },
+    /// Rolls back to a sync in the Application's history.
+    Rollback { id: Option<i64>, prune: bool, requester: (String, String), reply: Reply },
+    /// Requests an operation of a progressive sync. Its ID is already persisted, so repeated messages start
+    /// it only once.
+    RunChild { operation: OperationId, child: Box<ChildOperation> },
+    /// Withdraws an operation of a progressive sync. If it hasn't started yet, it never will.
+    WithdrawChild { operation: OperationId },
+    /// Stops an operation of a progressive sync. Replies with success once the operation has finished or can
+    /// never start. Doesn't reply if the engine stops.
+    StopChild { operation: OperationId, by: String, reply: Reply },
+    /// Does everything that is due.
     Wake,
 }

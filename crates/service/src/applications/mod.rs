@@ -1,72 +1,72 @@
-//! Applications, served: compared with their clusters, and synced when they ask for it.
+//! Management of Applications: compares them with their clusters, and syncs them on request.
 //!
 //! ```text
-//! ApplicationStore ──▶ Applications (supervisor) ──links, restarts──▶ ApplicationActor, one per Application
-//!   folder of YAML         ▲           ▲                                │ compares (`comparing`), carries out (`carrying`)
-//!                     refs moved   objects changed                      ▼
-//!                     (`Repositories`)  (`watching`)                 Engine, Cluster, store, `Board`
+//! ApplicationStore ──▶ Supervisor ──links, restarts──▶ ApplicationActor, one per Application
+//!                       ▲        ▲                       │ compares (`compare`), syncs (`run_operation`)
+//!               refs moved   objects changed             ▼
+//!          (`push_refresh`)  (`watches`)             engine, clusters, store, `ApplicationCache`
 //! ```
 //!
-//! An actor that waits holds its resource and nothing else; what it decides is in the crate `application`. Everything it
-//! must not forget is in the store before it acts: an operation has its id there before the engine hears of it, so it is
-//! begun once, whatever dies in between.
+//! An idle actor holds only its resource. The crate `application` makes the decisions. State that must
+//! survive a crash is persisted before the actor acts: an operation's ID is in the store before the engine
+//! receives the operation, so the operation starts only once even if the process crashes.
 
 mod actor;
 mod admission;
-mod announcing;
-mod approving;
-pub(crate) mod asked;
-mod board;
-mod carrying;
-mod checking;
-mod comparing;
+mod application_cache;
+mod application_service;
+mod compare;
+mod comparison_cache;
 mod confirmations;
-mod deleting;
-mod depending;
-mod fetched;
-mod given;
-mod held;
-mod made;
+mod declared_secrets;
+mod delete;
+mod deletion_queue;
+mod dependency_graph;
+mod destinations;
+mod discovery;
+mod drift_warnings;
+mod fetched_dependencies;
+pub(crate) mod git_metrics;
+mod kubernetes_events;
+mod managed_applications;
 pub(crate) mod manifests;
 mod messages;
-mod parting;
-mod places;
+mod operation_history;
+mod orphaned_syncs;
+mod plan_approval;
 pub(crate) mod projects;
-mod pushed;
-pub(crate) mod reconciles;
-mod recorded;
-mod remembered;
+mod push_refresh;
+pub(crate) mod reconcile_metrics;
+mod rendering;
 mod repositories;
-mod served;
-mod serving;
-mod shared;
+mod run_operation;
+mod shared_application;
+mod shared_state;
+mod status_log;
 mod supervisor;
-mod surprises;
-mod telling;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 pub(crate) mod testing;
-mod turns;
-mod view;
-mod watching;
+mod watches;
 
-pub mod asking;
 pub mod listing;
 pub mod store;
+pub mod sync_request;
 
-pub(crate) use announcing::{Announced, announce_refusal, put_event};
-pub use asked::RepositoryRequests;
-pub(crate) use board::Deployments;
-pub use board::{Board, Found};
-pub use manifests::Sourcing;
-pub(crate) use messages::SupervisorMessage;
-pub use places::Places;
-pub use places::standing::ClusterStanding;
-pub(crate) use projects::Missing;
+pub(crate) use application_cache::Deployments;
+pub use application_cache::{ApplicationCache, SearchResult};
+pub use application_service::ApplicationService;
+pub use destinations::Destinations;
+pub use destinations::cluster_status::ClusterStatus;
+pub use git_metrics::RepositoryRequests;
+pub(crate) use kubernetes_events::{KubernetesEvent, put_event, write_refusal_event};
+pub use managed_applications::{ManagedApplications, ReconcileSettings};
+pub use manifests::SourceSettings;
+pub(crate) use messages::{ChildOperation, SupervisorMessage};
+pub(crate) use operation_history::is_operation_known;
+pub(crate) use projects::MissingProject;
 pub use projects::ProjectSet;
-pub(crate) use recorded::is_known;
+pub(crate) use rendering::have_same_manifests;
 pub use repositories::RepositoryFiles;
-pub use served::{Applications, Pace};
-pub use serving::Serving;
-pub(crate) use shared::Shared;
+pub(crate) use shared_state::SharedState;
 pub use tidegate_source::RequestKind;

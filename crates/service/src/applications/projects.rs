@@ -1,129 +1,130 @@
-//! The projects that are known now: what each application is asked for before it is compared, and each write before it is made.
+//! Known projects, which are checked before each comparison and each write.
 
-pub(crate) mod globals;
-pub(crate) mod releasing;
+pub(crate) mod global_project_settings;
+pub(crate) mod project_deletion;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use tidegate_application::accounts::{self, Accounts};
 use tidegate_application::credentials::without_credentials;
 use tidegate_application::global_projects;
+use tidegate_application::impersonation::{self, ImpersonationMode};
 use tidegate_application::project::{self, DEFAULT_PROJECT};
-use tidegate_application::windows::Windows;
+use tidegate_application::sync_windows::SyncWindows;
 use tidegate_cluster::{ClusterError, ErrorKind};
-use tidegate_executor::{Permits, zone};
+use tidegate_executor::{PolicyCheck, load_time_zone};
 use tidegate_model::argo::{AppProject, Application, ApplicationSource};
-use tidegate_model::{DeployTarget, Mandate, ObjectKey, Zone};
-use tidegate_source::{Repositories, Wanted};
+use tidegate_model::{DeployTarget, ObjectKey, ProjectPolicy, TimeZoneRules};
+use tidegate_source::{Repositories, RequiredKeys};
 
-use super::places::{NoPlace, Place};
-use globals::{Globals, GlobalsTold};
+use super::destinations::{DestinationError, ResolvedDestination};
+use global_project_settings::{GlobalProjects, GlobalProjectsUpdate};
 
-/// The projects as the store has them, all of them.
+/// All projects of the store.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProjectSet {
-    /// By name; of one that cannot be read, why.
+    /// Projects by name, with an error in place of a project that can't be read.
     pub projects: BTreeMap<String, Result<Arc<AppProject>, String>>,
-    /// Why there may be others: then the project `default` may be one of them.
-    pub unsure: Option<String>,
-    /// Why others may be about to come: what needs one of those waits for it.
-    pub coming: Option<String>,
+    /// Reason why projects, including `default`, may be unreadable.
+    pub unreadable_reason: Option<String>,
+    /// Reason why more projects may appear soon. Users of a missing project wait for it.
+    pub pending_reason: Option<String>,
 }
 
-/// By name; of one that does not count, why.
-type Named = BTreeMap<String, Result<Arc<AppProject>, String>>;
+/// Projects by name, with an error in place of a project that can't be used.
+type ProjectResults = BTreeMap<String, Result<Arc<AppProject>, String>>;
 
-/// The projects that are known now.
+/// Known projects.
 pub(crate) struct Projects {
-    /// Their namespace.
-    home: String,
-    known: RwLock<Known>,
+    /// Namespace of the AppProjects.
+    namespace: String,
+    state: RwLock<ProjectsState>,
     permissive: Arc<AppProject>,
-    accounts: Accounts,
-    /// Where Secrets say which repositories are a project's own.
+    impersonation: ImpersonationMode,
+    /// Repositories, whose Secrets can belong to projects.
     repositories: Arc<Repositories>,
-    /// The rules of time zones that were asked for.
-    zones: Mutex<BTreeMap<String, Zone>>,
+    /// Cached time zones.
+    time_zones: Mutex<BTreeMap<String, TimeZoneRules>>,
 }
 
-/// What is written down, and what counts of it.
-struct Known {
-    written: Option<ProjectSet>,
-    /// Global projects, as files say, and as the cluster does.
-    of_files: Option<Globals>,
-    of_cluster: Globals,
-    /// All projects with what they take over from global ones.
-    counted: Named,
-    /// The project `default` where nobody has written it down.
-    implicit: Result<Arc<AppProject>, String>,
+/// Projects as written, and with global projects applied.
+struct ProjectsState {
+    declared: Option<ProjectSet>,
+    /// Global projects, from files and from the cluster.
+    file_globals: Option<GlobalProjects>,
+    cluster_globals: GlobalProjects,
+    /// All projects, combined with their global projects.
+    effective: ProjectResults,
+    /// The `default` project to use if it isn't defined.
+    default_project: Result<Arc<AppProject>, String>,
 }
 
-impl Known {
-    fn globals(&self) -> &Globals {
-        self.of_files.as_ref().unwrap_or(&self.of_cluster)
+impl ProjectsState {
+    fn globals(&self) -> &GlobalProjects {
+        self.file_globals.as_ref().unwrap_or(&self.cluster_globals)
     }
 
-    /// All that counts is known.
-    fn is_whole(&self) -> bool {
-        self.written.is_some() && !matches!(self.globals(), Globals::Unseen)
+    /// Returns true if the projects and the global projects are known.
+    fn is_complete(&self) -> bool {
+        self.declared.is_some() && !matches!(self.globals(), GlobalProjects::Unread)
     }
 
-    /// Puts together what counts.
-    fn count(&mut self, permissive: &Arc<AppProject>) {
-        let written = self.written.clone().unwrap_or_default();
+    /// Recomputes the effective projects.
+    fn recompute_effective(&mut self, permissive: &Arc<AppProject>) {
+        let written = self.declared.clone().unwrap_or_default();
         let with = |project: &Arc<AppProject>| with_globals(project, self.globals(), &written, permissive);
         let counted = |(name, project): (&String, &Result<Arc<AppProject>, String>)| {
             (name.clone(), project.as_ref().map_err(String::clone).and_then(with))
         };
         let all = written.projects.iter().map(counted).collect();
-        (self.implicit, self.counted) = (with(permissive), all);
+        (self.default_project, self.effective) = (with(permissive), all);
     }
 }
 
-/// A project with what it takes over. Where that is not to be had, nobody can say what is forbidden.
+/// Combines a project with its global projects. Fails if a global project isn't available, because its
+/// restrictions are unknown.
 fn with_globals(
     project: &Arc<AppProject>,
-    globals: &Globals,
+    globals: &GlobalProjects,
     written: &ProjectSet,
     permissive: &Arc<AppProject>,
 ) -> Result<Arc<AppProject>, String> {
     let global = |name: &str| match written.projects.get(name) {
         Some(Ok(global)) => Ok(Arc::clone(global)),
-        Some(Err(problem)) => Err(format!("its global project {name} cannot be read: {problem}")),
-        None if name == DEFAULT_PROJECT && written.unsure.is_none() => Ok(Arc::clone(permissive)),
-        None => Err(Globals::missing(name)),
+        Some(Err(problem)) => Err(format!("cannot read its global project {name}: {problem}")),
+        None if name == DEFAULT_PROJECT && written.unreadable_reason.is_none() => Ok(Arc::clone(permissive)),
+        None => Err(GlobalProjects::missing_message(name)),
     };
-    let all = globals.about(project)?.into_iter().map(global).collect::<Result<Vec<_>, _>>()?;
+    let all = globals.inherited_by(project)?.into_iter().map(global).collect::<Result<Vec<_>, _>>()?;
     if all.is_empty() {
         return Ok(Arc::clone(project));
     }
-    Ok(Arc::new(global_projects::inheriting(project, all.iter().map(Arc::as_ref))))
+    Ok(Arc::new(global_projects::with_global_rules(project, all.iter().map(Arc::as_ref))))
 }
 
 impl Projects {
-    /// None are known yet.
-    pub fn new(home: String) -> Self {
-        let permissive = Arc::new(project::permissive());
-        let known = Known {
-            written: None,
-            of_files: None,
-            of_cluster: Globals::default(),
-            counted: Named::new(),
-            implicit: Ok(Arc::clone(&permissive)),
+    /// Creates an empty value. The projects aren't known yet.
+    pub fn new(namespace: String) -> Self {
+        let permissive = Arc::new(project::permissive_project());
+        let known = ProjectsState {
+            declared: None,
+            file_globals: None,
+            cluster_globals: GlobalProjects::default(),
+            effective: ProjectResults::new(),
+            default_project: Ok(Arc::clone(&permissive)),
         };
-        let (known, zones) = (RwLock::new(known), Mutex::default());
-        let (accounts, repositories) = Default::default();
-        Self { home, known, permissive, accounts, repositories, zones }
+        let (state, time_zones) = (RwLock::new(known), Mutex::default());
+        let (impersonation, repositories) = Default::default();
+        Self { namespace, state, permissive, impersonation, repositories, time_zones }
     }
 
-    /// Repositories that a project has Secrets of its own for are among those that it permits, as with Argo CD.
+    /// Permits each project to use the repositories in its own Secrets, as Argo CD does.
     pub fn with_repositories(self, repositories: Arc<Repositories>) -> Self {
         Self { repositories, ..self }
     }
 
     fn with_own_repositories(&self, project: &Arc<AppProject>) -> Arc<AppProject> {
-        let own = self.repositories.of_project(&project.metadata.name);
+        let own = self.repositories.addresses_of_project(&project.metadata.name);
         if own.is_empty() {
             return Arc::clone(project);
         }
@@ -132,139 +133,157 @@ impl Projects {
         Arc::new(all)
     }
 
-    /// Whether the service accounts that they name are acted as.
-    pub fn with_accounts(self, accounts: Accounts) -> Self {
-        Self { accounts, ..self }
+    /// Sets whether writes use the service accounts named by projects.
+    pub fn with_impersonation(self, impersonation: ImpersonationMode) -> Self {
+        Self { impersonation, ..self }
     }
 
-    /// Asks of those that are written down.
-    fn written<T: Default>(&self, ask: impl FnOnce(&Named) -> T) -> T {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.written.as_ref().map(|written| ask(&written.projects)).unwrap_or_default()
+    /// Runs a function on the projects as written.
+    fn with_declared<T: Default>(&self, ask: impl FnOnce(&ProjectResults) -> T) -> T {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.declared.as_ref().map(|written| ask(&written.projects)).unwrap_or_default()
     }
 
-    /// These are all there are. Returns the names of those that say something else now.
-    pub fn set(&self, set: ProjectSet) -> BTreeSet<String> {
-        self.change(|known| known.written = Some(set))
+    /// Replaces all projects. Returns the names of projects whose effective content has changed.
+    pub fn set_projects(&self, set: ProjectSet) -> BTreeSet<String> {
+        self.update(|state| state.declared = Some(set))
     }
 
-    /// These are the global ones. Returns the names of those that say something else now.
-    pub fn set_globals(&self, told: GlobalsTold) -> BTreeSet<String> {
-        self.change(|known| match told {
-            GlobalsTold::Files(globals) => known.of_files = globals,
-            GlobalsTold::Cluster(globals) => known.of_cluster = globals,
+    /// Replaces the global projects. Returns the names of projects whose effective content has changed.
+    pub fn set_globals(&self, update: GlobalProjectsUpdate) -> BTreeSet<String> {
+        self.update(|state| match update {
+            GlobalProjectsUpdate::Files(globals) => state.file_globals = globals,
+            GlobalProjectsUpdate::Cluster(globals) => state.cluster_globals = globals,
         })
     }
 
-    fn change(&self, change: impl FnOnce(&mut Known)) -> BTreeSet<String> {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let unsure = |known: &Known| known.written.as_ref().and_then(|written| written.unsure.clone());
-        let (was_unsure, was_implicit) = (unsure(&known), known.implicit.clone());
-        let (before, was_seen) = (known.counted.clone(), !matches!(known.globals(), Globals::Unseen));
-        change(&mut known);
-        known.count(&self.permissive);
-        let is_seen = !matches!(known.globals(), Globals::Unseen);
-        let is_other = |name: &&String| was_seen != is_seen || before.get(*name) != known.counted.get(*name);
-        let all: BTreeSet<&String> = before.keys().chain(known.counted.keys()).collect();
+    fn update(&self, change: impl FnOnce(&mut ProjectsState)) -> BTreeSet<String> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let unsure = |state: &ProjectsState| {
+            state.declared.as_ref().and_then(|written| written.unreadable_reason.clone())
+        };
+        let (was_unsure, was_implicit) = (unsure(&state), state.default_project.clone());
+        let (before, was_seen) =
+            (state.effective.clone(), !matches!(state.globals(), GlobalProjects::Unread));
+        change(&mut state);
+        state.recompute_effective(&self.permissive);
+        let is_seen = !matches!(state.globals(), GlobalProjects::Unread);
+        let is_other =
+            |name: &&String| was_seen != is_seen || before.get(*name) != state.effective.get(*name);
+        let all: BTreeSet<&String> = before.keys().chain(state.effective.keys()).collect();
         let mut changed: BTreeSet<String> = all.into_iter().filter(is_other).cloned().collect();
-        if (was_seen, was_unsure, was_implicit) != (is_seen, unsure(&known), known.implicit.clone()) {
+        if (was_seen, was_unsure, was_implicit) != (is_seen, unsure(&state), state.default_project.clone()) {
             changed.insert(DEFAULT_PROJECT.to_owned());
         }
         changed
     }
 
-    /// A project, and whether nobody has written down what it permits; or why there is none.
-    pub fn find(&self, name: &str) -> Result<(Arc<AppProject>, bool), Missing> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(written) = known.written.as_ref().filter(|_| known.is_whole()) else {
-            return Err(Missing::Unknown);
+    /// Returns a project, and true if it is the permissive default because no `default` project is defined.
+    /// Otherwise returns the reason why the project is missing.
+    pub fn find(&self, name: &str) -> Result<(Arc<AppProject>, bool), MissingProject> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(written) = state.declared.as_ref().filter(|_| state.is_complete()) else {
+            return Err(MissingProject::Unknown);
         };
-        let unreadable = |problem: &String| Missing::Unreadable(name.to_owned(), problem.clone());
-        match (known.counted.get(name), &written.unsure) {
+        let unreadable = |problem: &String| MissingProject::Unreadable(name.to_owned(), problem.clone());
+        match (state.effective.get(name), &written.unreadable_reason) {
             (Some(Ok(project)), _) => Ok((self.with_own_repositories(project), false)),
             (Some(Err(problem)), _) => Err(unreadable(problem)),
-            (None, _) if let Some(why) = &written.coming => {
-                Err(Missing::Coming(name.to_owned(), why.clone()))
+            (None, _) if let Some(reason) = &written.pending_reason => {
+                Err(MissingProject::Pending(name.to_owned(), reason.clone()))
             }
             (None, Some(problem)) if name == DEFAULT_PROJECT => {
-                Err(unreadable(&format!("it may be in what cannot be read: {problem}")))
+                Err(unreadable(&format!("it may be in a file that cannot be read: {problem}")))
             }
             (None, None) if name == DEFAULT_PROJECT => {
-                let project = known.implicit.as_ref().map_err(unreadable)?;
+                let project = state.default_project.as_ref().map_err(unreadable)?;
                 Ok((Arc::clone(project), Arc::ptr_eq(project, &self.permissive)))
             }
-            (None, _) => Err(Missing::Absent(name.to_owned())),
+            (None, _) => Err(MissingProject::Absent(name.to_owned())),
         }
     }
 
-    /// Whether some may be about to come.
-    pub fn are_coming(&self) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.written.as_ref().is_some_and(|written| written.coming.is_some())
+    /// Returns true if more projects may appear soon.
+    pub fn has_pending_projects(&self) -> bool {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.declared.as_ref().is_some_and(|written| written.pending_reason.is_some())
     }
 
-    /// What the project of an application says that means nothing here, and may have been meant to.
+    /// Returns warnings about settings in an Application's project that don't have any effect here.
     pub fn unknown_fields(&self, application: &Application) -> Vec<String> {
-        let name = name_of(application);
+        let name = project_name(application);
         let Ok((project, _)) = self.find(name) else { return Vec::new() };
         let unknown = project.unknown_fields();
         let unknown = (!unknown.is_empty()).then(|| {
-            format!(
-                "these fields of project '{name}' are not known and restrict nothing: {}",
-                unknown.join(", ")
-            )
+            format!("these fields of project '{name}' are unknown and have no effect: {}", unknown.join(", "))
         });
         let unsupported = project.unsupported_fields();
         let unsupported = (!unsupported.is_empty())
             .then(|| format!("these fields of project '{name}' have no effect: {}", unsupported.join(", ")));
-        let is_ignored =
-            self.accounts == Accounts::Ignored && !project.spec.destination_service_accounts.is_empty();
+        let is_ignored = self.impersonation == ImpersonationMode::Ignored
+            && !project.spec.destination_service_accounts.is_empty();
         let ignored = is_ignored.then(|| {
             format!(
-                "destinationServiceAccounts of project '{name}' have no effect: begin `tidegate serve` with --impersonate, or \
-                 set application.sync.impersonation.enabled in the ConfigMap argocd-cm"
+                "destinationServiceAccounts of project '{name}' have no effect: start `tidegate serve` with --impersonate, or set \
+                 application.sync.impersonation.enabled in the ConfigMap argocd-cm"
             )
         });
         unknown.into_iter().chain(unsupported).chain(ignored).collect()
     }
 
-    /// What an operation of an application is begun for, at a place; or why its project does not permit that.
-    pub fn mandate(&self, application: &Application, place: &Place) -> Result<Mandate, NoPlace> {
-        let (project, _) = self.find(name_of(application))?;
-        let mandate = self.unchecked(application, place).map_err(NoPlace::Wrong)?;
-        let checked = project::check(&project, &mandate, &self.home);
-        checked.map_err(|refused| NoPlace::Wrong(refused.to_string()))?;
-        Ok(mandate)
+    /// Returns warnings about rules in an Application's project that can't work as written.
+    pub fn warnings(&self, application: &Application) -> Vec<String> {
+        self.find(project_name(application))
+            .map(|(project, _)| project::only_denying_warnings(&project))
+            .unwrap_or_default()
     }
 
-    /// The keys that commits have to be signed with; nothing where the project does not ask for it.
-    pub fn signers(&self, name: &str) -> Result<Option<Wanted>, String> {
+    /// Returns the project policy for an Application's operations at a destination, or the reason why the
+    /// project doesn't permit them.
+    pub fn policy(
+        &self,
+        application: &Application,
+        place: &ResolvedDestination,
+    ) -> Result<ProjectPolicy, DestinationError> {
+        let (project, _) = self.find(project_name(application))?;
+        let policy = self.unchecked_policy(application, place).map_err(DestinationError::Invalid)?;
+        let checked = project::check_operation(&project, &policy, &self.namespace);
+        checked.map_err(|refused| DestinationError::Invalid(refused.to_string()))?;
+        Ok(policy)
+    }
+
+    /// Returns the keys that must sign commits, or `None` if the project doesn't require signatures.
+    pub fn required_keys(&self, name: &str) -> Result<Option<RequiredKeys>, String> {
         let (project, _) = self.find(name).map_err(|missing| missing.to_string())?;
         let keys = &project.spec.signature_keys;
         if keys.is_empty() {
             return Ok(None);
         }
-        let wanted = Wanted::new(name, keys.iter().map(|key| key.key_id.as_str()));
-        wanted.map(Some).map_err(|wrong| {
+        let required = RequiredKeys::new(name, keys.iter().map(|key| key.key_id.as_str()));
+        required.map(Some).map_err(|wrong| {
             format!(
-                "signatureKeys of project '{name}' has the keyID {wrong:?}, which is none: write the last 16 hexadecimal digits of its fingerprint, or all of them"
+                "signatureKeys of project '{name}' has an invalid keyID {wrong:?}: use the full fingerprint or its last 16 hexadecimal digits"
             )
         })
     }
 
-    /// What an operation of an application is begun for without asking first, such as its deletion: what is not
-    /// permitted then comes out when it is written. The error says why nobody may write for it.
-    pub fn unchecked(&self, application: &Application, place: &Place) -> Result<Mandate, String> {
-        let name = name_of(application);
-        let user = self.user(application, place)?;
+    /// Returns the project policy for an operation without checking it, for example for a deletion. Each
+    /// write is still checked. The error says why writing isn't permitted for the Application.
+    pub fn unchecked_policy(
+        &self,
+        application: &Application,
+        place: &ResolvedDestination,
+    ) -> Result<ProjectPolicy, String> {
+        let name = project_name(application);
+        let user = self.impersonated_user(application, place)?;
         let is_implicit = self.find(name).is_ok_and(|(_, is_implicit)| is_implicit);
         let spec = &application.spec;
-        let asked = application.operation.as_ref().and_then(|asked| asked.sync.as_ref());
-        let asked = asked.into_iter().flat_map(|sync| sync.source.iter().chain(&sync.sources));
-        let sources = spec.source.iter().chain(&spec.sources).chain(asked);
+        let requested = application.operation.as_ref().and_then(|requested| requested.sync.as_ref());
+        let requested = requested.into_iter().flat_map(|sync| sync.source.iter().chain(&sync.sources));
+        let sources = spec.source.iter().chain(&spec.sources).chain(requested);
         let repository = |source: &ApplicationSource| without_credentials(&source.repo_url);
         let repositories: BTreeSet<String> = sources.map(repository).collect();
-        Ok(Mandate {
+        Ok(ProjectPolicy {
             project: name.to_owned(),
             is_implicit,
             is_automated: is_automated(application),
@@ -275,102 +294,119 @@ impl Projects {
         })
     }
 
-    /// The user that an application is written as; empty for ourselves.
-    fn user(&self, application: &Application, place: &Place) -> Result<String, String> {
-        if self.accounts == Accounts::Ignored {
+    /// Returns the user that writes for an Application impersonate. Empty for none.
+    fn impersonated_user(
+        &self,
+        application: &Application,
+        place: &ResolvedDestination,
+    ) -> Result<String, String> {
+        if self.impersonation == ImpersonationMode::Ignored {
             return Ok(String::new());
         }
-        let (project, _) = self.find(name_of(application)).map_err(|missing| missing.to_string())?;
-        let user = accounts::account(self.accounts, &project, application, &place.target.servers);
+        let (project, _) = self.find(project_name(application)).map_err(|missing| missing.to_string())?;
+        let user = impersonation::impersonated_user(
+            self.impersonation,
+            &project,
+            application,
+            &place.target.servers,
+        );
         user.map(Option::unwrap_or_default).map_err(|none| none.to_string())
     }
 
-    /// The sync windows that are about an application, which goes there. One without a project is not synced anyway.
-    pub fn windows(&self, application: &Application, target: &DeployTarget) -> Windows {
-        match self.find(name_of(application)) {
+    /// Returns the sync windows for an Application with this destination. If the project is missing, the
+    /// Application isn't synced anyway.
+    pub fn sync_windows(&self, application: &Application, target: &DeployTarget) -> SyncWindows {
+        match self.find(project_name(application)) {
             Ok((project, _)) => {
-                Windows::of(&project, &application.metadata.name, target, |name| self.zone(name))
+                SyncWindows::for_application(&project, &application.metadata.name, target, |name| {
+                    self.time_zone(name)
+                })
             }
-            Err(_) => Windows::default(),
+            Err(_) => SyncWindows::default(),
         }
     }
 
-    fn zone(&self, name: &str) -> Result<Zone, String> {
-        let mut known = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(zone) = known.get(name) {
+    fn time_zone(&self, name: &str) -> Result<TimeZoneRules, String> {
+        let mut time_zones = self.time_zones.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(zone) = time_zones.get(name) {
             return Ok(zone.clone());
         }
-        let found = zone(name)?;
-        known.insert(name.to_owned(), found.clone());
+        let found = load_time_zone(name)?;
+        time_zones.insert(name.to_owned(), found.clone());
         Ok(found)
     }
 
-    /// Why the project of an operation does not permit an object.
-    pub fn refusal(&self, mandate: &Mandate, object: &ObjectKey, namespaced: bool) -> Option<String> {
-        self.permit(mandate, object, Some(namespaced)).err().map(|error| error.message)
+    /// Returns the reason why an operation's project doesn't permit an object.
+    pub fn refusal_reason(
+        &self,
+        policy: &ProjectPolicy,
+        object: &ObjectKey,
+        namespaced: bool,
+    ) -> Option<String> {
+        self.check_write(policy, object, Some(namespaced)).err().map(|error| error.message)
     }
 }
 
-/// The name of an application's project.
-pub(crate) fn name_of(application: &Application) -> &str {
+/// Returns the name of an application's project.
+pub(crate) fn project_name(application: &Application) -> &str {
     match application.spec.project.as_str() {
         "" => DEFAULT_PROJECT,
         name => name,
     }
 }
 
-/// Whether nobody asked for the operation of an application.
+/// Returns true if an Application's operation is automated.
 pub(crate) fn is_automated(application: &Application) -> bool {
-    application.operation.as_ref().is_some_and(|asked| asked.initiated_by.automated)
+    application.operation.as_ref().is_some_and(|request| request.initiated_by.automated)
 }
 
-/// Why a project is not to be had.
+/// Reason why a project is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Missing {
-    #[error("the projects, or their global ones, are not known yet")]
+pub(crate) enum MissingProject {
+    #[error("the projects or the global projects have not been read yet")]
     Unknown,
-    #[error("project {0} is not known yet: {1}")]
-    Coming(String, String),
+    #[error("project {0} has not been read yet: {1}")]
+    Pending(String, String),
     #[error(
-        "Application referencing project {0} which does not exist; write an AppProject of that name, or name another one in spec.project"
+        "Application referencing project {0} which does not exist; create an AppProject with that name, or change spec.project"
     )]
     Absent(String),
-    #[error("project {0} cannot be read, so nothing of its applications is synced until that is mended: {1}")]
+    #[error("cannot read project {0}, so its applications are not synced until this is fixed: {1}")]
     Unreadable(String, String),
 }
 
-impl Missing {
-    /// Whether it may be there in a moment.
-    fn is_for_now(&self) -> bool {
-        matches!(self, Self::Unknown | Self::Coming(..))
+impl MissingProject {
+    /// Returns true if the project may appear at any moment.
+    fn is_temporary(&self) -> bool {
+        matches!(self, Self::Unknown | Self::Pending(..))
     }
 }
 
-impl From<Missing> for NoPlace {
-    fn from(missing: Missing) -> Self {
-        let words = missing.to_string();
-        if missing.is_for_now() { Self::Unasked(words) } else { Self::Wrong(words) }
+impl From<MissingProject> for DestinationError {
+    fn from(missing: MissingProject) -> Self {
+        let text = missing.to_string();
+        if missing.is_temporary() { Self::Unchecked(text) } else { Self::Invalid(text) }
     }
 }
 
-impl Permits for Projects {
-    fn permit(
+impl PolicyCheck for Projects {
+    fn check_write(
         &self,
-        mandate: &Mandate,
+        policy: &ProjectPolicy,
         object: &ObjectKey,
         namespaced: Option<bool>,
     ) -> Result<(), ClusterError> {
-        let (project, _) = self.find(&mandate.project).map_err(|missing| {
-            // It is asked again when they are.
-            let kind = if missing.is_for_now() { ErrorKind::Unavailable } else { ErrorKind::Forbidden };
+        let (project, _) = self.find(&policy.project).map_err(|missing| {
+            // The write is retried once the projects are known.
+            let kind = if missing.is_temporary() { ErrorKind::Unavailable } else { ErrorKind::Forbidden };
             ClusterError::new(kind, missing.to_string())
         })?;
-        let checked = project::check(&project, mandate, &self.home)
-            .and_then(|()| project::check_object(&project, &mandate.target, object, namespaced));
+        let checked = project::check_operation(&project, policy, &self.namespace)
+            .and_then(|()| project::check_object(&project, &policy.target, object, namespaced));
         checked.map_err(|refused| ClusterError::new(ErrorKind::Forbidden, refused.to_string()))
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may panic")]
 mod tests;

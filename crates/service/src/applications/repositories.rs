@@ -1,4 +1,4 @@
-//! What is known of how repositories are reached: Secrets and ConfigMaps in files, as Argo CD has them in its namespace.
+//! Files with Secrets and ConfigMaps for repositories, in the form that Argo CD keeps in its namespace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,53 +9,59 @@ use tidegate_source::Credentials;
 
 use crate::error::ServiceError;
 
-/// More bytes than files of credentials have.
-const BYTES_MAX: u64 = 16 << 20;
+/// Maximum size of a file, in bytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// A file or a folder of repository Secrets, and of the ConfigMaps beside them.
+/// File or folder with repository Secrets and related ConfigMaps.
 #[derive(Clone, Debug)]
 pub struct RepositoryFiles {
     path: PathBuf,
 }
 
 impl RepositoryFiles {
-    /// Those at a path. Relative ones are those of the current folder, now and later.
+    /// Uses a file or folder. A relative path is resolved once, against the current working directory.
     pub fn new(path: &Path) -> Self {
         Self { path: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()) }
     }
 
-    /// Reads them.
+    /// Reads the credentials.
     ///
     /// # Errors
     ///
-    /// One of them cannot be read, or says nothing that can be used. No value shows in the error.
+    /// Returns an error if a file is unreadable or doesn't have usable content. The error doesn't contain
+    /// Secret values.
     pub fn read(&self) -> Result<Credentials, ServiceError> {
         let mut credentials = Credentials::default();
-        self.each(|object| credentials.add(object).map(drop).map_err(|error| error.to_string()))?;
+        self.for_each_object(|object| credentials.add(object).map(drop).map_err(|error| error.to_string()))?;
         Ok(credentials)
     }
 
-    /// Goes through all objects.
+    /// Passes all objects to `take`.
     ///
     /// # Errors
     ///
-    /// One of them cannot be read, or `take` says what is wrong with it. No value shows in the error.
-    pub(crate) fn each(
+    /// Returns an error if a file is unreadable or `take` fails. The error doesn't contain Secret values.
+    pub(crate) fn for_each_object(
         &self,
         mut take: impl FnMut(&Object) -> Result<(), String>,
     ) -> Result<(), ServiceError> {
         for file in self.files()? {
             let wrong = |source| ServiceError::Io { action: "read", path: file.clone(), source };
             let place = file.display();
-            if fs::metadata(&file).map_err(wrong)?.len() > BYTES_MAX {
-                return Err(ServiceError::refused(format!("{place} has more than {} MiB", BYTES_MAX >> 20)));
+            if fs::metadata(&file).map_err(wrong)?.len() > FILE_BYTES_MAX {
+                return Err(ServiceError::refused(format!(
+                    "{place} is larger than {} MiB",
+                    FILE_BYTES_MAX >> 20
+                )));
             }
             let content = fs::read(&file).map_err(wrong)?;
-            // The words of the parser may hold what it has read.
+            // Parser messages can quote the content.
             let unread = |errors: Vec<tidegate_planner::manifests::ManifestError>| {
                 let lines: Vec<_> = errors.iter().map(|error| format!("line {}", error.line)).collect();
                 let lines = lines.join(", ");
-                ServiceError::refused(format!("{place} is no YAML of Secrets and ConfigMaps: see {lines}"))
+                ServiceError::refused(format!(
+                    "{place} is not valid YAML of Secrets and ConfigMaps: see {lines}"
+                ))
             };
             for target in parse(&place.to_string(), &content, &Limits::default()).map_err(unread)? {
                 take(&target.object)
@@ -75,7 +81,7 @@ impl RepositoryFiles {
             let path = entry.map_err(wrong)?.path();
             let is_manifest =
                 path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
-            // A folder that a cluster has mounted is made of links.
+            // A folder mounted by a cluster contains symbolic links.
             if is_manifest && fs::metadata(&path).map_err(wrong)?.is_file() {
                 files.push(path);
             }
@@ -90,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_named_and_no_value_shows() {
+    fn errors_name_the_place_and_show_no_values() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.yaml");
         let files = RepositoryFiles::new(folder.path());

@@ -1,46 +1,46 @@
-//! The actors of all applications of a process, and who is told what.
+//! Supervisor of all Application actors. Forwards messages to them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
-use tidegate_application::refresh::Level;
+use tidegate_application::refresh::RefreshLevel;
 use tidegate_application::{conditions, dependencies};
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
 use tidegate_lifecycle::operation::CallError;
-use tidegate_lifecycle::rollout::ChildNews;
+use tidegate_lifecycle::rollout::OperationReport;
 use tidegate_model::OperationId;
-use tidegate_model::argo::{Application, ConditionType, OperationRequest};
+use tidegate_model::argo::{Application, ConditionType};
 use tidegate_source::Address;
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::actor::{AppArguments, ApplicationActor, end_in_engine};
-use super::board::Deployments;
-use super::depending;
-use super::messages::{Answer, AppMessage, SupervisorMessage};
-use super::parting;
+use super::actor::{ActorArguments, ApplicationActor, end_in_engine};
+use super::application_cache::Deployments;
+use super::dependency_graph;
+use super::messages::{AppMessage, ChildOperation, Reply, SupervisorMessage};
+use super::orphaned_syncs;
 use super::projects;
-use super::projects::releasing::AGAIN_AFTER;
-use super::shared::{Moved, Shared};
-use super::store::{AppKey, StoreEvent, Stored};
-use crate::ending::end_children;
+use super::projects::project_deletion::RETRY_DELAY;
+use super::shared_state::{ChangedRepositories, SharedState};
+use super::store::{AppKey, StoreEvent, StoredApplication};
+use crate::shutdown::stop_children;
 
-/// So often an actor that fails is begun anew, before its application is left alone until it changes.
-const FAILURES_MAX: u32 = 3;
+/// Maximum number of times an actor is restarted. After that, its Application isn't reconciled until it
+/// changes.
+const RESTARTS_MAX: u32 = 3;
 
-/// Begins to supervise; and tells when all applications that are there are known.
+/// Starts the supervisor. The receiver is notified once all existing Applications are known.
 ///
 /// # Errors
 ///
-/// The engine has stopped.
-pub(super) async fn supervise(
-    shared: Arc<Shared>,
+/// Returns an error if the engine has stopped.
+pub(super) async fn start_supervisor(
+    shared: Arc<SharedState>,
 ) -> Result<(ActorRef<SupervisorMessage>, oneshot::Receiver<()>), EngineError> {
     let (settled, is_settled) = oneshot::channel();
-    let begun = Actor::spawn(None, Supervisor, (shared, settled)).await;
-    let (supervisor, _) = begun.map_err(|_| EngineError::Stopped)?;
+    let started = Actor::spawn(None, Supervisor, (shared, settled)).await;
+    let (supervisor, _) = started.map_err(|_| EngineError::Stopped)?;
     Ok((supervisor, is_settled))
 }
 
@@ -53,37 +53,37 @@ struct Child {
 }
 
 struct SupervisorState {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     children: BTreeMap<AppKey, Child>,
-    linked: HashMap<ActorId, AppKey>,
-    settled: Option<oneshot::Sender<()>>,
-    /// When it is tried again to let projects go; there is one at most.
-    releases_again: Option<AbortHandle>,
-    /// Since which operation those of an application are its own, where another one had its name.
-    own_since: BTreeMap<AppKey, OperationId>,
-    /// What ends the syncs of applications that are gone; it ends with the supervisor.
-    parting: JoinSet<()>,
+    linked_actors: HashMap<ActorId, AppKey>,
+    settled_sender: Option<oneshot::Sender<()>>,
+    /// Timer for the next attempt to release projects. At most one is active.
+    release_timer: Option<AbortHandle>,
+    /// First operation of an Application that has the same name as a former one.
+    first_operations: BTreeMap<AppKey, OperationId>,
+    /// Tasks that stop the syncs of deleted Applications. Aborted when the supervisor stops.
+    cleanup_tasks: JoinSet<()>,
 }
 
 impl Actor for Supervisor {
     type Msg = SupervisorMessage;
     type State = SupervisorState;
-    type Arguments = (Arc<Shared>, oneshot::Sender<()>);
+    type Arguments = (Arc<SharedState>, oneshot::Sender<()>);
 
     async fn pre_start(
         &self,
         _: ActorRef<SupervisorMessage>,
         (shared, settled): Self::Arguments,
     ) -> Result<SupervisorState, ActorProcessingErr> {
-        let settled = Some(settled);
+        let settled_sender = Some(settled);
         Ok(SupervisorState {
             shared,
             children: BTreeMap::new(),
-            linked: HashMap::new(),
-            settled,
-            releases_again: None,
-            own_since: BTreeMap::new(),
-            parting: JoinSet::new(),
+            linked_actors: HashMap::new(),
+            settled_sender,
+            release_timer: None,
+            first_operations: BTreeMap::new(),
+            cleanup_tasks: JoinSet::new(),
         })
     }
 
@@ -94,47 +94,51 @@ impl Actor for Supervisor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SupervisorMessage::Store(event) => state.happened(&myself, event).await,
-            SupervisorMessage::Stirred(key) => state.tell(&key, AppMessage::Stirred),
-            SupervisorMessage::Related(keys) => state.tell_related(&keys),
-            SupervisorMessage::Moved(moved) => state.moved(&moved),
-            SupervisorMessage::Places => state.places_are(),
-            SupervisorMessage::ProjectLeft => state.release_projects(&myself),
-            SupervisorMessage::OwnRepositories(projects) => state.look_at_projects(&projects),
-            SupervisorMessage::Globals(told) => {
-                state.look_at_projects(&state.shared.projects.set_globals(told));
+            SupervisorMessage::Store(event) => state.handle_event(&myself, event).await,
+            SupervisorMessage::ObjectChanged(key) => state.send(&key, AppMessage::ObjectChanged),
+            SupervisorMessage::RelatedChanged(keys) => state.notify_related(&keys),
+            SupervisorMessage::RepositoriesChanged(moved) => state.compare_changed(&moved),
+            SupervisorMessage::ClustersChanged => state.compare_declared_clusters(),
+            SupervisorMessage::ReleaseProjects => state.release_projects(&myself),
+            SupervisorMessage::ProjectRepositoriesChanged(projects) => state.compare_projects(&projects),
+            SupervisorMessage::GlobalProjectsChanged(update) => {
+                state.compare_projects(&state.shared.projects.set_globals(update));
             }
-            SupervisorMessage::Compare { key, level } => state.tell(&key, AppMessage::Compare(level)),
-            SupervisorMessage::Show { key, reply } => {
-                state.pass_on(&key, reply, |reply| AppMessage::Show { reply });
+            SupervisorMessage::Compare { key, level } => state.send(&key, AppMessage::Compare(level)),
+            SupervisorMessage::Flush { key, reply } => {
+                state.forward_request(&key, reply, |reply| AppMessage::Flush { reply });
             }
             SupervisorMessage::Refresh { key, level, reply } => {
-                state.pass_on(&key, reply, |reply| AppMessage::Refresh { level, reply });
+                state.forward_request(&key, reply, |reply| AppMessage::Refresh { level, reply });
             }
-            SupervisorMessage::Sync { key, asked, plan, reply } => {
-                state.pass_on(&key, reply, |reply| AppMessage::Sync { asked, plan, reply });
+            SupervisorMessage::Sync { key, request, plan, reply } => {
+                state.forward_request(&key, reply, |reply| AppMessage::Sync { request, plan, reply });
             }
-            SupervisorMessage::Approve { key, hash, given, reply } => {
-                state.pass_on(&key, reply, |reply| AppMessage::Approve { hash, given, reply });
+            SupervisorMessage::Approve { key, hash, approval, reply } => {
+                state.forward_request(&key, reply, |reply| AppMessage::Approve { hash, approval, reply });
             }
-            SupervisorMessage::Doubt { key } => state.tell(&key, AppMessage::Doubt),
+            SupervisorMessage::MarkPlanStale { key } => state.send(&key, AppMessage::MarkPlanStale),
             SupervisorMessage::Terminate { key, operation, by, reply } => {
-                state.pass_on(&key, reply, |reply| AppMessage::Terminate { operation, by, reply });
+                state.forward_request(&key, reply, |reply| AppMessage::Terminate { operation, by, reply });
             }
-            SupervisorMessage::Delete { key, cascade, by, reason, reply } => {
-                state.pass_on(&key, reply, |reply| AppMessage::Delete { cascade, by, reason, reply });
+            SupervisorMessage::Delete { key, cascade, no_hooks, by, reason, reply } => {
+                let message = |reply| AppMessage::Delete { cascade, no_hooks, by, reason, reply };
+                state.forward_request(&key, reply, message);
             }
-            SupervisorMessage::Rollback { key, id, prune, asker, reply } => {
-                state.pass_on(&key, reply, |reply| AppMessage::Rollback { id, prune, asker, reply });
+            SupervisorMessage::Rollback { key, id, prune, requester, reply } => {
+                state.forward_request(&key, reply, |reply| AppMessage::Rollback {
+                    id,
+                    prune,
+                    requester,
+                    reply,
+                });
             }
-            SupervisorMessage::Run { key, operation, asked, tell } => {
-                state.run(&key, operation, asked, tell);
+            SupervisorMessage::RunChild { key, operation, child } => state.run_child(&key, operation, child),
+            SupervisorMessage::WithdrawChild { key, operation } => {
+                state.send(&key, AppMessage::WithdrawChild { operation });
             }
-            SupervisorMessage::TakeBack { key, operation } => {
-                state.tell(&key, AppMessage::TakeBack { operation });
-            }
-            SupervisorMessage::StopRun { key, operation, by, reply } => {
-                state.stop_run(&key, (operation, by), reply);
+            SupervisorMessage::StopChild { key, operation, by, reply } => {
+                state.stop_child(&key, (operation, by), reply);
             }
         }
         Ok(())
@@ -145,8 +149,8 @@ impl Actor for Supervisor {
         myself: ActorRef<SupervisorMessage>,
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
-        end_children(myself.get_cell()).await;
-        state.shared.write_what_is_left().await;
+        stop_children(myself.get_cell()).await;
+        state.shared.persist_remaining().await;
         Ok(())
     }
 
@@ -158,11 +162,11 @@ impl Actor for Supervisor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(cell, error) => {
-                if let Some(key) = state.linked.remove(&cell.get_id()) {
-                    state.failed(&myself, &key, &error.to_string()).await;
+                if let Some(key) = state.linked_actors.remove(&cell.get_id()) {
+                    state.handle_failure(&myself, &key, &error.to_string()).await;
                 }
             }
-            SupervisionEvent::ActorTerminated(cell, _, _) => drop(state.linked.remove(&cell.get_id())),
+            SupervisionEvent::ActorTerminated(cell, _, _) => drop(state.linked_actors.remove(&cell.get_id())),
             _ => {}
         }
         Ok(())
@@ -174,54 +178,50 @@ impl SupervisorState {
         self.children.get(key)?.actor.as_ref()
     }
 
-    /// Passes on what somebody waits for the answer of.
-    fn pass_on(&self, key: &AppKey, reply: Answer, message: impl FnOnce(Answer) -> AppMessage) {
+    /// Forwards a message that expects a reply.
+    fn forward_request(&self, key: &AppKey, reply: Reply, message: impl FnOnce(Reply) -> AppMessage) {
         match self.actor(key) {
             Some(actor) => drop(actor.send_message(message(reply))),
-            None => drop(
-                reply.send(Err(format!("application {key} is left alone after a fault; see its conditions"))),
-            ),
+            None => drop(reply.send(Err(format!(
+                "application {key} is not managed after an internal error; see its conditions"
+            )))),
         }
     }
 
-    /// Passes on which operation a progressive sync wants.
-    fn run(
-        &self,
-        key: &AppKey,
-        operation: OperationId,
-        asked: Box<OperationRequest>,
-        tell: UnboundedSender<ChildNews>,
-    ) {
+    /// Forwards a progressive sync's request for an operation.
+    fn run_child(&self, key: &AppKey, operation: OperationId, child: Box<ChildOperation>) {
         let problem = match self.children.get(key) {
             Some(Child { actor: Some(actor), .. }) => {
-                return drop(actor.send_message(AppMessage::Run { operation, asked, tell }));
+                return drop(actor.send_message(AppMessage::RunChild { operation, child }));
             }
-            Some(_) => format!("application {key} is left alone after a fault; see its conditions"),
-            None => format!("application {key} is not there"),
+            Some(_) => {
+                format!("application {key} is not managed after an internal error; see its conditions")
+            }
+            None => format!("application {key} does not exist"),
         };
-        // It may come, or change.
-        let _ = tell.send(ChildNews::Failed(CallError::transient(problem)));
+        // The Application may still appear or change.
+        let _ = child.progress.send(OperationReport::Failed(CallError::transient(problem)));
     }
 
-    /// Passes on which operation is to be over. Its application may be gone.
-    fn stop_run(&self, key: &AppKey, (operation, by): (OperationId, String), reply: Answer) {
+    /// Stops an operation of a progressive sync. Its Application may no longer exist.
+    fn stop_child(&self, key: &AppKey, (operation, by): (OperationId, String), reply: Reply) {
         match self.actor(key) {
-            Some(actor) => drop(actor.send_message(AppMessage::StopRun { operation, by, reply })),
+            Some(actor) => drop(actor.send_message(AppMessage::StopChild { operation, by, reply })),
             None => drop(tokio::spawn(end_in_engine(Arc::clone(&self.shared), (operation, by), reply))),
         }
     }
 
-    fn tell_related(&self, keys: &BTreeSet<AppKey>) {
-        keys.iter().for_each(|key| self.tell(key, AppMessage::Related));
+    fn notify_related(&self, keys: &BTreeSet<AppKey>) {
+        keys.iter().for_each(|key| self.send(key, AppMessage::RelatedChanged));
     }
 
-    fn tell(&self, key: &AppKey, message: AppMessage) {
+    fn send(&self, key: &AppKey, message: AppMessage) {
         if let Some(actor) = self.actor(key) {
             drop(actor.send_message(message));
         }
     }
 
-    async fn happened(&mut self, myself: &ActorRef<SupervisorMessage>, event: StoreEvent) {
+    async fn handle_event(&mut self, myself: &ActorRef<SupervisorMessage>, event: StoreEvent) {
         match event {
             StoreEvent::Applied(stored) => {
                 let key = AppKey::of(&stored.application);
@@ -230,42 +230,45 @@ impl SupervisorState {
                         problem.clone_from(&stored.problem);
                         drop(actor.send_message(AppMessage::Changed(stored)));
                     }
-                    _ => self.begin(myself, stored, 0).await,
+                    _ => self.start_actor(myself, stored, 0).await,
                 }
             }
-            StoreEvent::Overwritten { key, ended } => self.tell(&key, AppMessage::Overwritten(ended)),
+            StoreEvent::Overwritten { key, termination } => {
+                self.send(&key, AppMessage::StateOverwritten(termination))
+            }
             StoreEvent::Gone(key) => {
                 if let Some(actor) = self.children.remove(&key).and_then(|child| child.actor) {
                     let _ = actor.stop_and_wait(None, None).await;
                 }
-                self.part_from(&key).await;
-                self.shared.watching.forget(&key);
-                self.shared.board.remove(&key);
-                self.shared.unwritten.remove(&key);
-                self.tell_related(&self.shared.depending.related(&key));
-                self.shared.depending.set(&key, BTreeSet::new());
+                self.end_syncs(&key).await;
+                self.shared.watches.remove_application(&key);
+                self.shared.application_cache.remove(&key);
+                self.shared.unpersisted.remove(&key);
+                self.notify_related(&self.shared.dependencies.related(&key));
+                self.shared.dependencies.set_dependencies(&key, BTreeSet::new());
                 self.release_projects(myself);
-                if let Err(error) = self.shared.store.forget(&key).await {
-                    tracing::warn!(application = %key, %error, "an application that is gone is still known");
+                if let Err(error) = self.shared.store.delete_state(&key).await {
+                    tracing::warn!(application = %key, %error, "failed to remove the stored status of a deleted application");
                 }
             }
             StoreEvent::Projects(set) => {
-                let were_coming = self.shared.projects.are_coming();
-                let changed = self.shared.projects.set(set);
-                match were_coming == self.shared.projects.are_coming() {
-                    true => self.look_at_projects(&changed),
-                    // Nobody knows the names of those that are awaited.
-                    false => self.look_at_all(),
+                let were_coming = self.shared.projects.has_pending_projects();
+                let changed = self.shared.projects.set_projects(set);
+                match were_coming == self.shared.projects.has_pending_projects() {
+                    true => self.compare_projects(&changed),
+                    // The names of the expected projects aren't known.
+                    false => self.compare_all(),
                 }
                 self.release_projects(myself);
             }
-            StoreEvent::Problems(problems) => self.shared.board.set_problems(problems),
-            StoreEvent::Looked(number) => drop(self.shared.looked.send_replace(number)),
+            StoreEvent::Problems(problems) => self.shared.application_cache.set_problems(problems),
+            StoreEvent::ReadDone(number) => drop(self.shared.store_reads.send_replace(number)),
             StoreEvent::Settled => {
-                let Some(settled) = self.settled.take() else { return };
-                self.note_dependencies();
-                self.part_from_others().await;
-                // Not before: whoever asks for thousands would wait until the first of them have been worked on.
+                let Some(settled) = self.settled_sender.take() else { return };
+                self.record_dependencies();
+                self.end_other_syncs().await;
+                // Send this last: the caller is waiting for the settled state and must not also wait for the
+                // first work of thousands of actors.
                 for actor in self.children.values().filter_map(|child| child.actor.as_ref()) {
                     drop(actor.send_message(AppMessage::Begin));
                 }
@@ -275,161 +278,186 @@ impl SupervisorState {
         }
     }
 
-    /// What was begun for an application ends with it, and is nothing to one that is made again under its name.
-    async fn part_from(&mut self, key: &AppKey) {
-        if !self.shared.store.speaks_for(key) {
+    /// Stops the syncs of a deleted Application. A new Application with the same name doesn't take them over.
+    async fn end_syncs(&mut self, key: &AppKey) {
+        if !self.shared.store.is_authoritative(key) {
             return;
         }
         let Ok(next) = self.shared.engine.next_id().await else { return };
-        self.own_since.insert(key.clone(), next);
-        while self.parting.try_join_next().is_some() {}
-        self.parting.spawn(parting::end_syncs(Arc::clone(&self.shared), key.clone(), next));
+        self.first_operations.insert(key.clone(), next);
+        while self.cleanup_tasks.try_join_next().is_some() {}
+        self.cleanup_tasks.spawn(orphaned_syncs::end_orphaned_syncs(
+            Arc::clone(&self.shared),
+            key.clone(),
+            next,
+        ));
     }
 
-    /// The same of applications that have gone while nobody was at work.
-    async fn part_from_others(&mut self) {
+    /// Stops the syncs of Applications that were deleted while the service was stopped.
+    async fn end_other_syncs(&mut self) {
         let Ok(next) = self.shared.engine.next_id().await else { return };
-        let known = self.children.keys().map(AppKey::instance).collect();
-        self.parting.spawn(parting::end_syncs_of_others(Arc::clone(&self.shared), known, next));
+        let known = self.children.keys().map(AppKey::instance_name).collect();
+        self.cleanup_tasks.spawn(orphaned_syncs::end_other_orphaned_syncs(
+            Arc::clone(&self.shared),
+            known,
+            next,
+        ));
     }
 
-    /// Who depends on whom is known before any of them begins: one that is being deleted waits for those that depend on it.
-    fn note_dependencies(&self) {
-        for (key, application) in self.shared.board.all() {
-            let wanted = dependencies::of(&application).iter().map(depending::key).collect();
-            self.shared.depending.set(&key, wanted);
+    /// Records all dependencies before any actor starts, because the deletion of an Application waits for its
+    /// dependents.
+    fn record_dependencies(&self) {
+        for (key, application) in self.shared.application_cache.all() {
+            let dependencies =
+                dependencies::dependencies_of(&application).iter().map(dependency_graph::to_key).collect();
+            self.shared.dependencies.set_dependencies(&key, dependencies);
         }
-        self.shared.depending.set_whole();
+        self.shared.dependencies.mark_complete();
     }
 
-    async fn begin(&mut self, myself: &ActorRef<SupervisorMessage>, stored: Box<Stored>, failures: u32) {
+    async fn start_actor(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        stored: Box<StoredApplication>,
+        failures: u32,
+    ) {
         let (key, problem) = (AppKey::of(&stored.application), stored.problem.clone());
-        let (shared, is_own) = (Arc::clone(&self.shared), failures > 0);
-        let own_since = self.own_since.get(&key).copied();
-        let arguments = AppArguments { shared, stored, is_own, own_since, supervisor: myself.clone() };
-        let begun = Actor::spawn_linked(None, ApplicationActor, arguments, myself.get_cell()).await;
-        let actor = match begun {
+        let (shared, is_own_state) = (Arc::clone(&self.shared), failures > 0);
+        let first_operation = self.first_operations.get(&key).copied();
+        let arguments =
+            ActorArguments { shared, stored, is_own_state, first_operation, supervisor: myself.clone() };
+        let started = Actor::spawn_linked(None, ApplicationActor, arguments, myself.get_cell()).await;
+        let actor = match started {
             Ok((actor, _)) => {
-                if self.settled.is_none() {
+                if self.settled_sender.is_none() {
                     drop(actor.send_message(AppMessage::Begin));
                 }
-                self.linked.insert(actor.get_id(), key.clone());
+                self.linked_actors.insert(actor.get_id(), key.clone());
                 Some(actor)
             }
             Err(error) => {
-                tracing::error!(application = %key, %error, "the actor of an application cannot begin");
+                tracing::error!(application = %key, %error, "failed to start the actor of an application");
                 None
             }
         };
         self.children.insert(key, Child { actor, problem, failures });
     }
 
-    /// Begins an actor anew, from what it had kept; not for ever.
-    async fn failed(&mut self, myself: &ActorRef<SupervisorMessage>, key: &AppKey, error: &str) {
+    /// Restarts a failed actor from its published state, a limited number of times.
+    async fn handle_failure(&mut self, myself: &ActorRef<SupervisorMessage>, key: &AppKey, error: &str) {
         let Some(child) = self.children.get_mut(key) else { return };
         child.failures = child.failures.saturating_add(1);
         let (failures, problem) = (child.failures, child.problem.clone());
-        tracing::error!(application = %key, %error, failures, "the actor of an application has failed");
-        let Some(application) = self.shared.board.get(key) else { return };
+        tracing::error!(application = %key, %error, failures, "the actor of an application failed");
+        let Some(application) = self.shared.application_cache.get(key) else { return };
         let mut application = application.as_ref().clone();
-        if failures <= FAILURES_MAX {
-            return self.begin(myself, Box::new(Stored { application, problem, lost: None }), failures).await;
+        if failures <= RESTARTS_MAX {
+            return self
+                .start_actor(
+                    myself,
+                    Box::new(StoredApplication { application, problem, lost_state: None }),
+                    failures,
+                )
+                .await;
         }
         child.actor = None;
-        let message = format!("it met a fault {failures} times and is left alone until it changes: {error}");
+        let message = format!(
+            "it failed {failures} times with an internal error and is not managed until it changes: {error}"
+        );
         let found = [(ConditionType::UnknownError, message)];
         let kinds = [ConditionType::UnknownError];
-        conditions::set(&mut application.status.conditions, &kinds, found, SystemClock.now());
-        self.shared.board.post(key, Arc::new(application), Deployments::default());
+        conditions::set_conditions(&mut application.status.conditions, &kinds, found, SystemClock.now());
+        self.shared.application_cache.publish(key, Arc::new(application), Deployments::default());
     }
 
-    /// Applications of other clusters are looked at again.
-    fn places_are(&self) {
+    /// Compares the Applications on declared clusters.
+    fn compare_declared_clusters(&self) {
         for (key, child) in &self.children {
-            let application = self.shared.board.get(key);
-            let elsewhere = application.filter(|one| self.shared.places.is_elsewhere(&one.spec.destination));
+            let application = self.shared.application_cache.get(key);
+            let elsewhere =
+                application.filter(|one| self.shared.destinations.is_other_cluster(&one.spec.destination));
             if let (Some(actor), Some(application)) = (&child.actor, elsewhere) {
-                // A deletion that could not begin is tried again.
-                let level = if application.is_deleting() { Level::Forced } else { Level::Latest };
+                // Retry a deletion that couldn't start.
+                let level =
+                    if application.is_deleting() { RefreshLevel::Forced } else { RefreshLevel::Latest };
                 drop(actor.send_message(AppMessage::Compare(level)));
             }
         }
     }
 
-    /// Lets the projects go that are being deleted and that no application names any more. Not before all applications are known.
+    /// Releases the projects that are being deleted and are no longer named by any Application. Does nothing
+    /// until all Applications are known.
     fn release_projects(&mut self, myself: &ActorRef<SupervisorMessage>) {
-        if self.settled.is_some() {
+        if self.settled_sender.is_some() {
             return;
         }
         let named = || {
-            let all = self.shared.board.all().into_iter();
-            all.map(|(_, application)| projects::name_of(&application).to_owned()).collect()
+            let all = self.shared.application_cache.all().into_iter();
+            all.map(|(_, application)| projects::project_name(&application).to_owned()).collect()
         };
-        let released = self.shared.projects.to_release(named);
-        if let Some(before) = self.releases_again.take() {
+        let released = self.shared.projects.releasable(named);
+        if let Some(before) = self.release_timer.take() {
             before.abort();
         }
         if !released.is_empty() {
-            let again = myself.send_after(AGAIN_AFTER, || SupervisorMessage::ProjectLeft);
-            self.releases_again = Some(again.abort_handle());
+            let again = myself.send_after(RETRY_DELAY, || SupervisorMessage::ReleaseProjects);
+            self.release_timer = Some(again.abort_handle());
         }
         for project in released {
             let shared = Arc::clone(&self.shared);
             tokio::spawn(async move {
                 if let Err(error) = shared.store.release_project(&project).await {
                     let project = &project.metadata.name;
-                    tracing::warn!(project, %error, "a project that no application names stays, as its finalizer cannot be taken off; it is tried again");
+                    tracing::warn!(project, %error, "failed to remove the finalizer of an unused project; retrying");
                 }
             });
         }
     }
 
-    /// All applications are looked at again.
-    fn look_at_all(&self) {
+    /// Compares all Applications.
+    fn compare_all(&self) {
         for actor in self.children.values().filter_map(|child| child.actor.as_ref()) {
-            drop(actor.send_message(AppMessage::Compare(Level::Latest)));
+            drop(actor.send_message(AppMessage::Compare(RefreshLevel::Latest)));
         }
     }
 
-    /// Applications are looked at again whose projects say something else now.
-    fn look_at_projects(&self, changed: &BTreeSet<String>) {
+    /// Compares the Applications of changed projects.
+    fn compare_projects(&self, changed: &BTreeSet<String>) {
         for (key, child) in &self.children {
-            let is_of = |application: &Arc<Application>| changed.contains(projects::name_of(application));
-            if let Some(actor) =
-                child.actor.as_ref().filter(|_| self.shared.board.get(key).as_ref().is_some_and(is_of))
+            let is_of =
+                |application: &Arc<Application>| changed.contains(projects::project_name(application));
+            if let Some(actor) = child
+                .actor
+                .as_ref()
+                .filter(|_| self.shared.application_cache.get(key).as_ref().is_some_and(is_of))
             {
-                drop(actor.send_message(AppMessage::Compare(Level::Latest)));
+                drop(actor.send_message(AppMessage::Compare(RefreshLevel::Latest)));
             }
         }
     }
 
-    fn moved(&self, Moved { addresses, but }: &Moved) {
+    fn compare_changed(&self, ChangedRepositories { addresses, except }: &ChangedRepositories) {
         let addresses: BTreeSet<&Address> = addresses.iter().collect();
         for (key, child) in &self.children {
-            let uses_one = || {
-                let application = self.shared.board.get(key)?;
+            let uses_changed = || {
+                let application = self.shared.application_cache.get(key)?;
                 let manifests = &self.shared.manifests;
-                let is_one = |address: Address| addresses.contains(&address);
-                let (sources, project) = (application.sources().iter(), projects::name_of(&application));
+                let is_changed = |address: Address| addresses.contains(&address);
+                let (sources, project) = (application.sources().iter(), projects::project_name(&application));
                 let mut used = sources.filter_map(|source| manifests.address(source, project));
-                let beside = || manifests.fetched_for(key).into_iter().map(|used| used.address);
-                (used.any(is_one) || beside().any(is_one)).then_some(())
+                let beside = || manifests.dependencies_of(key).into_iter().map(|used| used.address);
+                (used.any(is_changed) || beside().any(is_changed)).then_some(())
             };
-            if but.as_ref() != Some(key)
+            if except.as_ref() != Some(key)
                 && let Some(actor) = &child.actor
-                && uses_one().is_some()
+                && uses_changed().is_some()
             {
-                drop(actor.send_message(AppMessage::Compare(Level::Latest)));
+                drop(actor.send_message(AppMessage::Compare(RefreshLevel::Latest)));
             }
         }
     }
 }
 
 #[cfg(test)]
-#[allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests stop at the first surprise"
-)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 mod tests;

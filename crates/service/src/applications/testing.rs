@@ -1,4 +1,5 @@
-//! Applications served on a simulated cluster, from a repository and a store of the test's own.
+//! Test environment: Applications on a simulated cluster, with a repository and a store that belong to the
+//! test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +12,10 @@ use async_trait::async_trait;
 use ractor::ActorRef;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_application::refresh::Level;
+use tidegate_application::refresh::RefreshLevel;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
 use tidegate_cluster::{ApplyRequest, Call, Cluster, ClusterError, ErrorKind, Layer, Verb, WriteMode};
-use tidegate_executor::{Clock as _, Engine, GateQuestion, RuntimeClock, Summary, SystemClock};
+use tidegate_executor::{Clock as _, Engine, GateRequest, RuntimeClock, Summary, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{AppProject, Application, OperationRequest, SyncOperation};
 use tidegate_model::{Destination, Object, OperationId};
@@ -23,169 +24,169 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock, oneshot};
 
 use super::messages::SupervisorMessage;
-use super::shared::Shared;
-use super::store::{AppKey, ApplicationStore, StoreEvent, Stored};
-use super::{Applications, Places, ProjectSet, Serving, Sourcing};
+use super::shared_state::SharedState;
+use super::store::{AppKey, ApplicationStore, StoreEvent, StoredApplication};
+use super::{ApplicationService, Destinations, ManagedApplications, ProjectSet, SourceSettings};
 use crate::error::ServiceError;
 use crate::gates::GateFile;
 use crate::notices::Notices;
-use crate::plans::Plans;
 use crate::state_dir::StateDir;
+use crate::stored_plans::StoredPlans;
 
-/// No test takes longer, but for one that hangs.
-pub const LIMIT: Duration = Duration::from_secs(600);
+/// Time limit of a test, reached only if the test hangs.
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// An application with this annotation cannot be kept: whoever tries that meets a fault.
-pub const POISON: &str = "example.com/poison";
+/// Annotation of an Application whose writes panic.
+pub const PANIC_ANNOTATION: &str = "example.com/poison";
 
-/// A store in memory.
+/// Store in memory.
 #[derive(Clone, Default)]
-struct Shelf(Arc<Mutex<Kept>>);
+struct MemoryStore(Arc<Mutex<MemoryStoreState>>);
 
 #[derive(Default)]
-struct Kept {
+struct MemoryStoreState {
     base: PathBuf,
     applications: BTreeMap<AppKey, Application>,
     projects: BTreeMap<String, Result<Arc<AppProject>, String>>,
-    /// How often something was kept, and how often that has begun.
+    /// Number of finished writes, and of started writes.
     writes: usize,
-    begun: usize,
-    /// Taken by whoever does not let anything be kept.
-    open: Arc<RwLock<()>>,
-    tell: Option<UnboundedSender<StoreEvent>>,
+    started_writes: usize,
+    /// Lock that blocks writes.
+    write_lock: Arc<RwLock<()>>,
+    events: Option<UnboundedSender<StoreEvent>>,
 }
 
-impl Kept {
-    fn tell(&self, event: StoreEvent) {
-        if let Some(tell) = &self.tell {
-            let _ = tell.send(event);
+impl MemoryStoreState {
+    fn emit(&self, event: StoreEvent) {
+        if let Some(sender) = &self.events {
+            let _ = sender.send(event);
         }
     }
 }
 
-fn stored(application: &Application) -> StoreEvent {
+fn applied_event(application: &Application) -> StoreEvent {
     let application = application.clone();
-    StoreEvent::Applied(Box::new(Stored { application, problem: None, lost: None }))
+    StoreEvent::Applied(Box::new(StoredApplication { application, problem: None, lost_state: None }))
 }
 
 #[async_trait]
-impl ApplicationStore for Shelf {
+impl ApplicationStore for MemoryStore {
     fn base(&self) -> PathBuf {
         self.0.lock().unwrap().base.clone()
     }
 
     fn watch(&self) -> UnboundedReceiver<StoreEvent> {
-        let (tell, told) = unbounded_channel();
-        let mut kept = self.0.lock().unwrap();
-        kept.tell = Some(tell);
-        kept.tell(StoreEvent::Projects(ProjectSet {
-            projects: kept.projects.clone(),
+        let (sender, receiver) = unbounded_channel();
+        let mut contents = self.0.lock().unwrap();
+        contents.events = Some(sender);
+        contents.emit(StoreEvent::Projects(ProjectSet {
+            projects: contents.projects.clone(),
             ..ProjectSet::default()
         }));
-        kept.applications.values().for_each(|one| kept.tell(stored(one)));
-        kept.tell(StoreEvent::Settled);
-        told
+        contents.applications.values().for_each(|one| contents.emit(applied_event(one)));
+        contents.emit(StoreEvent::Settled);
+        receiver
     }
 
-    async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
-        assert!(application.annotation(POISON).is_none(), "it is poisoned");
+    async fn persist(&self, application: &Application) -> Result<(), ServiceError> {
+        assert!(application.annotation(PANIC_ANNOTATION).is_none(), "it is poisoned");
         let open = {
-            let mut kept = self.0.lock().unwrap();
-            kept.begun += 1;
-            Arc::clone(&kept.open)
+            let mut contents = self.0.lock().unwrap();
+            contents.started_writes += 1;
+            Arc::clone(&contents.write_lock)
         };
         let _open = open.read().await;
-        let mut kept = self.0.lock().unwrap();
-        kept.applications.insert(AppKey::of(application), application.clone());
-        kept.writes += 1;
+        let mut contents = self.0.lock().unwrap();
+        contents.applications.insert(AppKey::of(application), application.clone());
+        contents.writes += 1;
         Ok(())
     }
 
     async fn delete(&self, application: &Application) -> Result<(), ServiceError> {
-        let kept = self.0.lock().unwrap();
-        kept.tell(stored(application));
+        let contents = self.0.lock().unwrap();
+        contents.emit(applied_event(application));
         Ok(())
     }
 
     async fn release(&self, application: &Application) -> Result<(), ServiceError> {
-        self.forget(&AppKey::of(application)).await?;
-        self.0.lock().unwrap().tell(StoreEvent::Gone(AppKey::of(application)));
+        self.delete_state(&AppKey::of(application)).await?;
+        self.0.lock().unwrap().emit(StoreEvent::Gone(AppKey::of(application)));
         Ok(())
     }
 
-    fn speaks_for(&self, _: &AppKey) -> bool {
+    fn is_authoritative(&self, _: &AppKey) -> bool {
         true
     }
 
-    async fn forget(&self, key: &AppKey) -> Result<(), ServiceError> {
+    async fn delete_state(&self, key: &AppKey) -> Result<(), ServiceError> {
         self.0.lock().unwrap().applications.remove(key);
         Ok(())
     }
 }
 
-/// The cluster as comparisons see it, which counts what they ask.
+/// Cluster as comparisons use it. Counts requests.
 #[derive(Clone)]
-struct Counted {
+struct CountingCluster {
     sim: SimCluster,
     calls: Arc<Mutex<Vec<Verb>>>,
-    /// It does not answer what it serves.
+    /// True if discovery requests fail.
     is_silent: Arc<AtomicBool>,
 }
 
-impl Layer for Counted {
+impl Layer for CountingCluster {
     fn inner(&self) -> &dyn Cluster {
         &self.sim
     }
 
-    async fn around<T: Send>(
+    async fn intercept<T: Send>(
         &self,
         call: Call,
         answer: impl Future<Output = Result<T, ClusterError>> + Send,
     ) -> Result<T, ClusterError> {
         self.calls.lock().unwrap().push(call.verb);
         if call.verb == Verb::Discover && self.is_silent.load(Ordering::SeqCst) {
-            return Err(ClusterError::new(ErrorKind::Unavailable, "nobody answers"));
+            return Err(ClusterError::new(ErrorKind::Unavailable, "no response"));
         }
         answer.await
     }
 }
 
-/// Everything at work.
-pub struct Served {
+/// The whole test environment.
+pub struct TestEnvironment {
     pub engine: Engine,
     pub sim: SimCluster,
     calls: Arc<Mutex<Vec<Verb>>>,
     is_silent: Arc<AtomicBool>,
-    /// What the log is kept in.
-    pub memory: MemoryLog,
+    /// Content of the log.
+    pub log_content: MemoryLog,
     log: Log,
     folder: TempDir,
-    shelf: Shelf,
-    gates: Gates,
-    keeps_plans: bool,
-    /// The program for charts.
+    store: MemoryStore,
+    gates: ExtraGates,
+    stores_plans: bool,
+    /// Path of Helm.
     helm: Option<PathBuf>,
-    applications: Option<Applications>,
+    applications: Option<ManagedApplications>,
 }
 
-/// Nobody is told anything.
-pub struct Quiet;
+/// Discards all notices.
+pub struct NoNotices;
 
-impl Notices for Quiet {
+impl Notices for NoNotices {
     fn warn(&self, _: &str) {}
     fn note(&self, _: &str) {}
 }
 
-/// Gates beside those that every engine has.
+/// Gates in addition to the built-in ones.
 #[derive(Clone, Default)]
-pub struct Gates {
-    /// What a file of gates says.
+pub struct ExtraGates {
+    /// Content of the gate file.
     pub file: Option<&'static str>,
-    /// One that is registered.
-    pub actor: Option<(&'static str, ActorRef<GateQuestion>)>,
+    /// A registered gate.
+    pub actor: Option<(&'static str, ActorRef<GateRequest>)>,
 }
 
-/// A document of an application whose manifests are in the folder of its name.
+/// Returns an Application whose manifests are in the folder with its name.
 pub fn application(name: &str) -> Application {
     serde_json::from_value(json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
@@ -199,10 +200,10 @@ pub fn application(name: &str) -> Application {
 }
 
 pub fn key(name: &str) -> AppKey {
-    AppKey::named(name)
+    AppKey::parse(name)
 }
 
-/// A ConfigMap of an application, and a Job that runs before it for so long.
+/// Returns a ConfigMap and a PreSync Job that takes `migrates`.
 pub fn manifests(name: &str, value: &str, migrates: &str) -> String {
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": format!("migrate-{name}"), "annotations": {
         "argocd.argoproj.io/hook": "PreSync", "sim.tidegate.dev/ready-after": migrates,
@@ -211,88 +212,89 @@ pub fn manifests(name: &str, value: &str, migrates: &str) -> String {
     format!("---\n{job}\n---\n{map}\n")
 }
 
-impl Served {
-    /// These applications, each with its manifests.
+impl TestEnvironment {
+    /// Starts the environment with these Applications and their manifests.
     pub async fn new(applications: &[(&str, &str)]) -> Self {
-        Self::with(applications, Gates::default()).await
+        Self::with_gates(applications, ExtraGates::default()).await
     }
 
-    pub async fn with(applications: &[(&str, &str)], gates: Gates) -> Self {
+    pub async fn with_gates(applications: &[(&str, &str)], gates: ExtraGates) -> Self {
         let folder = TempDir::new().unwrap();
-        let shelf = Shelf::default();
+        let store = MemoryStore::default();
         {
-            let mut kept = shelf.0.lock().unwrap();
-            kept.base = folder.path().to_owned();
-            kept.applications = applications.iter().map(|(name, _)| (key(name), application(name))).collect();
+            let mut contents = store.0.lock().unwrap();
+            contents.base = folder.path().to_owned();
+            contents.applications =
+                applications.iter().map(|(name, _)| (key(name), application(name))).collect();
         }
         let sim = SimCluster::in_memory(SimConfig::default(), SimClock::tokio(SystemClock.now()));
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web"}});
         let namespace = Object::try_from(namespace).unwrap();
         sim.apply(ApplyRequest::new(namespace, WriteMode::Apply { force: true })).await.unwrap();
-        let memory = MemoryLog::new();
-        let log: Log = Arc::new(memory.clone());
+        let log_content = MemoryLog::new();
+        let log: Log = Arc::new(log_content.clone());
         let engine = engine(&log, &sim, &gates).await;
-        let (calls, is_silent, keeps_plans, helm, applications_at_work) = Default::default();
-        let mut served = Self {
+        let (calls, is_silent, stores_plans, helm, applications_at_work) = Default::default();
+        let mut environment = Self {
             engine,
             sim,
             calls,
             is_silent,
-            memory,
+            log_content,
             log,
             folder,
-            shelf,
+            store,
             gates,
-            keeps_plans,
+            stores_plans,
             helm,
             applications: applications_at_work,
         };
         for (name, text) in applications {
-            served.commit(name, text);
+            environment.commit(name, text);
         }
-        served.serve().await;
-        served
+        environment.start_managing().await;
+        environment
     }
 
-    /// The same, where plans can be kept.
-    pub async fn keeping_plans(applications: &[(&str, &str)]) -> Self {
-        let mut served = Self::new(applications).await;
-        served.keeps_plans = true;
-        served.restart().await;
-        served
+    /// Starts the environment with stored plans enabled.
+    pub async fn with_stored_plans(applications: &[(&str, &str)]) -> Self {
+        let mut environment = Self::new(applications).await;
+        environment.stores_plans = true;
+        environment.restart().await;
+        environment
     }
 
-    /// Charts are made by this program from now on, and the cluster does not answer what it serves, or does.
+    /// Restarts with this Helm program. `is_silent` makes discovery requests fail.
     pub async fn with_helm(&mut self, helm: PathBuf, is_silent: bool) {
         self.helm = Some(helm);
-        self.silence(is_silent);
+        self.set_silent(is_silent);
         self.restart().await;
     }
 
-    /// Whether the cluster does not answer what it serves.
-    pub fn silence(&self, is_silent: bool) {
+    /// Sets whether discovery requests fail.
+    pub fn set_silent(&self, is_silent: bool) {
         self.is_silent.store(is_silent, Ordering::SeqCst);
     }
 
-    /// The plans that are kept.
-    pub async fn plans(&self) -> Option<Plans> {
+    /// Returns the stored plans.
+    pub async fn plans(&self) -> Option<StoredPlans> {
         let state = StateDir::resolve(Some(&self.folder.path().join("state"))).unwrap();
-        if self.keeps_plans { Some(Plans::open(&state, &Quiet).await.unwrap()) } else { None }
+        if self.stores_plans { Some(StoredPlans::open(&state, &NoNotices).await.unwrap()) } else { None }
     }
 
-    /// Nobody serves the applications for a while; what is under way goes on.
-    pub async fn leave(&mut self) {
+    /// Stops managing the Applications. Operations continue.
+    pub async fn stop_managing(&mut self) {
         if let Some(applications) = self.applications.take() {
             applications.stop().await;
         }
     }
 
-    pub async fn serve(&mut self) {
+    pub async fn start_managing(&mut self) {
         let state = StateDir::resolve(Some(&self.folder.path().join("state"))).unwrap();
-        let store: Arc<dyn ApplicationStore> = Arc::new(self.shelf.clone());
+        let store: Arc<dyn ApplicationStore> = Arc::new(self.store.clone());
         let (calls, is_silent) = (Arc::clone(&self.calls), Arc::clone(&self.is_silent));
-        let counted = Counted { sim: self.sim.clone(), calls, is_silent };
-        let places = Places::new(Destination::Simulated, Arc::new(counted), "web".to_owned());
+        let counted = CountingCluster { sim: self.sim.clone(), calls, is_silent };
+        let places = Destinations::new(Destination::Simulated, Arc::new(counted), "web".to_owned());
         let mut gates = GateFile::default();
         if let Some(text) = self.gates.file {
             let path = self.folder.path().join("gates.yaml");
@@ -300,8 +302,8 @@ impl Served {
             gates = GateFile::open(&path).unwrap();
         }
         let rules = (HealthRules::built_in(), gates, Duration::ZERO.into());
-        let sourcing = Sourcing { helm: self.helm.clone(), ..Sourcing::default() };
-        let serving = Applications::serve(
+        let sourcing = SourceSettings { helm: self.helm.clone(), ..SourceSettings::default() };
+        let serving = ManagedApplications::start(
             self.engine.clone(),
             Arc::clone(&self.log),
             (state, store, self.plans().await),
@@ -312,24 +314,24 @@ impl Served {
         self.applications = Some(serving.await.unwrap());
     }
 
-    /// Ends it, as a process ends, and begins it again with what was kept.
+    /// Stops the process and starts it again with the persisted state.
     pub async fn restart(&mut self) {
-        self.end().await;
+        self.shutdown().await;
         self.engine = engine(&self.log, &self.sim, &self.gates).await;
-        self.serve().await;
+        self.start_managing().await;
     }
 
-    pub async fn end(&mut self) {
-        self.leave().await;
+    pub async fn shutdown(&mut self) {
+        self.stop_managing().await;
         self.engine.shutdown().await;
     }
 
-    /// These are the manifests of an application from now on; the commit.
+    /// Commits an Application's manifests. Returns the commit.
     pub fn commit(&self, name: &str, text: &str) -> String {
         self.commit_files(name, &[("all.yaml", text)])
     }
 
-    /// These are files of the folder of an application from now on; the commit.
+    /// Commits files to an Application's folder. Returns the commit.
     pub fn commit_files(&self, name: &str, files: &[(&str, &str)]) -> String {
         let repository = self.folder.path().join("repo");
         for (file, text) in files {
@@ -340,12 +342,12 @@ impl Served {
         tidegate_source::commit_folder(&repository, name, 1).unwrap().unwrap()
     }
 
-    pub fn serving(&self) -> Serving {
-        self.applications.as_ref().unwrap().serving()
+    pub fn service(&self) -> ApplicationService {
+        self.applications.as_ref().unwrap().service()
     }
 
-    pub fn shared(&self) -> Arc<Shared> {
-        self.serving().shared
+    pub fn shared(&self) -> Arc<SharedState> {
+        self.service().shared
     }
 
     pub fn send(&self, message: SupervisorMessage) {
@@ -353,65 +355,66 @@ impl Served {
     }
 
     pub fn supervisor(&self) -> ActorRef<SupervisorMessage> {
-        self.serving().supervisor
+        self.service().supervisor
     }
 
-    /// What is kept of an application.
-    pub fn kept(&self, name: &str) -> Application {
-        self.shelf.0.lock().unwrap().applications.get(&key(name)).cloned().unwrap()
+    /// Returns an Application's persisted state.
+    pub fn persisted(&self, name: &str) -> Application {
+        self.store.0.lock().unwrap().applications.get(&key(name)).cloned().unwrap()
     }
 
-    /// What is kept of an application, as soon as there is something in it: it may be written a little later than it is shown.
-    pub async fn kept_with<T>(&self, name: &str, look: impl Fn(Application) -> Option<T>) -> T {
+    /// Waits until an Application's persisted state contains something. It can be written slightly later than
+    /// it is published.
+    pub async fn until_persisted<T>(&self, name: &str, find: impl Fn(Application) -> Option<T>) -> T {
         let looking = async {
             loop {
-                if let Some(found) = look(self.kept(name)) {
+                if let Some(found) = find(self.persisted(name)) {
                     return found;
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(LIMIT, looking).await.unwrap()
+        tokio::time::timeout(TEST_TIMEOUT, looking).await.unwrap()
     }
 
-    /// Keeps something else of an application, as if an earlier process had.
-    pub fn set_kept(&self, application: &Application) {
-        self.shelf.0.lock().unwrap().applications.insert(AppKey::of(application), application.clone());
+    /// Replaces an Application's persisted state, as an earlier process would.
+    pub fn set_persisted(&self, application: &Application) {
+        self.store.0.lock().unwrap().applications.insert(AppKey::of(application), application.clone());
     }
 
-    /// Somebody writes an application.
+    /// Changes an Application in the store.
     pub fn write(&self, application: &Application) {
-        self.shelf.0.lock().unwrap().tell(stored(application));
+        self.store.0.lock().unwrap().emit(applied_event(application));
     }
 
-    /// Somebody takes an application away.
+    /// Deletes an Application from the store.
     pub fn remove(&self, name: &str) {
-        self.shelf.0.lock().unwrap().tell(StoreEvent::Gone(key(name)));
+        self.store.0.lock().unwrap().emit(StoreEvent::Gone(key(name)));
     }
 
-    /// Somebody takes an application away while nobody serves it.
-    pub fn lose(&self, name: &str) {
-        self.shelf.0.lock().unwrap().applications.remove(&key(name));
+    /// Deletes an Application while the service is stopped.
+    pub fn delete_while_stopped(&self, name: &str) {
+        self.store.0.lock().unwrap().applications.remove(&key(name));
     }
 
-    /// What takes applications away, for a store of the test's own.
+    /// Returns a function that deletes Applications, for use by another store in the test.
     pub fn remover(&self) -> impl Fn(&AppKey) + Send + Sync + 'static + use<> {
-        let shelf = self.shelf.clone();
-        move |key| shelf.0.lock().unwrap().tell(StoreEvent::Gone(key.clone()))
+        let shelf = self.store.clone();
+        move |key| shelf.0.lock().unwrap().emit(StoreEvent::Gone(key.clone()))
     }
 
-    /// What writes applications, for a store of the test's own.
+    /// Returns a function that changes Applications, for use by another store in the test.
     pub fn writer(&self) -> impl Fn(&Application) + Send + Sync + 'static + use<> {
-        let shelf = self.shelf.clone();
-        move |application| shelf.0.lock().unwrap().tell(stored(application))
+        let shelf = self.store.clone();
+        move |application| shelf.0.lock().unwrap().emit(applied_event(application))
     }
 
-    /// The project of all applications says this from now on.
+    /// Replaces the project of all Applications.
     pub fn project(&self, spec: Value) {
         self.annotated_project(spec, json!({}));
     }
 
-    /// The same, with annotations.
+    /// Replaces the project of all Applications, with annotations.
     pub fn annotated_project(&self, mut spec: Value, annotations: Value) {
         for (field, value) in [
             ("sourceRepos", json!(["*"])),
@@ -423,62 +426,65 @@ impl Served {
         let project = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
             "metadata": {"name": "default", "annotations": annotations}, "spec": spec});
         let project: AppProject = serde_json::from_value(project).unwrap();
-        let mut kept = self.shelf.0.lock().unwrap();
-        kept.projects.insert("default".to_owned(), Ok(Arc::new(project)));
-        kept.tell(StoreEvent::Projects(ProjectSet {
-            projects: kept.projects.clone(),
+        let mut contents = self.store.0.lock().unwrap();
+        contents.projects.insert("default".to_owned(), Ok(Arc::new(project)));
+        contents.emit(StoreEvent::Projects(ProjectSet {
+            projects: contents.projects.clone(),
             ..ProjectSet::default()
         }));
     }
 
-    /// Waits until an application is shown as it should be.
-    pub async fn until<T>(
+    /// Waits until an Application's published state meets a condition.
+    pub async fn wait_until<T>(
         &self,
         name: &str,
-        mut find: impl FnMut(&Application, &super::board::Deployments) -> Option<T>,
+        mut find: impl FnMut(&Application, &super::application_cache::Deployments) -> Option<T>,
     ) -> T {
         let shared = self.shared();
-        let mut changes = shared.board.changes();
+        let mut changes = shared.application_cache.subscribe();
         let looking = async {
             loop {
-                let sight = shared.board.sight(&key(name));
-                if let Some(found) = sight.and_then(|(application, deployed)| find(&application, &deployed)) {
+                let observation = shared.application_cache.get_with_deployments(&key(name));
+                if let Some(found) =
+                    observation.and_then(|(application, deployed)| find(&application, &deployed))
+                {
                     return found;
                 }
                 let _ = changes.recv().await;
             }
         };
-        match tokio::time::timeout(LIMIT, looking).await {
+        match tokio::time::timeout(TEST_TIMEOUT, looking).await {
             Ok(found) => found,
-            Err(_) => panic!("{:#?}", shared.board.sight(&key(name))),
+            Err(_) => panic!("{:#?}", shared.application_cache.get_with_deployments(&key(name))),
         }
     }
 
-    /// What comparisons have asked of the cluster so far, watches included.
+    /// Returns all requests that comparisons have sent to the cluster so far, including watches.
     pub fn calls(&self) -> Vec<Verb> {
         self.calls.lock().unwrap().clone()
     }
 
-    /// How often something was written down of an application.
+    /// Returns the number of finished writes.
     pub fn writes(&self) -> usize {
-        self.shelf.0.lock().unwrap().writes
+        self.store.0.lock().unwrap().writes
     }
 
-    /// Nothing is written down until this is dropped: whoever tries waits.
-    pub async fn hold_writes(&self) -> OwnedRwLockWriteGuard<()> {
-        let open = Arc::clone(&self.shelf.0.lock().unwrap().open);
+    /// Blocks writes until the guard is dropped.
+    pub async fn block_writes(&self) -> OwnedRwLockWriteGuard<()> {
+        let open = Arc::clone(&self.store.0.lock().unwrap().write_lock);
         open.write_owned().await
     }
 
-    /// How often somebody has begun to write something down.
-    pub fn begun_writes(&self) -> usize {
-        self.shelf.0.lock().unwrap().begun
+    /// Returns the number of started writes.
+    pub fn started_writes(&self) -> usize {
+        self.store.0.lock().unwrap().started_writes
     }
 
-    /// Compares an application once more.
-    pub async fn compare(&self, name: &str, level: Level) {
+    /// Compares an Application and waits until the comparison has finished.
+    pub async fn compare(&self, name: &str, level: RefreshLevel) {
         let shared = self.shared();
-        let count = || shared.reconciles.counted().iter().map(|(_, counted)| counted.count).sum::<u64>();
+        let count =
+            || shared.reconcile_metrics.durations().iter().map(|(_, counted)| counted.count).sum::<u64>();
         let before = count();
         self.send(SupervisorMessage::Compare { key: key(name), level });
         let waiting = async {
@@ -486,25 +492,26 @@ impl Served {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(LIMIT, waiting).await.unwrap();
+        tokio::time::timeout(TEST_TIMEOUT, waiting).await.unwrap();
     }
 
-    /// Asks for a sync.
+    /// Requests a sync.
     pub async fn sync(&self, name: &str) {
         let (reply, answer) = oneshot::channel();
-        let asked = Box::new(OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() });
-        self.send(SupervisorMessage::Sync { key: key(name), asked, plan: None, reply: reply.into() });
-        tokio::time::timeout(LIMIT, answer).await.unwrap().unwrap().unwrap();
+        let request =
+            Box::new(OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() });
+        self.send(SupervisorMessage::Sync { key: key(name), request, plan: None, reply: reply.into() });
+        tokio::time::timeout(TEST_TIMEOUT, answer).await.unwrap().unwrap().unwrap();
     }
 
-    /// Somebody else writes an object.
+    /// Writes an object as another client would.
     pub async fn apply(&self, object: Value) {
         let object = Object::try_from(object).unwrap();
         let request = ApplyRequest::new(object, WriteMode::Apply { force: true });
         self.sim.apply(request).await.unwrap();
     }
 
-    /// The operations that the log has, oldest first.
+    /// Returns the operations in the log, oldest first.
     pub async fn operations(&self) -> Vec<Summary> {
         self.engine.list().await.unwrap()
     }
@@ -513,15 +520,15 @@ impl Served {
         self.engine.next_id().await.unwrap()
     }
 
-    /// For which operations objects of this kind were made, according to the cluster.
-    pub fn made(&self, kind: &str) -> Vec<OperationId> {
+    /// Returns the operations that created objects of a kind, according to the cluster's audit log.
+    pub fn operations_that_created(&self, kind: &str) -> Vec<OperationId> {
         let audit = self.sim.audit();
-        let made = audit.iter().filter(|entry| entry.kind == kind && !entry.dry_run && entry.code == 201);
-        made.filter_map(|entry| entry.operation_id).collect()
+        let created = audit.iter().filter(|entry| entry.kind == kind && !entry.dry_run && entry.code == 201);
+        created.filter_map(|entry| entry.operation_id).collect()
     }
 }
 
-async fn engine(log: &Log, sim: &SimCluster, gates: &Gates) -> Engine {
+async fn engine(log: &Log, sim: &SimCluster, gates: &ExtraGates) -> Engine {
     let mut builder = Engine::builder(Arc::clone(log))
         .cluster(Destination::Simulated, Arc::new(sim.clone()))
         .clock(Arc::new(RuntimeClock::starting_at(SystemClock.now())));

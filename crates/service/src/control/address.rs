@@ -1,23 +1,25 @@
-//! The path of a socket may have about a hundred characters, a state directory's path far more.
+//! Socket addresses. A socket path is limited to about a hundred characters, which is shorter than some state
+//! directory paths.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
-/// What fits into a socket address everywhere.
-const PATH_MAX: usize = 100;
+/// Maximum length of a socket path that works on all platforms, in bytes.
+const PATH_BYTES_MAX: usize = 100;
 
-/// A path for a socket address. It works as long as this value lives.
-pub struct Address {
+/// Path used as a socket address. Valid while this value exists.
+pub struct SocketAddress {
     path: PathBuf,
     _folder: Option<File>,
 }
 
-impl Address {
-    /// The address of a socket file; for a long path, by way of its opened folder.
-    pub fn of(socket: &Path) -> io::Result<Self> {
-        if socket.as_os_str().len() <= PATH_MAX {
+impl SocketAddress {
+    /// Returns the address of a socket file. Replaces a path that is too long by a path through the opened
+    /// folder.
+    pub fn for_socket(socket: &Path) -> io::Result<Self> {
+        if socket.as_os_str().len() <= PATH_BYTES_MAX {
             return Ok(Self { path: socket.to_path_buf(), _folder: None });
         }
         let (Some(folder), Some(name)) = (socket.parent(), socket.file_name()) else {
@@ -28,7 +30,7 @@ impl Address {
         Ok(Self { path, _folder: Some(folder) })
     }
 
-    /// The path to bind or to connect to.
+    /// Returns the path to bind or connect to.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! Asking the process at work.
+//! Client for the running process.
 
 use std::fs;
 use std::io;
@@ -12,56 +12,56 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::Instant;
 
-use super::address::Address;
+use super::address::SocketAddress;
 use super::protocol::{OUTPUT_BYTES_MAX, REPLY_BYTES_MAX, Reply, Request};
 use crate::error::ServiceError;
-use crate::route::{accept, unexpected};
+use crate::operation_access::{check_reply, unexpected_reply_error};
 
-/// A wish is answered when it is durable, which takes a moment on a busy disk, and a question about a repository when that has
-/// answered: as long as the API has for it.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
-/// A question that is answered from memory.
-const TOLD_WITHIN: Duration = Duration::from_secs(30);
-/// How often it is looked whether whoever was asked has been stopped meanwhile.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Timeout of requests that wait for a durable write, a repository or a cluster. Same as the API's timeout.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Timeout of queries that are answered from memory.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Interval between checks of whether a signal has stopped the running process.
+const PROCESS_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What became of a request.
-pub enum Asked {
-    /// It was answered.
-    Answered(Reply),
-    /// Nobody is there, or whoever is, is about to end.
-    Nobody,
-    /// A process is there, and does not answer: it was stopped, or hangs.
-    Silent,
+/// Result of a request.
+pub enum RequestOutcome {
+    /// The response.
+    Reply(Reply),
+    /// No process is running, or the process is shutting down.
+    NoProcess,
+    /// A process is running but doesn't respond: it was stopped or hangs.
+    NoResponse,
 }
 
-/// Asks the process at work.
-pub async fn ask(socket: &Path, request: &Request) -> Result<Asked, ServiceError> {
-    let Ok(address) = Address::of(socket) else { return Ok(Asked::Nobody) };
-    // The file of a process that was killed refuses connections.
-    let Ok(stream) = UnixStream::connect(address.path()).await else { return Ok(Asked::Nobody) };
+/// Sends a request to the running process.
+pub async fn send_request(socket: &Path, request: &Request) -> Result<RequestOutcome, ServiceError> {
+    let Ok(address) = SocketAddress::for_socket(socket) else { return Ok(RequestOutcome::NoProcess) };
+    // The socket file of a killed process refuses connections.
+    let Ok(stream) = UnixStream::connect(address.path()).await else { return Ok(RequestOutcome::NoProcess) };
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
-    if is_stopped(peer) {
-        return Ok(Asked::Silent);
+    if is_process_stopped(peer) {
+        return Ok(RequestOutcome::NoResponse);
     }
-    let is_told = is_told(request);
-    let within = if is_told { TOLD_WITHIN } else { ANSWER_WITHIN };
+    let is_short = is_memory_query(request);
+    let within = if is_short { QUERY_TIMEOUT } else { REQUEST_TIMEOUT };
     let give_up = Instant::now() + within;
-    let exchange = exchange(stream, request);
+    let exchange = exchange_request(stream, request);
     tokio::pin!(exchange);
     loop {
-        match tokio::time::timeout(LOOK_EVERY, &mut exchange).await {
-            Ok(Ok(Some(Reply::Leaving) | None)) => return Ok(Asked::Nobody),
-            Ok(Ok(Some(reply))) => return Ok(Asked::Answered(reply)),
+        match tokio::time::timeout(PROCESS_CHECK_INTERVAL, &mut exchange).await {
+            Ok(Ok(Some(Reply::Stopping) | None)) => return Ok(RequestOutcome::NoProcess),
+            Ok(Ok(Some(reply))) => return Ok(RequestOutcome::Reply(reply)),
             Ok(Err(error)) => {
-                return Err(ServiceError::Control { problem: format!("gave no usable answer: {error}") });
+                return Err(ServiceError::Control { problem: format!("sent an invalid reply: {error}") });
             }
-            Err(_) if is_told && (is_stopped(peer) || Instant::now() >= give_up) => {
-                return Ok(Asked::Silent);
+            Err(_) if is_short && (is_process_stopped(peer) || Instant::now() >= give_up) => {
+                return Ok(RequestOutcome::NoResponse);
             }
-            // A wish was heard, and may still come true: that is no refusal. A repository or a cluster may be what hangs.
+            // The request was received and may still take effect, so don't report it as refused. A repository
+            // or a cluster may be the cause of the delay.
             Err(_) if Instant::now() >= give_up => {
-                let problem = format!("did not answer within {} s", within.as_secs());
+                let problem = format!("did not respond within {} s", within.as_secs());
                 return Err(ServiceError::Control { problem });
             }
             Err(_) => {}
@@ -69,11 +69,11 @@ pub async fn ask(socket: &Path, request: &Request) -> Result<Asked, ServiceError
     }
 }
 
-/// Whether a request is answered by what the process knows: neither a wish nor a question that a repository or a cluster is asked.
-fn is_told(request: &Request) -> bool {
+/// Returns true if a request is answered from memory, without a durable write, a repository or a cluster.
+fn is_memory_query(request: &Request) -> bool {
     !matches!(
         request,
-        Request::Wish { .. }
+        Request::RequestOperationAction { .. }
             | Request::SyncApplication { .. }
             | Request::TerminateApplication { .. }
             | Request::RollbackApplication { .. }
@@ -85,7 +85,7 @@ fn is_told(request: &Request) -> bool {
             | Request::DiffPlan { .. }
             | Request::ApprovePlan { .. }
             | Request::SyncPlan { .. }
-            | Request::WishApplicationSet { .. }
+            | Request::RequestAppSetAction { .. }
             | Request::RefreshApplicationSet { .. }
             | Request::PlanApplicationSetDeletion { .. }
             | Request::DeleteApplicationSet { .. }
@@ -93,66 +93,70 @@ fn is_told(request: &Request) -> bool {
     )
 }
 
-/// What hooks write, as the process at work tells it.
-pub struct Following {
+/// Hook output streamed by the running process.
+pub struct OutputStream {
     reader: BufReader<OwnedReadHalf>,
-    /// For as long as it is open, we listen.
-    _listening: OwnedWriteHalf,
-    /// What has come of a reply.
-    read: Vec<u8>,
+    /// Keeps the stream open.
+    _write_half: OwnedWriteHalf,
+    /// Bytes of an incomplete reply.
+    buffer: Vec<u8>,
 }
 
-/// Begins to follow the output of an operation's hooks; nothing where nobody is there.
-pub async fn follow(socket: &Path, operation: OperationId) -> Result<Option<Following>, ServiceError> {
-    let Ok(address) = Address::of(socket) else { return Ok(None) };
+/// Starts to stream the output of an operation's hooks. Returns `None` if no process is running.
+pub async fn stream_output(
+    socket: &Path,
+    operation: OperationId,
+) -> Result<Option<OutputStream>, ServiceError> {
+    let Ok(address) = SocketAddress::for_socket(socket) else { return Ok(None) };
     let Ok(stream) = UnixStream::connect(address.path()).await else { return Ok(None) };
     let (read, mut write) = stream.into_split();
-    let mut line = serde_json::to_vec(&Request::Output { operation }).map_err(|error| broken(&error))?;
+    let mut line =
+        serde_json::to_vec(&Request::Output { operation }).map_err(|error| protocol_error(&error))?;
     line.push(b'\n');
     if write.write_all(&line).await.is_err() {
         return Ok(None);
     }
-    Ok(Some(Following { reader: BufReader::new(read), _listening: write, read: Vec::new() }))
+    Ok(Some(OutputStream { reader: BufReader::new(read), _write_half: write, buffer: Vec::new() }))
 }
 
-fn broken(error: &dyn std::fmt::Display) -> ServiceError {
-    ServiceError::Control { problem: format!("gave no usable answer: {error}") }
+fn protocol_error(error: &dyn std::fmt::Display) -> ServiceError {
+    ServiceError::Control { problem: format!("sent an invalid reply: {error}") }
 }
 
-impl Following {
-    /// What is told next. `None` when nothing will follow. May be given up at any moment and asked again.
+impl OutputStream {
+    /// Returns the next item, or `None` at the end of the stream. Cancellation-safe.
     ///
     /// # Errors
     ///
-    /// It is refused, or the process has ended.
+    /// Returns an error if the request is rejected or the process has stopped.
     pub async fn next(&mut self) -> Result<Option<Output>, ServiceError> {
-        let most = OUTPUT_BYTES_MAX.saturating_sub(u64::try_from(self.read.len()).unwrap_or(u64::MAX));
-        let reading = (&mut self.reader).take(most).read_until(b'\n', &mut self.read).await;
-        reading.map_err(|error| broken(&error))?;
-        if self.read.is_empty() {
-            return Err(ServiceError::Control { problem: "has ended".to_owned() });
+        let most = OUTPUT_BYTES_MAX.saturating_sub(u64::try_from(self.buffer.len()).unwrap_or(u64::MAX));
+        let reading = (&mut self.reader).take(most).read_until(b'\n', &mut self.buffer).await;
+        reading.map_err(|error| protocol_error(&error))?;
+        if self.buffer.is_empty() {
+            return Err(ServiceError::Control { problem: "closed the connection".to_owned() });
         }
-        let reply =
-            serde_json::from_slice(&std::mem::take(&mut self.read)).map_err(|error| broken(&error))?;
-        match accept(reply)? {
+        let reply = serde_json::from_slice(&std::mem::take(&mut self.buffer))
+            .map_err(|error| protocol_error(&error))?;
+        match check_reply(reply)? {
             Reply::Output(output) => Ok(Some(output)),
-            Reply::Done | Reply::Leaving => Ok(None),
-            other => Err(unexpected(&other)),
+            Reply::Done | Reply::Stopping => Ok(None),
+            other => Err(unexpected_reply_error(&other)),
         }
     }
 }
 
-/// Whether a process has been stopped by a signal, and answers nothing until it is let go on. Not where that cannot be
-/// told.
-fn is_stopped(process: Option<i32>) -> bool {
+/// Returns true if a signal has stopped the process, so that it can't respond until it is continued. Returns
+/// false if the process state is unknown.
+fn is_process_stopped(process: Option<i32>) -> bool {
     let Some(process) = process.filter(|process| *process > 0) else { return false };
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // Its name, in brackets, may hold anything.
+    // The process name, in parentheses, can contain any character.
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['T', 't']))
 }
 
-/// `None` when the other side went away without an answer.
-async fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<Option<Reply>> {
+/// Sends a request and reads the reply. Returns `None` if the process closed the connection without replying.
+async fn exchange_request(mut stream: UnixStream, request: &Request) -> io::Result<Option<Reply>> {
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     let gone = |error: &io::Error| {

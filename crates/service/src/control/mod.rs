@@ -1,12 +1,14 @@
-//! How tidegate processes talk: the one at work in a state directory listens on a socket in it, and others ask.
+//! Communication between tidegate processes. The process that is running in a state directory listens on a
+//! socket there for requests from other processes.
 //!
 //! ```text
-//! tidegate ops pause ID ──{"do":"wish",…}\n──▶ control.sock ──▶ tidegate sync
+//! tidegate ops pause ID ──{"do":"request-operation-action",…}\n──▶ control.sock ──▶ tidegate sync
 //!                       ◀──────"done"\n──────
 //! ```
 //!
-//! One request and one reply per connection, each a line of JSON; only the output of hooks is told in many replies. Only the owner of the state directory can connect,
-//! and root; who it was is asked of the system, and not of them.
+//! Each connection carries one request and one reply, each a line of JSON. Only hook output is streamed as a
+//! sequence of replies. Only root and the owner of the state directory can connect. The operating system
+//! identifies the requester.
 
 mod address;
 pub mod client;

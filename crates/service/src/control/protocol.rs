@@ -1,317 +1,324 @@
-//! What is asked, and what is answered. The names in JSON stay: processes of two versions may meet.
+//! Requests and replies. Their JSON names are stable, because processes of different versions can communicate.
 
 use serde::{Deserialize, Serialize};
-use tidegate_applicationset::policy::Options;
+use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_executor::Output;
 use tidegate_executor::effects::ObjectDifference;
-use tidegate_lifecycle::operation::{Event, Fact, OperationView, Scope};
+use tidegate_lifecycle::operation::{Event, OperationEvent, OperationView, Scope};
 use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
 use tidegate_model::{
-    Cascade, OperationId, Override, Plan, ResourceSelector, StreamId, Warning, reason_line,
+    Cascade, OperationId, Override, Plan, ResourceSelector, StreamId, Warning, normalize_reason,
 };
 
+use crate::appsets::{AppSetAction, AppSetDeletionPreview, AppSetExplanation};
 use crate::documents::deletion::DeletionPlan;
-use crate::documents::runs::{Run, RunLine};
+use crate::documents::runs::{RunSummary, RunWithEvents};
 use crate::documents::{ExplanationDocument, SummaryDocument};
-use crate::lines::{PlanLine, WindowLine};
-use crate::operations::Listed;
-use crate::sets::{SetDeletion, SetExplanation, SetWish};
+use crate::operations::OperationEntry;
+use crate::summaries::{PlanSummary, SyncWindowSummary};
 
-/// The longest request; replies hold whole operations and may be longer.
+/// Maximum size of a request, in bytes. Replies contain whole operations and can be larger.
 pub(super) const REQUEST_BYTES_MAX: u64 = 256 << 10;
-/// The longest reply, in bytes. One that is longer is no usable answer.
+/// Maximum size of a reply, in bytes. Larger replies are treated as errors.
 pub(super) const REPLY_BYTES_MAX: u64 = 1 << 30;
-/// The longest reply that tells a line of a hook, in bytes: in JSON a sign may take six.
+/// Maximum size of a reply with one line of hook output, in bytes. A character can take six bytes in JSON.
 pub(super) const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
-/// What can be asked.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Request {
-    /// Summaries of operations: of all, of one application, of those that are not over.
+    /// Summaries of all operations, of one application's operations, or of unfinished operations.
     List {
-        /// Only of this application.
+        /// Only operations of this application.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         app: Option<String>,
-        /// Only those that are not over.
+        /// Only unfinished operations.
         #[serde(default)]
         open: bool,
     },
-    /// Summaries of the operations a person may mean.
+    /// Summaries of matching operations.
     Find {
-        /// An id, the beginning of one, or the name of an application.
+        /// Operation ID, ID prefix or application name.
         text: String,
     },
-    /// How an operation stands.
+    /// Status of an operation.
     Inspect {
-        /// Which.
+        /// The operation.
         operation: OperationId,
     },
-    /// Everything recorded about an operation.
+    /// All recorded events of an operation.
     Facts {
-        /// Which.
+        /// The operation.
         operation: OperationId,
     },
-    /// Events of an operation.
+    /// Events emitted by an operation.
     Events {
-        /// Which.
+        /// The operation.
         operation: OperationId,
-        /// Only those after this number.
+        /// Only events after this sequence number.
         after: u64,
-        /// Wait for a while, where there are none yet.
+        /// Wait for a limited time if there are no events yet.
         #[serde(default)]
         wait: bool,
     },
-    /// What the hooks of an operation write while they run. It is answered with as many replies as there is to tell.
+    /// Streams the output of an operation's running hooks, one reply per item.
     Output {
-        /// Which.
+        /// The operation.
         operation: OperationId,
     },
-    /// Rollouts and deletions of ApplicationSets: of one, or of all.
+    /// Rollouts and deletions of one ApplicationSet, or of all ApplicationSets.
     Runs {
-        /// The name of the set, or `NAMESPACE/NAME`. It may be gone.
+        /// Name of the ApplicationSet, or `NAMESPACE/NAME`. The ApplicationSet may no longer exist.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         set: Option<String>,
     },
-    /// The rollouts and deletions a person may mean.
+    /// Matching rollouts and deletions.
     FindRuns {
-        /// An id, the beginning of one, or the name of an ApplicationSet.
+        /// Run ID, ID prefix or ApplicationSet name.
         text: String,
     },
-    /// A rollout or a deletion, and everything recorded about it.
+    /// A rollout or a deletion with all its recorded events.
     Run {
-        /// Which.
+        /// The run.
         id: StreamId,
     },
-    /// A person's wish.
-    Wish {
-        /// For which operation.
+    /// User request that acts on an operation.
+    RequestOperationAction {
+        /// The operation.
         operation: OperationId,
-        /// Who wishes.
+        /// The requester.
         by: String,
-        /// What.
-        wish: Wish,
+        /// The request.
+        action: OperationAction,
     },
-    /// Applications that are served: all, or those that are meant.
+    /// Managed Applications: all, or those that match the name.
     Applications {
-        /// The name of one, or `NAMESPACE/NAME`.
+        /// Name of an Application, or `NAMESPACE/NAME`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
-    /// An operation of an application.
+    /// Starts an operation on an Application.
     SyncApplication {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// What is asked for; who asks is told by the system.
+        /// The operation. The requester is taken from the socket peer.
         operation: Box<OperationRequest>,
     },
-    /// That the operation of an application end.
+    /// Terminates an Application's operation.
     TerminateApplication {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// Who wishes; told by the system.
+        /// Requester, taken from the socket peer.
         #[serde(default)]
         by: String,
-        /// Why; may be empty.
+        /// Reason. Can be empty.
         #[serde(default)]
         reason: String,
     },
-    /// That an application be deleted.
+    /// Deletes an Application.
     DeleteApplication {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// What becomes of its objects.
+        /// Deletion policy for its objects.
         #[serde(default)]
         cascade: Cascade,
-        /// Who wishes; told by the system.
+        /// Skips the deletion hooks.
+        #[serde(default, rename = "noHooks")]
+        no_hooks: bool,
+        /// Requester, taken from the socket peer.
         #[serde(default)]
         by: String,
-        /// Why; may be empty.
+        /// Reason. Can be empty.
         #[serde(default)]
         reason: String,
     },
-    /// What the deletion of an application would do.
+    /// Previews the deletion of an Application.
     PlanDeletion {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// What would become of its objects.
+        /// Deletion policy for its objects.
         #[serde(default)]
         cascade: Cascade,
+        /// Skips the deletion hooks.
+        #[serde(default, rename = "noHooks")]
+        no_hooks: bool,
     },
-    /// That an application go back to a sync of its history.
+    /// Rolls an Application back to a sync in its history.
     RollbackApplication {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// Which sync; the one before the last if not said.
+        /// ID of the sync. Defaults to the sync before the last one.
         #[serde(default)]
         id: Option<i64>,
-        /// Whether what was not there then is deleted.
+        /// Deletes objects that did not exist at that sync.
         #[serde(default)]
         prune: bool,
-        /// Who wishes; told by the system.
+        /// Requester, taken from the socket peer.
         #[serde(default)]
         by: String,
-        /// Why; may be empty.
+        /// Reason. Can be empty.
         #[serde(default)]
         reason: String,
     },
-    /// What a sync of an application would change.
+    /// Previews the changes that a sync of an Application would make.
     DiffApplication {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// Branch, tag or commit, instead of the application's.
+        /// Branch, tag or commit to use instead of the Application's revision.
         #[serde(default)]
         revision: Option<String>,
-        /// The same of several sources, one for each; an empty one is that of its source.
+        /// Revisions for an Application with several sources, one per source. An empty string keeps the
+        /// source's own revision.
         #[serde(default)]
         revisions: Vec<String>,
     },
-    /// Whether sync windows let an application be synced now.
+    /// Checks whether sync windows currently allow a sync of an Application.
     SyncWindow {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// Application name, or `NAMESPACE/NAME`.
         name: String,
     },
-    /// That an application be compared now.
+    /// Compares an Application with its cluster now.
     RefreshApplication {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// With manifests that are read anew.
+        /// Renders the manifests from scratch.
         #[serde(default)]
         hard: bool,
     },
-    /// ApplicationSets that are served: all, or those that are meant.
+    /// Managed ApplicationSets: all, or those that match the name.
     ApplicationSets {
-        /// The name of one, or `NAMESPACE/NAME`.
+        /// Name of an ApplicationSet, or `NAMESPACE/NAME`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
-    /// Where an ApplicationSet stands, and why.
+    /// Explains the status of an ApplicationSet.
     ExplainApplicationSet {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// ApplicationSet name, or `NAMESPACE/NAME`.
         name: String,
     },
-    /// In which order the Applications of an ApplicationSet would be deleted with it.
+    /// Previews the deletion of an ApplicationSet, including the order in which its Applications are deleted.
     PlanApplicationSetDeletion {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// ApplicationSet name, or `NAMESPACE/NAME`.
         name: String,
     },
-    /// A person's wish for the rollout or the deletion of an ApplicationSet.
-    WishApplicationSet {
-        /// Its name, or `NAMESPACE/NAME`.
+    /// User request that acts on the rollout or deletion of an ApplicationSet.
+    RequestAppSetAction {
+        /// ApplicationSet name, or `NAMESPACE/NAME`.
         name: String,
-        /// What.
-        wish: SetWish,
-        /// Who wishes; told by the system.
+        /// The request.
+        action: AppSetAction,
+        /// Requester, taken from the socket peer.
         #[serde(default)]
         by: String,
-        /// Why; may be empty.
+        /// Reason. Can be empty.
         #[serde(default)]
         reason: String,
     },
-    /// That the generators of an ApplicationSet be asked now.
+    /// Runs the generators of an ApplicationSet now.
     RefreshApplicationSet {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// ApplicationSet name, or `NAMESPACE/NAME`.
         name: String,
     },
-    /// That an ApplicationSet be deleted.
+    /// Deletes an ApplicationSet.
     DeleteApplicationSet {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// ApplicationSet name, or `NAMESPACE/NAME`.
         name: String,
-        /// Whether its Applications outlive it.
+        /// Keeps its Applications.
         #[serde(default)]
         orphan: bool,
-        /// Who wishes; told by the system.
+        /// Requester, taken from the socket peer.
         #[serde(default)]
         by: String,
-        /// Why; may be empty.
+        /// Reason. Can be empty.
         #[serde(default)]
         reason: String,
     },
-    /// Kept plans: all, or those of an application.
+    /// Stored plans of one Application, or of all Applications.
     Plans {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// Application name, or `NAMESPACE/NAME`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// Who asks; told by the system.
+        /// Requester, taken from the socket peer.
         #[serde(default)]
         by: String,
     },
-    /// A kept plan.
-    KeptPlan {
-        /// The name of its application, or `NAMESPACE/NAME`.
+    /// A stored plan.
+    StoredPlan {
+        /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// Its hash, or the beginning of it.
+        /// Hash of the plan, or a prefix of the hash.
         hash: String,
-        /// Who asks; told by the system.
+        /// Requester, taken from the socket peer.
         #[serde(default)]
         by: String,
     },
-    /// What a kept plan would change now.
+    /// Previews the changes that a stored plan would make.
     DiffPlan {
-        /// The name of its application, or `NAMESPACE/NAME`.
+        /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// Its hash, or the beginning of it.
+        /// Hash of the plan, or a prefix of the hash.
         hash: String,
     },
-    /// That a sync of an application be planned, and the plan kept.
+    /// Plans a sync of an Application and stores the plan.
     PlanApplication {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// What is asked for, as by [`Self::SyncApplication`].
+        /// The operation. The requester is taken from the socket peer, as in [`Self::SyncApplication`].
         operation: Box<OperationRequest>,
     },
-    /// Somebody's approval of a kept plan.
+    /// Approves a stored plan.
     ApprovePlan {
-        /// The name of its application, or `NAMESPACE/NAME`.
+        /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// Its hash, or the beginning of it.
+        /// Hash of the plan, or a prefix of the hash.
         hash: String,
-        /// Who approves; told by the system.
+        /// Approver, taken from the socket peer.
         #[serde(default)]
         by: String,
-        /// Why; may be empty.
+        /// Reason. Can be empty.
         #[serde(default)]
         reason: String,
     },
-    /// That an application carry out a kept plan, and nothing else.
+    /// Executes a stored plan exactly as it was stored.
     SyncPlan {
-        /// Its name, or `NAMESPACE/NAME`.
+        /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// Its hash, or the beginning of it.
+        /// Hash of the plan, or a prefix of the hash.
         hash: String,
-        /// Also where unrelated fields have changed since.
+        /// Allows unrelated fields to have changed since the plan was made.
         #[serde(default)]
         allow_drift: bool,
-        /// Who wishes; told by the system.
+        /// Requester, taken from the socket peer.
         #[serde(default)]
         by: String,
-        /// Why; may be empty.
+        /// Reason. Can be empty.
         #[serde(default)]
         reason: String,
     },
-    /// That an object of the simulated cluster be deleted.
+    /// Deletes an object from the simulated cluster.
     DeleteSimulated {
-        /// Which; not in words that match several.
+        /// Selector for the object. Must match exactly one.
         object: ResourceSelector,
     },
 }
 
 impl Request {
-    /// What there is to do, and so whether anybody is there.
-    pub fn open() -> Self {
+    /// Returns a request for unfinished operations. It also detects whether a process is running.
+    pub fn unfinished_operations() -> Self {
         Self::List { app: None, open: true }
     }
 
-    /// The same, as the wish of `user`, whatever it says itself.
-    pub(super) fn asked_by(mut self, user: String) -> Self {
+    /// Sets the requester to `user`, regardless of what the request contains.
+    pub(super) fn with_requester(mut self, user: String) -> Self {
         match &mut self {
-            Self::Wish { by, .. }
+            Self::RequestOperationAction { by, .. }
             | Self::TerminateApplication { by, .. }
             | Self::DeleteApplication { by, .. }
             | Self::RollbackApplication { by, .. }
-            | Self::WishApplicationSet { by, .. }
+            | Self::RequestAppSetAction { by, .. }
             | Self::Plans { by, .. }
-            | Self::KeptPlan { by, .. }
+            | Self::StoredPlan { by, .. }
             | Self::ApprovePlan { by, .. }
             | Self::SyncPlan { by, .. }
             | Self::DeleteApplicationSet { by, .. } => *by = user,
@@ -324,54 +331,54 @@ impl Request {
     }
 }
 
-/// What people may ask of an operation.
+/// User request that acts on an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "wish", rename_all = "kebab-case")]
-pub enum Wish {
-    /// End it.
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub enum OperationAction {
+    /// Terminates the operation.
     Terminate {
-        /// Why; may be empty.
+        /// Reason. Can be empty.
         #[serde(default)]
         reason: String,
     },
-    /// Hold it.
+    /// Pauses the operation.
     Pause {
-        /// Why; may be empty.
+        /// Reason. Can be empty.
         reason: String,
     },
-    /// Let it go on.
+    /// Resumes the operation.
     Unpause {
-        /// Why; may be empty.
+        /// Reason. Can be empty.
         #[serde(default)]
         reason: String,
     },
-    /// Approve its prunes.
+    /// Confirms the operation's prunes.
     Confirm {
-        /// Why; may be empty.
+        /// Reason. Can be empty.
         #[serde(default)]
         reason: String,
     },
-    /// Approve a wave.
+    /// Approves a wave.
     Approve {
-        /// Its number, from 1; the one that waits for it if not said.
+        /// Wave number, starting at 1. Defaults to the wave that is waiting for approval.
         #[serde(default)]
         wave: Option<u32>,
-        /// Why; may be empty.
+        /// Reason. Can be empty.
         reason: String,
     },
-    /// Skip a task or what is not done of a wave, mark it as done, or have it tried again.
+    /// Skips, marks as done, or retries a task or a wave's unfinished tasks.
     Override {
-        /// Which of these.
+        /// Decision about the task or wave.
         what: Override,
-        /// Which task, or wave.
+        /// Affected task or wave.
         scope: Scope,
-        /// Why; may be empty only where something is tried again.
+        /// Reason. Can be empty only for a retry.
         reason: String,
     },
 }
 
-impl Wish {
-    /// The same, with its reason as it is recorded.
+impl OperationAction {
+    /// Converts the reason to its recorded form.
     pub(crate) fn with_reason_line(mut self) -> Self {
         let (Self::Terminate { reason }
         | Self::Pause { reason }
@@ -379,119 +386,121 @@ impl Wish {
         | Self::Confirm { reason }
         | Self::Approve { reason, .. }
         | Self::Override { reason, .. }) = &mut self;
-        *reason = reason_line(reason);
+        *reason = normalize_reason(reason);
         self
     }
 }
 
-/// What is answered.
+/// A reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// To [`Request::List`] and [`Request::Find`].
-    Operations(Vec<Listed>),
-    /// To [`Request::Inspect`].
-    Operation(Box<Inspected>),
-    /// To [`Request::Facts`].
+    /// Reply to [`Request::List`] and [`Request::Find`].
+    Operations(Vec<OperationEntry>),
+    /// Reply to [`Request::Inspect`].
+    Operation(Box<OperationDetails>),
+    /// Reply to [`Request::Facts`].
     Facts {
-        /// In order.
-        facts: Vec<Fact>,
-        /// Number of the first, or that after the last where there are none; more than 1 where older ones were compacted.
+        /// Events in order.
+        facts: Vec<OperationEvent>,
+        /// Sequence number of the first event, or the next sequence number if there are no events. Greater
+        /// than 1 if older events were compacted.
         #[serde(default = "first_of_all")]
         first: u64,
-        /// What is damaged of the operation.
+        /// Description of the damage in the operation's log.
         damage: Option<String>,
     },
-    /// To [`Request::Events`].
-    Events(Told),
-    /// To [`Request::Runs`] and [`Request::FindRuns`].
-    Runs(Vec<RunLine>),
-    /// To [`Request::Run`].
-    Run(Box<Run>),
-    /// To [`Request::Output`]: something is told, and more may follow. [`Reply::Done`] when nothing will.
+    /// Reply to [`Request::Events`].
+    Events(EventPage),
+    /// Reply to [`Request::Runs`] and [`Request::FindRuns`].
+    Runs(Vec<RunSummary>),
+    /// Reply to [`Request::Run`].
+    Run(Box<RunWithEvents>),
+    /// Reply to [`Request::Output`]: one item of the stream. [`Reply::Done`] ends the stream.
     Output(Output),
-    /// To [`Request::Applications`].
+    /// Reply to [`Request::Applications`].
     Applications {
-        /// By name.
+        /// Applications in name order.
         applications: Vec<Application>,
-        /// What cannot be read and belongs to none.
+        /// Problems with unreadable Applications.
         problems: Vec<String>,
     },
-    /// To [`Request::DiffApplication`] and [`Request::DiffPlan`].
+    /// Reply to [`Request::DiffApplication`] and [`Request::DiffPlan`].
     Differences {
-        /// In the order of a sync; values of Secrets are masked.
+        /// Objects in sync order, with masked Secret values.
         objects: Vec<ObjectDifference>,
-        /// What was found beside.
+        /// Findings.
         findings: Vec<Warning>,
     },
-    /// To [`Request::ApplicationSets`].
+    /// Reply to [`Request::ApplicationSets`].
     ApplicationSets {
-        /// By name.
+        /// ApplicationSets in name order.
         sets: Vec<ApplicationSet>,
-        /// What cannot be read and belongs to none.
+        /// Problems with unreadable ApplicationSets.
         problems: Vec<String>,
-        /// What is decided for all of them; an older process says nothing of it.
+        /// Options that apply to all ApplicationSets. Missing from replies of older processes.
         #[serde(default)]
-        options: Options,
+        options: AppSetRuleOptions,
     },
-    /// To [`Request::ExplainApplicationSet`].
-    ApplicationSet(Box<SetExplanation>),
-    /// To [`Request::PlanApplicationSetDeletion`].
-    Deletion(Box<SetDeletion>),
-    /// To [`Request::PlanDeletion`].
+    /// Reply to [`Request::ExplainApplicationSet`].
+    ApplicationSet(Box<AppSetExplanation>),
+    /// Reply to [`Request::PlanApplicationSetDeletion`].
+    Deletion(Box<AppSetDeletionPreview>),
+    /// Reply to [`Request::PlanDeletion`].
     DeletionPlan(Box<DeletionPlan>),
-    /// To [`Request::SyncWindow`].
-    SyncWindow(WindowLine),
-    /// To [`Request::Plans`], and to [`Request::ApprovePlan`] and [`Request::SyncPlan`], whose wish is durable.
-    Plans(Vec<PlanLine>),
-    /// To [`Request::KeptPlan`] and [`Request::PlanApplication`].
+    /// Reply to [`Request::SyncWindow`].
+    SyncWindow(SyncWindowSummary),
+    /// Reply to [`Request::Plans`], and to [`Request::ApprovePlan`] and [`Request::SyncPlan`] once the
+    /// approval or sync is durable.
+    Plans(Vec<PlanSummary>),
+    /// Reply to [`Request::StoredPlan`] and [`Request::PlanApplication`].
     Plan {
-        /// How it stands.
-        line: Box<PlanLine>,
-        /// What it does; without values of Secrets.
+        /// Plan status.
+        line: Box<PlanSummary>,
+        /// Plan content without Secret values.
         plan: Box<Plan>,
     },
-    /// The wish is durable, and the process works on the operation.
+    /// The request is durable, and a process is running the operation.
     Done,
-    /// The wish is durable; nobody works on the operation.
+    /// The request is durable, but no process is running the operation.
     Recorded,
-    /// The state of things does not allow it.
+    /// The current state does not allow the request.
     Refused(String),
-    /// What was asked for is not there, or means nothing.
+    /// The subject of the request doesn't exist, or the request is invalid.
     BadInput(String),
-    /// Something went wrong.
+    /// An internal error.
     Failed(String),
-    /// The process is about to end; ask again, somebody else or the log.
-    Leaving,
+    /// The process is shutting down. Ask another process, or read the log.
+    Stopping,
 }
 
-/// Events of an operation after a number.
+/// Page of an operation's events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Told {
-    /// In order.
+pub struct EventPage {
+    /// Events in order.
     pub events: Vec<Event>,
-    /// What is not there any more.
+    /// Description of missed events.
     pub missed: Option<String>,
-    /// To go on, ask for those after this number.
+    /// Sequence number to continue after.
     pub last: u64,
-    /// None will follow.
+    /// True if the operation won't emit more events.
     pub is_over: bool,
-    /// Whether a process works on the operation; `None` where that cannot be told.
-    pub at_work: Option<bool>,
+    /// True if a process is running the operation, `None` if unknown.
+    pub is_running: Option<bool>,
 }
 
 fn first_of_all() -> u64 {
     1
 }
 
-/// How an operation stands, and why.
+/// Status of an operation and the reasons for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Inspected {
-    /// How.
+pub struct OperationDetails {
+    /// Status.
     pub operation: OperationView,
-    /// Why.
+    /// Reasons for the status.
     pub explanation: ExplanationDocument,
-    /// Of one whose facts were all compacted: what the log has kept of it.
+    /// Summary, if all events of the operation were compacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<SummaryDocument>,
+    pub summary: Option<SummaryDocument>,
 }

@@ -1,4 +1,4 @@
-//! The process at work answers others.
+//! Server that answers other processes on the control socket.
 
 use std::fs;
 use std::io;
@@ -16,203 +16,229 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
-use super::address::Address;
+use super::address::SocketAddress;
 use super::protocol::{REQUEST_BYTES_MAX, Reply, Request};
 use crate::error::ServiceError;
-use crate::queries::{Queries, refusal};
-use crate::user::user;
+use crate::queries::{Queries, refusal_reply};
+use crate::user::user_name;
 
-/// Questions answered at once; others wait.
-const CONNECTIONS_MAX: usize = 32;
-/// How long somebody may take to ask.
-const REQUEST_WITHIN: Duration = Duration::from_secs(5);
-/// How long answers on their way may take when the process ends.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
-const OWNER_ONLY: u32 = 0o600;
-const OWNER_ONLY_FOLDER: u32 = 0o700;
-/// May do everything anyway.
-const ROOT: u32 = 0;
+/// Maximum number of concurrent requests. Additional requests wait.
+const REQUESTS_MAX: usize = 32;
+/// Timeout for receiving a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time that open replies get to finish when the process shuts down.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+const OWNER_ONLY_MODE: u32 = 0o600;
+const OWNER_ONLY_FOLDER_MODE: u32 = 0o700;
+/// User ID of root, who is always allowed to connect.
+const ROOT_UID: u32 = 0;
 
-/// Listens until it is closed.
-pub struct Server {
+/// Control socket that is listening until it is closed.
+pub struct ControlServer {
     socket: PathBuf,
-    place: Place,
-    accepting: JoinHandle<()>,
-    leaving: Arc<AtomicBool>,
-    /// Each answer on its way holds a receiver.
-    answering: watch::Sender<()>,
-    /// Nobody finds it any more.
-    closed: AtomicBool,
+    identity: SocketIdentity,
+    accept_task: JoinHandle<()>,
+    is_stopping: Arc<AtomicBool>,
+    /// Each open reply holds a receiver.
+    open_replies: watch::Sender<()>,
+    /// True once the socket file has been removed.
+    is_closed: AtomicBool,
 }
 
-impl Server {
-    /// Begins to listen. The caller holds the lock of the state directory, so a socket file that is there belongs to
-    /// a dead process.
+impl ControlServer {
+    /// Starts to listen. The caller must hold the state directory lock, so an existing socket file can only
+    /// belong to a dead process.
     pub fn listen(socket: PathBuf, queries: Arc<Queries>) -> io::Result<Self> {
         let listener = bind(&socket)?;
-        let place = Place::of(&socket)?;
-        let leaving = Arc::new(AtomicBool::new(false));
-        let (answering, token) = watch::channel(());
-        let accepting = tokio::spawn(accept(listener, place.owner, queries, Arc::clone(&leaving), token));
-        Ok(Self { socket, place, accepting, leaving, answering, closed: AtomicBool::new(false) })
+        let identity = SocketIdentity::of(&socket)?;
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let (open_replies, token) = watch::channel(());
+        let accept_task = tokio::spawn(accept_connections(
+            listener,
+            identity.owner,
+            queries,
+            Arc::clone(&is_stopping),
+            token,
+        ));
+        Ok(Self {
+            socket,
+            identity,
+            accept_task,
+            is_stopping,
+            open_replies,
+            is_closed: AtomicBool::new(false),
+        })
     }
 
-    /// From now on, those who ask are told to ask elsewhere.
-    pub fn leave(&self) {
-        self.leaving.store(true, Ordering::SeqCst);
+    /// Makes the server reject new requests, so that clients ask elsewhere.
+    pub fn reject_requests(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
     }
 
-    /// Stops listening, after the answers on their way.
+    /// Sends the open replies, then stops listening.
     pub async fn close(self) {
-        self.hide();
-        let _ = tokio::time::timeout(ANSWERS_WITHIN, self.answering.closed()).await;
+        self.remove_socket();
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.open_replies.closed()).await;
     }
 
-    /// Nobody finds it any more; and whoever is connected gets the rest of the answer.
-    fn hide(&self) {
-        self.leave();
-        // What is in its place afterwards is somebody else's. Where the directory is another one now, so is the socket in it.
-        if !self.closed.swap(true, Ordering::SeqCst)
-            && Place::of(&self.socket).is_ok_and(|place| place == self.place)
+    /// Removes the socket file. Open connections still receive their replies.
+    fn remove_socket(&self) {
+        self.reject_requests();
+        // If the path now has a different socket, it belongs to another process or to a replacement
+        // directory.
+        if !self.is_closed.swap(true, Ordering::SeqCst)
+            && SocketIdentity::of(&self.socket).is_ok_and(|place| place == self.identity)
         {
             let _ = fs::remove_file(&self.socket);
         }
-        self.accepting.abort();
+        self.accept_task.abort();
     }
 }
 
-impl Drop for Server {
+impl Drop for ControlServer {
     fn drop(&mut self) {
-        self.hide();
+        self.remove_socket();
     }
 }
 
-/// Which file a socket is, and whose.
+/// Identity of a socket file, and its owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct SocketIdentity {
     device: u64,
     inode: u64,
     owner: u32,
 }
 
-impl Place {
+impl SocketIdentity {
     fn of(socket: &Path) -> io::Result<Self> {
         let found = fs::symlink_metadata(socket)?;
         Ok(Self { device: found.dev(), inode: found.ino(), owner: found.uid() })
     }
 }
 
-/// Binds in a folder that nobody else may enter, and puts the socket in its place when only its owner may connect: at no
-/// moment may anybody else.
+/// Binds the socket in a folder that only its owner can enter, sets its permissions, and then moves it into
+/// place, so that other users can never connect.
 fn bind(socket: &Path) -> io::Result<UnixListener> {
     let folder = socket.with_extension("new");
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    fs::DirBuilder::new().mode(OWNER_ONLY_FOLDER).create(&folder)?;
+    fs::DirBuilder::new().mode(OWNER_ONLY_FOLDER_MODE).create(&folder)?;
     let inside = folder.join("s");
-    let bound = Address::of(&inside).and_then(|address| UnixListener::bind(address.path()));
+    let bound = SocketAddress::for_socket(&inside).and_then(|address| UnixListener::bind(address.path()));
     let placed = bound.and_then(|listener| {
-        fs::set_permissions(&inside, fs::Permissions::from_mode(OWNER_ONLY))?;
+        fs::set_permissions(&inside, fs::Permissions::from_mode(OWNER_ONLY_MODE))?;
         fs::rename(&inside, socket)?;
         Ok(listener)
     });
-    // What is left of it is removed next time.
+    // If this fails, the next start removes the folder.
     let _ = fs::remove_dir_all(&folder);
     placed
 }
 
-/// Who asks, by what the system says of the other end of the socket; an error where they may not.
-fn peer(stream: &UnixStream, owner: u32) -> io::Result<String> {
+/// Returns the requester's name, based on the socket's peer credentials, or an error if access is denied.
+fn peer_name(stream: &UnixStream, owner: u32) -> io::Result<String> {
     match stream.peer_cred()?.uid() {
-        uid if uid == owner => Ok(user()),
-        ROOT => Ok("root".to_owned()),
-        uid => Err(io::Error::other(format!("user {uid} may not ask here"))),
+        uid if uid == owner => Ok(user_name()),
+        ROOT_UID => Ok("root".to_owned()),
+        uid => Err(io::Error::other(format!("user {uid} may not use this control socket"))),
     }
 }
 
-async fn accept(
+async fn accept_connections(
     listener: UnixListener,
     owner: u32,
     queries: Arc<Queries>,
-    leaving: Arc<AtomicBool>,
+    is_stopping: Arc<AtomicBool>,
     token: watch::Receiver<()>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Semaphore::new(REQUESTS_MAX));
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Out of file handles, for example. One place stays taken for a moment, so this does not spin.
-                tracing::warn!(%error, "the control socket accepts nobody");
-                tokio::time::sleep(REQUEST_WITHIN).await;
+                // For example, the process has run out of file handles. Keeping the permit during the pause
+                // prevents a busy loop.
+                tracing::warn!(%error, "failed to accept a connection on the control socket");
+                tokio::time::sleep(REQUEST_TIMEOUT).await;
                 continue;
             }
         };
-        let (queries, leaving, token) = (Arc::clone(&queries), Arc::clone(&leaving), token.clone());
+        let (queries, is_stopping, token) = (Arc::clone(&queries), Arc::clone(&is_stopping), token.clone());
         tokio::spawn(async move {
-            if let Err(error) = serve(stream, owner, &queries, &leaving).await {
-                tracing::debug!(%error, "somebody asked and went away");
+            if let Err(error) = handle_connection(stream, owner, &queries, &is_stopping).await {
+                tracing::debug!(%error, "a client of the control socket disconnected");
             }
             drop((place, token));
         });
     }
 }
 
-async fn serve(stream: UnixStream, owner: u32, queries: &Queries, leaving: &AtomicBool) -> io::Result<()> {
-    let peer = peer(&stream, owner)?;
+async fn handle_connection(
+    stream: UnixStream,
+    owner: u32,
+    queries: &Queries,
+    is_stopping: &AtomicBool,
+) -> io::Result<()> {
+    let peer = peer_name(&stream, owner)?;
     let (read, mut write) = stream.into_split();
     let mut line = Vec::new();
     let mut reader = BufReader::new(read.take(REQUEST_BYTES_MAX));
-    tokio::time::timeout(REQUEST_WITHIN, reader.read_until(b'\n', &mut line)).await??;
+    tokio::time::timeout(REQUEST_TIMEOUT, reader.read_until(b'\n', &mut line)).await??;
     let reply = match serde_json::from_slice::<Request>(&line) {
-        _ if leaving.load(Ordering::SeqCst) => Reply::Leaving,
-        Ok(Request::Output { operation }) => match follow(queries, operation).await {
+        _ if is_stopping.load(Ordering::SeqCst) => Reply::Stopping,
+        Ok(Request::Output { operation }) => match open_output_stream(queries, operation).await {
             Ok((place, output)) => {
-                let told = tell(output, &mut reader, &mut write).await;
+                let result = stream_output(output, &mut reader, &mut write).await;
                 drop(place);
-                told?;
+                result?;
                 Reply::Done
             }
-            // Nothing follows.
+            // There is no output to stream.
             Err(ServiceError::Engine(EngineError::AlreadyFinished { .. })) => Reply::Done,
-            Err(error) => refusal(&error),
+            Err(error) => refusal_reply(&error),
         },
-        Ok(request) => queries.reply(request.asked_by(peer)).await,
+        Ok(request) => queries.reply(request.with_requester(peer)).await,
         Err(_)
             if !line.ends_with(b"\n")
                 && u64::try_from(line.len()).is_ok_and(|length| length >= REQUEST_BYTES_MAX) =>
         {
             Reply::Failed(format!(
-                "takes no request of more than {} KiB; ask for less at once",
+                "accepts requests of at most {} KiB; send a smaller request",
                 REQUEST_BYTES_MAX >> 10
             ))
         }
-        Err(error) => Reply::Failed(format!("did not understand ({error}); are both of the same version?")),
+        Err(error) => Reply::Failed(format!(
+            "cannot parse the request ({error}); check that both processes have the same version"
+        )),
     };
-    write.write_all(&line_of(&reply)?).await?;
+    write.write_all(&encode_reply(&reply)?).await?;
     write.shutdown().await
 }
 
-fn line_of(reply: &Reply) -> io::Result<Vec<u8>> {
+fn encode_reply(reply: &Reply) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(reply)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// The output of an operation's hooks, and a place among those who follow something.
-async fn follow(
+/// Returns the output of an operation's hooks, with a permit for the stream.
+async fn open_output_stream(
     queries: &Queries,
     operation: OperationId,
 ) -> Result<(OwnedSemaphorePermit, HookOutput), ServiceError> {
-    let full = || ServiceError::refused("as many follow operations through this process as may; try again");
-    let place = queries.follower_place().ok_or_else(full)?;
+    let full = || {
+        ServiceError::refused(
+            "the maximum number of clients already follow operations through this process; try again later",
+        )
+    };
+    let place = queries.try_follower_permit().ok_or_else(full)?;
     Ok((place, queries.follow_output(operation).await?))
 }
 
-/// Tells what hooks write, until they are over or nobody listens any more.
-async fn tell(
+/// Streams hook output until the hooks finish or the client disconnects.
+async fn stream_output(
     mut output: HookOutput,
     listener: &mut (impl AsyncRead + Unpin),
     write: &mut OwnedWriteHalf,
@@ -222,11 +248,11 @@ async fn tell(
     tokio::pin!(gone);
     loop {
         tokio::select! {
-            // Who listens says nothing more.
+            // The client doesn't send anything after its request.
             _ = &mut gone => return Err(io::ErrorKind::BrokenPipe.into()),
             item = output.next() => match item {
-                // Who is slow misses lines, and keeps nobody waiting.
-                Some(item) => write.write_all(&line_of(&Reply::Output(item))?).await?,
+                // A slow client misses lines instead of blocking other clients.
+                Some(item) => write.write_all(&encode_reply(&Reply::Output(item))?).await?,
                 None => return Ok(()),
             },
         }

@@ -1,66 +1,69 @@
-//! What the deletion of an application would do. The field names are a stable interface.
+//! Preview of an Application's deletion. Field names are a stable interface.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Action, Phase, Plan, Task, Warning};
 
-/// What the deletion of an application would do.
+/// Preview of an Application's deletion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionPlan {
-    /// The document that it is written down in is removed from the folder that is served.
+    /// True if the deletion removes the Application's document from the apps folder.
     #[serde(default)]
     pub removes_file: bool,
-    /// What goes, and the hooks that run, in their order.
+    /// Objects to delete and hooks to run, in order.
     pub steps: Vec<DeletionStep>,
-    /// What stays, and why.
+    /// Objects that are kept, with the reasons.
+    #[serde(rename = "remaining")]
     pub stays: Vec<DeletionStep>,
-    /// What was found beside; a finding that is an error keeps it from running.
+    /// Findings. An error prevents the deletion.
     pub warnings: Vec<Warning>,
 }
 
-/// One object.
+/// Object to delete, hook to run, or object to keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeletionObject")]
 pub struct DeletionStep {
-    /// `PreDelete`, `Sync` (when objects go) or `PostDelete`.
+    /// `PreDelete`, `Sync` (when objects are deleted) or `PostDelete`.
     pub phase: Phase,
-    /// Its wave there, as its `sync-wave` annotation has it: the objects of the highest go first.
+    /// Wave within the phase, as in the object's `sync-wave` annotation. The highest wave is deleted first.
     pub wave: i64,
-    /// API group, empty for the core API.
+    /// API group. Empty for the core API.
     pub group: String,
     /// Kind.
     pub kind: String,
-    /// Namespace; empty for objects of the cluster scope.
+    /// Namespace. Empty for cluster-scoped objects.
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// It is a hook, which runs.
+    /// True for a hook. Hooks are run, not deleted.
+    #[serde(rename = "isHook")]
     pub hook: bool,
-    /// It goes when somebody has confirmed that.
+    /// True if the deletion needs a confirmation.
     #[serde(default)]
     pub needs_confirmation: bool,
-    /// Why it goes or stays.
+    /// Reason for deleting or keeping the object.
     pub reason: String,
 }
 
 impl DeletionPlan {
-    /// What a plan does.
-    pub fn of(plan: &Plan) -> Self {
+    /// Converts a deletion plan.
+    pub fn from_plan(plan: &Plan) -> Self {
         let numbers = plan.wave_numbers(true);
         let steps = plan.waves.iter().flat_map(|wave| {
-            let number = numbers.shown(wave.phase, wave.wave);
+            let number = numbers.displayed(wave.phase, wave.wave);
             plan.tasks_of(wave).iter().map(move |task| (wave.phase, number, task))
         });
         let (stays, steps): (Vec<_>, Vec<_>) =
             steps.partition(|(_, _, task)| task.action == Action::PruneSkipped);
-        let all = |steps: Vec<(Phase, i64, &Task)>| steps.into_iter().map(DeletionStep::of).collect();
+        let all = |steps: Vec<(Phase, i64, &Task)>| steps.into_iter().map(DeletionStep::from_task).collect();
         Self { removes_file: false, steps: all(steps), stays: all(stays), warnings: plan.warnings.clone() }
     }
 }
 
 impl DeletionStep {
-    fn of((phase, wave, task): (Phase, i64, &Task)) -> Self {
+    fn from_task((phase, wave, task): (Phase, i64, &Task)) -> Self {
         let Task { gvk, namespace, name, reason, .. } = task;
         Self {
             phase,
@@ -75,7 +78,7 @@ impl DeletionStep {
         }
     }
 
-    /// `ConfigMap shop/settings`
+    /// Returns the kind and name, such as `ConfigMap shop/settings`.
     pub fn object(&self) -> String {
         let slash = if self.namespace.is_empty() { "" } else { "/" };
         format!("{} {}{slash}{}", self.kind, self.namespace, self.name)

@@ -1,4 +1,4 @@
-//! Differences as a document.
+//! Documents that describe differences.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,57 +6,57 @@ use serde_json::Value;
 use tidegate_executor::effects::{ObjectDifference, ObjectStatus};
 use tidegate_model::Warning;
 
-/// How objects differ from their manifests; values of Secrets are masked.
+/// Differences between objects and their manifests, with masked Secret values.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Differences {
-    /// In the order of a sync.
+    /// Objects in sync order.
     pub objects: Vec<DifferingObject>,
-    /// What was found beside.
+    /// Findings.
     pub warnings: Vec<Warning>,
 }
 
-/// How one object differs.
+/// Differences of one object.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DifferingObject {
-    /// API group, empty for the core API.
+    /// API group. Empty for the core API.
     pub group: String,
     /// API version.
     pub version: String,
     /// Kind.
     pub kind: String,
-    /// Namespace, empty for cluster-scoped objects.
+    /// Namespace. Empty for cluster-scoped objects.
     pub namespace: String,
     /// Name.
     pub name: String,
     /// `same`, `modified`, `added` or `extra`.
     pub status: &'static str,
-    /// It asks not to count.
+    /// True if the object's annotations exclude it from the sync status.
     pub ignored: bool,
-    /// The fields that differ.
+    /// Different fields.
     pub changes: Vec<ChangedField>,
-    /// Why the server refuses the manifest.
+    /// Reason why the API server rejects the manifest.
     pub error: Option<String>,
-    /// The changes are an estimate.
+    /// True if the changes are estimated.
     pub estimate: bool,
 }
 
-/// A field that differs.
+/// A different field.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ChangedField {
-    /// Where, as a JSON pointer; empty for the whole object.
+    /// JSON pointer to the field. Empty for the whole object.
     pub path: String,
-    /// What is there now.
+    /// Current value.
     pub before: Option<Value>,
-    /// What would be there.
+    /// Value after a sync.
     pub after: Option<Value>,
 }
 
-/// The differences of all objects.
-pub fn document(objects: &[ObjectDifference], warnings: &[Warning]) -> Differences {
-    Differences { objects: objects.iter().map(object).collect(), warnings: warnings.to_vec() }
+/// Returns a document with the differences of all objects.
+pub fn build_document(objects: &[ObjectDifference], warnings: &[Warning]) -> Differences {
+    Differences { objects: objects.iter().map(object_document).collect(), warnings: warnings.to_vec() }
 }
 
-fn object(object: &ObjectDifference) -> DifferingObject {
+fn object_document(object: &ObjectDifference) -> DifferingObject {
     let task = &object.task;
     let changes = object.difference.changes.iter().map(|change| ChangedField {
         path: change.path.clone(),

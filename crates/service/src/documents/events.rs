@@ -1,38 +1,38 @@
-//! What happened to an operation, as documents. They are a stable interface, described in `docs/cli.md`, and name what they
-//! tell as those of `ops log` do.
+//! Documents that describe events emitted by an operation. They are a stable interface, described in
+//! `docs/reference/json-output.md`, and use the same names as `ops log`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tidegate_lifecycle::operation::{
-    ClaimNews, Deadline, Event, EventKind, Stage, Verdict, WaveName, WaveStep,
+    ClaimEvent, Deadline, Event, EventKind, Stage, Verdict, WaveName, WaveStep,
 };
-use tidegate_model::{ObjectKey, OperationId, Timestamp, Wisher};
+use tidegate_model::{ObjectKey, OperationId, OperationOutcome, Requester, Timestamp};
 
-use super::facts;
+use super::log_entries;
 
-/// An event with its number.
+/// Event with its sequence number.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EventDocument {
     /// The operation.
     pub operation: OperationId,
-    /// Its application.
+    /// The operation's application.
     pub app: String,
-    /// Numbers of one operation only grow; many are left out.
+    /// Sequence number of the event. Increases within an operation, but with gaps.
     pub sequence: u64,
-    /// What kind of event it is, in one word.
+    /// Kind of event, in one word.
     pub kind: &'static str,
-    /// When; nothing for a few that follow the event before them closely.
+    /// Time of the event. Absent for a few events that follow the previous event closely.
     pub at: Option<Timestamp>,
-    /// What happened, for people.
+    /// Human-readable description.
     pub text: String,
-    /// The object it is about.
+    /// Object that the event concerns.
     pub object: Option<ObjectKey>,
-    /// What it says besides.
+    /// Additional details.
     pub details: Value,
 }
 
-/// The events as documents.
+/// Returns the documents of events.
 pub fn documents(events: &[Event]) -> Vec<EventDocument> {
     events.iter().map(EventDocument::from).collect()
 }
@@ -44,63 +44,63 @@ impl From<&Event> for EventDocument {
             operation: *operation,
             app: application.clone(),
             sequence: *sequence,
-            kind: kind(what),
+            kind: event_kind(what),
             at: *at,
-            text: words(what),
-            object: object(what).cloned(),
-            details: details(what),
+            text: describe_event(what),
+            object: event_object(what).cloned(),
+            details: event_details(what),
         }
     }
 }
 
-fn kind(what: &EventKind) -> &'static str {
+fn event_kind(what: &EventKind) -> &'static str {
     match what {
         EventKind::Accepted => "accepted",
         EventKind::Planned { .. } => "planned",
-        EventKind::Moved { .. } => "moved",
-        EventKind::Gate { .. } => "gate-answered",
+        EventKind::StageChanged { .. } => "stage-changed",
+        EventKind::Gate { .. } => "gate-evaluated",
         EventKind::Task { .. } => "task-ended",
         EventKind::Prune { .. } => "pruned",
         EventKind::HookStopped { .. } => "hook-stopped",
-        EventKind::Warned { .. } => "warned",
-        EventKind::DeadlinePassed { .. } => "deadline-passed",
+        EventKind::WarningsReceived { .. } => "warnings-received",
+        EventKind::DeadlineExceeded { .. } => "deadline-exceeded",
         EventKind::NamespaceTerminating { .. } => "namespace-terminating",
         EventKind::NamespaceLost { .. } => "namespace-lost",
         EventKind::AttemptFailed { .. } => "attempt-failed",
         EventKind::RetryStarted { .. } => "retry-started",
-        EventKind::Claim { .. } => "claim",
-        EventKind::TerminateRequested { .. } => "terminate-requested",
+        EventKind::ClaimChanged { .. } => "claim-changed",
+        EventKind::TerminationRequested { .. } => "termination-requested",
         EventKind::Paused { .. } => "paused",
         EventKind::Unpaused { .. } => "unpaused",
         EventKind::PruneConfirmed { .. } => "prune-confirmed",
         EventKind::Approved { .. } => "approved",
         EventKind::Overridden { .. } => "overridden",
         EventKind::HealthRulesChanged { .. } => "health-rules-changed",
-        EventKind::ClusterSilent { .. } => "cluster-silent",
-        EventKind::Watching { .. } => "watching",
+        EventKind::ClusterUnreachable { .. } => "cluster-unreachable",
+        EventKind::WatchChanged { .. } => "watch-changed",
         EventKind::Finished { .. } => "finished",
-        EventKind::PlanTaken { .. } => "plan-taken",
+        EventKind::StoredPlanUsed { .. } => "stored-plan-used",
     }
 }
 
-fn object(what: &EventKind) -> Option<&ObjectKey> {
+fn event_object(what: &EventKind) -> Option<&ObjectKey> {
     match what {
         EventKind::Task { object, .. }
         | EventKind::Prune { object, .. }
         | EventKind::HookStopped { object, .. }
-        | EventKind::Warned { object, .. }
+        | EventKind::WarningsReceived { object, .. }
         | EventKind::Overridden { object, .. }
-        | EventKind::DeadlinePassed { of: Deadline::Hook(object), .. } => Some(object),
+        | EventKind::DeadlineExceeded { of: Deadline::Hook(object), .. } => Some(object),
         _ => None,
     }
 }
 
-/// What happened, for people.
-fn words(what: &EventKind) -> String {
+/// Describes an event in human-readable form.
+fn describe_event(what: &EventKind) -> String {
     match what {
         EventKind::Accepted => "accepted".to_owned(),
         EventKind::Planned { waves, tasks } => format!("planned: {tasks} objects in {waves} waves"),
-        EventKind::Moved { to, wave } => match wave {
+        EventKind::StageChanged { to, wave } => match wave {
             Some(WaveName { phase, wave }) => format!("→ {} ({phase}, wave {wave})", to.name()),
             None => format!("→ {}", to.name()),
         },
@@ -108,65 +108,68 @@ fn words(what: &EventKind) -> String {
         EventKind::Gate { gate, verdict: Verdict::Closed { reason, .. } } => {
             format!("gate {gate} is closed: {reason}")
         }
-        EventKind::Task { object, phase, message } => said(&format!("{object}: {phase}"), message),
+        EventKind::Task { object, phase, message } => with_message(&format!("{object}: {phase}"), message),
         EventKind::Prune { object, gone: true } => format!("{object}: deleted"),
-        EventKind::Prune { object, gone: false } => format!("{object}: its deletion has begun"),
+        EventKind::Prune { object, gone: false } => format!("{object}: deletion started"),
         EventKind::HookStopped { object, phase, message, clean } => {
             let how = if *clean { "stopped" } else { "could not be stopped" };
-            said(&format!("hook {object}: {how}, {phase}"), message)
+            with_message(&format!("hook {object}: {how}, {phase}"), message)
         }
-        EventKind::Warned { object, warnings } => {
-            said(&format!("{object}: the cluster warns"), &warnings.join("; "))
+        EventKind::WarningsReceived { object, warnings } => {
+            with_message(&format!("{object}: warnings from the API server"), &warnings.join("; "))
         }
-        EventKind::DeadlinePassed { of, message } => {
+        EventKind::DeadlineExceeded { of, message } => {
             let whose = match of {
                 Deadline::Operation => "the operation's deadline has passed".to_owned(),
                 Deadline::Wave => "the wave's deadline has passed".to_owned(),
                 Deadline::Hook(object) => format!("hook {object}: its deadline has passed"),
             };
-            said(&whose, message)
+            with_message(&whose, message)
         }
         EventKind::NamespaceTerminating { namespace } => {
             format!("namespace {namespace} is being deleted, so the wave ends")
         }
-        EventKind::NamespaceLost { namespace, loss } => loss.of(namespace),
-        EventKind::AttemptFailed { message, retriable } => {
-            said(&format!("the attempt failed{}", if *retriable { "" } else { " for good" }), message)
-        }
-        EventKind::RetryStarted { attempt } => format!("attempt {attempt} begins"),
-        EventKind::Claim { message, .. } => message.clone(),
-        EventKind::TerminateRequested { by } => Wisher::read(by).does("ends it"),
-        EventKind::Paused { by, reason } => said(&format!("{by} holds it"), reason),
-        EventKind::Unpaused { by } => Wisher::read(by).does("lets it go on"),
-        EventKind::PruneConfirmed { by } => Wisher::read(by).does("approves its prunes"),
+        EventKind::NamespaceLost { namespace, loss } => loss.describe(namespace),
+        EventKind::AttemptFailed { message, retriable } => with_message(
+            &format!("the attempt failed{}", if *retriable { "" } else { " permanently" }),
+            message,
+        ),
+        EventKind::RetryStarted { attempt } => format!("attempt {attempt} starts"),
+        EventKind::ClaimChanged { message, .. } => message.clone(),
+        EventKind::TerminationRequested { by } => Requester::parse(by).describe_action("terminates it"),
+        EventKind::Paused { by, reason } => with_message(&format!("{by} pauses it"), reason),
+        EventKind::Unpaused { by } => Requester::parse(by).describe_action("resumes it"),
+        EventKind::PruneConfirmed { by } => Requester::parse(by).describe_action("approves its prunes"),
         EventKind::Approved { wave, by, reason } => {
-            said(&format!("{by} approves wave {}", wave.saturating_add(1)), reason)
+            with_message(&format!("{by} approves wave {}", wave.saturating_add(1)), reason)
         }
         EventKind::Overridden { object, what, by, reason } => {
-            facts::overridden(&object.to_string(), *what, by, reason)
+            log_entries::describe_override(&object.to_string(), *what, by, reason)
         }
         EventKind::HealthRulesChanged { digest } => {
-            format!("from here on judged by other health rules: {}", digest.short())
+            format!("health rules changed: {}", digest.short())
         }
-        EventKind::ClusterSilent { message } => said("the cluster does not answer", message),
-        EventKind::Watching { trouble: Some(trouble) } => {
-            said("changes in the cluster are not seen", trouble)
+        EventKind::ClusterUnreachable { message } => with_message("the cluster does not respond", message),
+        EventKind::WatchChanged { trouble: Some(trouble) } => {
+            with_message("changes in the cluster are not observed", trouble)
         }
-        EventKind::Watching { trouble: None } => "changes in the cluster are seen again".to_owned(),
-        EventKind::Finished { phase, message } => said(&phase.to_string(), message),
-        EventKind::PlanTaken { plan } => facts::taken(plan),
+        EventKind::WatchChanged { trouble: None } => "changes in the cluster are observed again".to_owned(),
+        EventKind::Finished { phase, message } => {
+            with_message(&OperationOutcome::from_phase(*phase, message).to_string(), message)
+        }
+        EventKind::StoredPlanUsed { plan } => log_entries::describe_stored_plan(plan),
     }
 }
 
-fn said(what: &str, message: &str) -> String {
+fn with_message(what: &str, message: &str) -> String {
     if message.is_empty() { what.to_owned() } else { format!("{what}: {message}") }
 }
 
-/// What it says besides, under names that stay.
-fn details(what: &EventKind) -> Value {
+/// Returns the additional details of an event, with stable names.
+fn event_details(what: &EventKind) -> Value {
     match what {
         EventKind::Planned { waves, tasks } => json!({"waves": waves, "objects": tasks}),
-        EventKind::Moved { to, wave } => moved(to, *wave),
+        EventKind::StageChanged { to, wave } => stage_details(to, *wave),
         EventKind::Gate { gate, verdict } => {
             let reason = match verdict {
                 Verdict::Open => None,
@@ -177,18 +180,18 @@ fn details(what: &EventKind) -> Value {
         EventKind::Task { phase, message, .. } | EventKind::Finished { phase, message } => {
             json!({"phase": phase, "message": message})
         }
-        EventKind::Prune { gone, .. } => json!({"gone": gone}),
+        EventKind::Prune { gone, .. } => json!({"isDeleted": gone}),
         EventKind::HookStopped { phase, message, clean, .. } => {
             json!({"phase": phase, "message": message, "clean": clean})
         }
-        EventKind::Warned { warnings, .. } => json!({"warnings": warnings}),
-        EventKind::DeadlinePassed { of, message } => {
+        EventKind::WarningsReceived { warnings, .. } => json!({"warnings": warnings}),
+        EventKind::DeadlineExceeded { of, message } => {
             let of = match of {
                 Deadline::Operation => "operation",
                 Deadline::Wave => "wave",
                 Deadline::Hook(_) => "hook",
             };
-            json!({"of": of, "message": message})
+            json!({"scope": of, "message": message})
         }
         EventKind::NamespaceTerminating { namespace } => json!({"namespace": namespace}),
         EventKind::NamespaceLost { namespace, loss } => {
@@ -198,40 +201,40 @@ fn details(what: &EventKind) -> Value {
             json!({"message": message, "retriable": retriable})
         }
         EventKind::RetryStarted { attempt } => json!({"attempt": attempt}),
-        EventKind::Claim { news, message } => json!({"what": claim(news), "message": message}),
+        EventKind::ClaimChanged { news, message } => json!({"change": claim_state(news), "message": message}),
         EventKind::Paused { by, reason } => json!({"by": by, "reason": reason}),
         EventKind::Approved { wave, by, reason } => {
             json!({"number": wave.saturating_add(1), "by": by, "reason": reason})
         }
         EventKind::Overridden { what, by, reason, .. } => {
-            json!({"what": what.done(), "by": by, "reason": reason})
+            json!({"action": what.past_participle(), "by": by, "reason": reason})
         }
-        EventKind::TerminateRequested { by }
+        EventKind::TerminationRequested { by }
         | EventKind::Unpaused { by }
         | EventKind::PruneConfirmed { by } => {
-            let Wisher { by, reason } = Wisher::read(by);
+            let Requester { name: by, reason } = Requester::parse(by);
             json!({"by": by, "reason": reason})
         }
         EventKind::HealthRulesChanged { digest } => json!({"digest": digest}),
-        EventKind::ClusterSilent { message } => json!({"message": message}),
-        EventKind::Watching { trouble } => json!({"trouble": trouble}),
-        EventKind::PlanTaken { plan } => facts::details::taken(plan),
+        EventKind::ClusterUnreachable { message } => json!({"message": message}),
+        EventKind::WatchChanged { trouble } => json!({"error": trouble}),
+        EventKind::StoredPlanUsed { plan } => log_entries::details::stored_plan_details(plan),
         EventKind::Accepted => json!({}),
     }
 }
 
-fn claim(news: &ClaimNews) -> &'static str {
+fn claim_state(news: &ClaimEvent) -> &'static str {
     match news {
-        ClaimNews::Held { .. } => "held",
-        ClaimNews::Taken { at_work: true, .. } => "taken",
-        ClaimNews::Taken { at_work: false, .. } => "perhaps-taken",
-        ClaimNews::Without { .. } => "unavailable",
-        ClaimNews::Lost { .. } => "lost",
-        ClaimNews::EndWanted { .. } => "superseded",
+        ClaimEvent::Held { .. } => "acquired",
+        ClaimEvent::Taken { at_work: true, .. } => "held-by-other",
+        ClaimEvent::Taken { at_work: false, .. } => "possibly-held-by-other",
+        ClaimEvent::Without { .. } => "unavailable",
+        ClaimEvent::Lost { .. } => "lost",
+        ClaimEvent::EndWanted { .. } => "superseded",
     }
 }
 
-fn moved(to: &Stage, wave: Option<WaveName>) -> Value {
+fn stage_details(to: &Stage, wave: Option<WaveName>) -> Value {
     let (state, until) = match to {
         Stage::Wave { step: step @ WaveStep::Settling { until }, .. } => {
             (step.name().to_owned(), Some(until))

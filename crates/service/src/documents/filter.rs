@@ -1,61 +1,68 @@
-//! Which operations of a list are wanted: the same for the command line and the API.
+//! Filter for lists of operations, shared by the command line and the API.
 
-use tidegate_application::operation::BETWEEN;
-use tidegate_model::{OperationPhase, Timestamp, Wisher};
+use tidegate_application::operation::REVISION_SEPARATOR;
+use tidegate_model::{OperationOutcome, Requester, Timestamp};
 
 use super::SummaryDocument;
 
-/// Those that are all that is said here. What is not known of an operation is none of what is asked for.
+/// Conditions that an operation must satisfy. All of them must match, and an unknown property never matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// They stand like one of these; empty: however they stand.
-    pub phases: Vec<OperationPhase>,
-    /// They began at this moment, or later.
+    /// Outcomes to include. Empty for all.
+    pub outcomes: Vec<OperationOutcome>,
+    /// Earliest start time, inclusive.
     pub since: Option<Timestamp>,
-    /// They began before this moment.
+    /// Latest start time, exclusive.
     pub until: Option<Timestamp>,
-    /// Their revision begins like this.
+    /// Prefix of the revision.
     pub revision: Option<String>,
-    /// This person, or program, has asked for them.
-    pub by: Option<String>,
+    /// Person or program that requested the operation.
+    pub requester: Option<String>,
 }
 
 impl Filter {
-    /// Whether an operation is wanted.
-    pub fn takes(&self, one: &SummaryDocument) -> bool {
-        let Self { phases, since, until, revision, by } = self;
-        // Of several sources there are several.
+    /// Returns true if an operation satisfies the filter.
+    pub fn matches(&self, one: &SummaryDocument) -> bool {
+        let Self { outcomes, since, until, revision, requester } = self;
+        // An operation with several sources has several revisions.
         let begins_like = |wanted: &String| {
             one.revision.as_ref().is_some_and(|is| {
                 is.starts_with(wanted.as_str())
-                    || is.split(BETWEEN).any(|one| one.starts_with(wanted.as_str()))
+                    || is.split(REVISION_SEPARATOR).any(|one| one.starts_with(wanted.as_str()))
             })
         };
-        (phases.is_empty() || one.phase.is_some_and(|is| phases.contains(&is)))
+        (outcomes.is_empty() || one.outcome.is_some_and(|is| outcomes.contains(&is)))
             && since.is_none_or(|since| one.started_at >= since)
             && until.is_none_or(|until| one.started_at < until)
             && revision.as_ref().is_none_or(begins_like)
-            && by.as_ref().is_none_or(|by| one.initiated_by.as_deref().is_some_and(|is| is_by(is, by)))
+            && requester
+                .as_ref()
+                .is_none_or(|by| one.initiated_by.as_deref().is_some_and(|is| is_requested_by(is, by)))
     }
 }
 
-/// Who deletes something is named with what that was.
-fn is_by(initiated_by: &str, by: &str) -> bool {
-    initiated_by == by || Wisher::deleting(initiated_by) == Some(by)
+/// Returns true if an operation was requested by `by`. For a deletion, the record contains the requester
+/// together with the deleted object.
+fn is_requested_by(initiated_by: &str, by: &str) -> bool {
+    initiated_by == by || Requester::deletion_requester(initiated_by) == Some(by)
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use tidegate_executor::Summary;
-    use tidegate_model::OperationId;
+    use tidegate_model::{OperationId, OperationPhase, SUPERSEDED_PREFIX};
 
     use super::*;
-    use crate::operations::Listed;
+    use crate::operations::OperationEntry;
 
-    fn one(revision: &str, by: &str) -> SummaryDocument {
+    fn summary_document(revision: &str, by: &str) -> SummaryDocument {
+        SummaryDocument::from(&OperationEntry::from_summary(summary(revision, by)))
+    }
+
+    fn summary(revision: &str, by: &str) -> Summary {
         let operation: OperationId = "01a1fdbf-da23-70f8-b7a6-18e4810d225a".parse().unwrap();
-        let summary = Summary {
+        Summary {
             operation,
             application: "shop".to_owned(),
             destination: "simulated cluster".to_owned(),
@@ -68,58 +75,78 @@ mod tests {
             revision: revision.to_owned(),
             initiated_by: by.to_owned(),
             dry_run: false,
-        };
-        SummaryDocument::from(&Listed::whole(summary))
-    }
-
-    #[test]
-    fn any_of_the_revisions_of_several_sources_will_do() {
-        let known = one("4f2a9c,77aa01", "ann");
-        for (wanted, is_taken) in
-            [("4f2a", true), ("77", true), ("4f2a9c,77aa01", true), ("a9c", false), ("aa01", false)]
-        {
-            let filter = Filter { revision: Some(wanted.to_owned()), ..Filter::default() };
-            assert_eq!(filter.takes(&known), is_taken, "{wanted}");
         }
     }
 
     #[test]
-    fn an_operation_is_taken_by_all_that_is_asked_for() {
-        let known = one("4f2a9c", "ann");
+    fn a_superseded_operation_does_not_count_as_failed() {
+        let with = |message: &str| {
+            let known = Summary { message: message.to_owned(), ..summary("4f2a9c", "ann") };
+            SummaryDocument::from(&OperationEntry::from_summary(known))
+        };
+        let only = |outcome| Filter { outcomes: vec![outcome], ..Filter::default() };
+        let superseded = with(&format!("{SUPERSEDED_PREFIX}another sync by automated of 5e1"));
+        assert_eq!(
+            (superseded.phase, superseded.outcome),
+            (Some(OperationPhase::Failed), Some(OperationOutcome::Superseded))
+        );
+        assert!(only(OperationOutcome::Superseded).matches(&superseded));
+        assert!(!only(OperationOutcome::Failed).matches(&superseded));
+        for message in ["Operation terminated", "one or more objects failed to apply", ""] {
+            assert!(only(OperationOutcome::Failed).matches(&with(message)), "{message}");
+        }
+    }
+
+    #[test]
+    fn any_revision_of_several_sources_matches() {
+        let known = summary_document("4f2a9c,77aa01", "ann");
+        for (wanted, is_taken) in
+            [("4f2a", true), ("77", true), ("4f2a9c,77aa01", true), ("a9c", false), ("aa01", false)]
+        {
+            let filter = Filter { revision: Some(wanted.to_owned()), ..Filter::default() };
+            assert_eq!(filter.matches(&known), is_taken, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn an_operation_must_satisfy_all_conditions() {
+        let known = summary_document("4f2a9c", "ann");
         let none = Filter::default;
         let at = |millis| Some(Timestamp::from_millis(millis));
         let text = |text: &str| Some(text.to_owned());
         for (filter, is_taken) in [
             (none(), true),
-            (Filter { phases: vec![OperationPhase::Failed, OperationPhase::Error], ..none() }, true),
-            (Filter { phases: vec![OperationPhase::Succeeded], ..none() }, false),
+            (Filter { outcomes: vec![OperationOutcome::Failed, OperationOutcome::Error], ..none() }, true),
+            (Filter { outcomes: vec![OperationOutcome::Succeeded], ..none() }, false),
             (Filter { since: at(1_000), until: at(1_001), ..none() }, true),
             (Filter { since: at(1_001), ..none() }, false),
             (Filter { until: at(1_000), ..none() }, false),
             (Filter { revision: text("4f2a"), ..none() }, true),
             (Filter { revision: text("f2a9"), ..none() }, false),
-            (Filter { by: text("ann"), ..none() }, true),
-            (Filter { by: text("an"), ..none() }, false),
-            (Filter { by: text("ann"), revision: text("77"), ..none() }, false),
+            (Filter { requester: text("ann"), ..none() }, true),
+            (Filter { requester: text("an"), ..none() }, false),
+            (Filter { requester: text("ann"), revision: text("77"), ..none() }, false),
         ] {
-            assert_eq!(filter.takes(&known), is_taken, "{filter:?}");
+            assert_eq!(filter.matches(&known), is_taken, "{filter:?}");
         }
-        // Of one that an earlier program began, neither is known.
-        let earlier = one("", "");
-        assert!(none().takes(&earlier));
-        assert!(!Filter { revision: text(""), ..none() }.takes(&earlier));
-        assert!(!Filter { by: text(""), ..none() }.takes(&earlier));
+        // The outcome and the requester can both be unknown.
+        let unknown = summary_document("", "");
+        assert!(none().matches(&unknown));
+        assert!(!Filter { revision: text(""), ..none() }.matches(&unknown));
+        assert!(!Filter { requester: text(""), ..none() }.matches(&unknown));
     }
 
     #[test]
-    fn who_has_deleted_something_is_found_by_name() {
-        let wanted = |by: &str| Filter { by: Some(by.to_owned()), ..Filter::default() };
-        let deleted = one("", "ann, by the deletion of shops, asked for at 2026-11-21T09:30:00Z");
-        assert!(wanted("ann").takes(&deleted) && !wanted("an").takes(&deleted));
-        let synced = one("", "ann, because: of ben");
-        assert!(wanted("ann").takes(&synced) && !wanted("ben").takes(&synced));
+    fn the_requester_of_a_deletion_is_matched_by_name() {
+        let filter = |by: &str| Filter { requester: Some(by.to_owned()), ..Filter::default() };
+        let deleted =
+            summary_document("", "ann, by the deletion of shops, requested at 2026-11-21T09:30:00Z");
+        assert!(filter("ann").matches(&deleted) && !filter("an").matches(&deleted));
+        let synced = summary_document("", "ann, because: of ben");
+        assert!(filter("ann").matches(&synced) && !filter("ben").matches(&synced));
         assert_eq!(synced.reason.as_deref(), Some("of ben"));
-        let by_nobody = one("", "deletion of the application, asked for at 2026-11-21T09:30:00Z");
-        assert!(!wanted("ann").takes(&by_nobody) && !wanted("deletion").takes(&by_nobody));
+        let by_nobody =
+            summary_document("", "deletion of the application, requested at 2026-11-21T09:30:00Z");
+        assert!(!filter("ann").matches(&by_nobody) && !filter("deletion").matches(&by_nobody));
     }
 }

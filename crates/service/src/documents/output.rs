@@ -1,48 +1,49 @@
-//! What hooks write while they run, as documents. They are a stable interface, described in `docs/cli.md`.
+//! Documents that describe the output of running hooks. They are a stable interface, described in
+//! `docs/reference/json-output.md`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_executor::{Output, OutputSource};
 use tidegate_model::{ObjectKey, Timestamp};
 
-/// Something that is told of the output of hooks.
+/// Line of hook output, or a note about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OutputDocument {
-    /// What it is.
+    /// Kind of the item.
     pub kind: OutputKind,
-    /// The hook; nothing where it is about all of them.
+    /// The hook. Absent if the item concerns all hooks.
     pub hook: Option<ObjectKey>,
-    /// Its pod; of a note nothing.
+    /// Pod of the hook. Absent for a note.
     pub pod: Option<String>,
-    /// The container of the pod; of a note nothing.
+    /// Container in the pod. Absent for a note.
     pub container: Option<String>,
-    /// When a line was written.
+    /// Time of the line.
     pub at: Option<Timestamp>,
-    /// How many lines are left out.
+    /// Number of omitted lines.
     pub lines: Option<u64>,
-    /// The line as it was written, or what is to be said. Values of the operation's Secrets are masked.
+    /// The line as written, or the note. Secret values of the operation are masked.
     pub text: String,
 }
 
-/// What is told.
+/// Kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputKind {
-    /// A line that a container has written.
+    /// Line written by a container.
     Line,
-    /// Lines are left out, because they were not read fast enough.
-    LeftOut,
-    /// Something is not told, and why.
+    /// Lines were omitted because the receiver was too slow.
+    Omitted,
+    /// Note that explains why output is missing.
     Note,
 }
 
 impl OutputKind {
-    /// In one word.
-    pub fn word(self) -> &'static str {
+    /// Returns the kind in one word.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Line => "line",
-            Self::LeftOut => "left-out",
+            Self::Omitted => "omitted",
             Self::Note => "note",
         }
     }
@@ -61,10 +62,10 @@ impl From<Output> for OutputDocument {
         };
         match output {
             Output::Line { source, at, text } => Self { at: Some(at), ..of(OutputKind::Line, source, text) },
-            Output::LeftOut { source, lines } => {
+            Output::Dropped { source, lines } => {
                 let words = if lines == 1 { "line" } else { "lines" };
-                let text = format!("… {lines} {words} left out");
-                Self { lines: Some(lines), ..of(OutputKind::LeftOut, source, text) }
+                let text = format!("… {lines} {words} omitted");
+                Self { lines: Some(lines), ..of(OutputKind::Omitted, source, text) }
             }
             Output::Note { hook, message } => Self {
                 kind: OutputKind::Note,

@@ -1,18 +1,19 @@
-//! A plan for programs. The field names are a stable interface, documented in `docs/cli.md`.
+//! Documents that describe plans. Field names are a stable interface, documented in
+//! `docs/reference/json-output.md`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_model::{DeletePolicy, Hook, Phase, Plan, Task, Warning, WaveNumbers};
 
-use crate::lines::PlanLine;
+use crate::summaries::PlanSummary;
 
 /// A plan.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Plan")]
 pub struct PlanDocument<'a> {
-    /// In their order.
+    /// Waves in order.
     waves: Vec<WaveDocument<'a>>,
-    /// What was found beside.
+    /// Findings.
     warnings: &'a [Warning],
 }
 
@@ -21,12 +22,12 @@ pub struct PlanDocument<'a> {
 struct WaveDocument<'a> {
     /// `PreSync`, `Sync` …
     phase: Phase,
-    /// Its number in the phase, as the `sync-wave` annotations of its objects have it.
+    /// Wave number within the phase, as in the objects' `sync-wave` annotations.
     wave: i64,
-    /// What opens it; left out where nothing keeps it closed.
+    /// Gates of the wave. Absent if there are none.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     gates: &'a [String],
-    /// What is done in it.
+    /// Tasks of the wave.
     tasks: Vec<TaskDocument<'a>>,
 }
 
@@ -41,13 +42,13 @@ struct TaskDocument<'a> {
     name: &'a str,
     /// `create`, `apply`, `replace`, `prune`, `prune-skipped` or `unchanged`.
     action: &'static str,
-    /// Present when it is a hook.
+    /// Details of the hook, if the task is one.
     hook: Option<HookDocument<'a>>,
-    /// Why that is done.
+    /// Reason for the action.
     reason: &'a str,
-    /// It may be another's.
-    found_elsewhere: bool,
-    /// Who judges its health. Left out where nobody has asked, as in the log.
+    /// True if the object may belong to another application.
+    is_ownership_uncertain: bool,
+    /// Source of the health assessment. Absent if it wasn't determined, as in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<Option<&'static str>>,
 }
@@ -56,44 +57,49 @@ struct TaskDocument<'a> {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "PlannedHook")]
 struct HookDocument<'a> {
-    /// When it is deleted.
+    /// Policies that determine when the hook is deleted.
     #[schemars(with = "Vec<String>")]
     delete_policies: &'a [DeletePolicy],
     timeout_seconds: Option<f64>,
     runner: Option<&'a str>,
 }
 
-/// A kept plan, with how it stands.
+/// A stored plan with its status.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "KeptPlan")]
-pub struct KeptPlanDocument<'a> {
+#[schemars(rename = "PlanDetails")]
+pub struct StoredPlanDocument<'a> {
     #[serde(flatten)]
-    line: &'a PlanLine,
-    /// What it does; values of Secrets are masked.
+    line: &'a PlanSummary,
+    /// Plan content with masked Secret values.
     plan: PlanDocument<'a>,
 }
 
-/// The document of a kept plan.
-pub fn kept<'a>(line: &'a PlanLine, plan: &'a Plan) -> KeptPlanDocument<'a> {
-    KeptPlanDocument { line, plan: of(plan, &WaveNumbers::default(), &[]) }
+/// Returns the document of a stored plan.
+pub fn stored_plan_document<'a>(line: &'a PlanSummary, plan: &'a Plan) -> StoredPlanDocument<'a> {
+    StoredPlanDocument { line, plan: plan_document(plan, &WaveNumbers::default(), &[]) }
 }
 
-/// The document of a plan.
+/// Returns the document of a plan.
 ///
-/// Its waves go by the numbers that people know them by; `judges` are those of the tasks' objects, in the order of the tasks.
-pub fn of<'a>(plan: &'a Plan, numbers: &WaveNumbers, judges: &[Option<&'static str>]) -> PlanDocument<'a> {
+/// Waves have the numbers shown to users. `judges` are the sources of health assessment for the tasks'
+/// objects, in task order.
+pub fn plan_document<'a>(
+    plan: &'a Plan,
+    numbers: &WaveNumbers,
+    judges: &[Option<&'static str>],
+) -> PlanDocument<'a> {
     let mut judges = judges.iter().copied();
     let waves = plan.waves.iter().map(|wave| WaveDocument {
         phase: wave.phase,
-        wave: numbers.shown(wave.phase, wave.wave),
+        wave: numbers.displayed(wave.phase, wave.wave),
         gates: &wave.gates,
-        tasks: plan.tasks_of(wave).iter().map(|one| task(one, judges.next())).collect(),
+        tasks: plan.tasks_of(wave).iter().map(|one| task_document(one, judges.next())).collect(),
     });
     PlanDocument { waves: waves.collect(), warnings: &plan.warnings }
 }
 
-fn task<'a>(task: &'a Task, health: Option<Option<&'static str>>) -> TaskDocument<'a> {
+fn task_document<'a>(task: &'a Task, health: Option<Option<&'static str>>) -> TaskDocument<'a> {
     TaskDocument {
         group: &task.gvk.group,
         version: &task.gvk.version,
@@ -101,14 +107,14 @@ fn task<'a>(task: &'a Task, health: Option<Option<&'static str>>) -> TaskDocumen
         namespace: &task.namespace,
         name: &task.name,
         action: task.action.as_str(),
-        hook: task.hook.as_ref().map(hook),
+        hook: task.hook.as_ref().map(hook_document),
         reason: &task.reason,
-        found_elsewhere: task.options.found_elsewhere,
+        is_ownership_uncertain: task.options.found_elsewhere,
         health,
     }
 }
 
-fn hook(hook: &Hook) -> HookDocument<'_> {
+fn hook_document(hook: &Hook) -> HookDocument<'_> {
     HookDocument {
         delete_policies: &hook.delete_policies,
         timeout_seconds: hook.timeout.map(|timeout| timeout.as_secs_f64()),

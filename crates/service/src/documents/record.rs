@@ -1,108 +1,108 @@
-//! All that is known of one operation, in one piece, for whoever keeps it beside an incident or a change request: as JSON for
-//! programs, and as a page for people that needs nothing else.
+//! Complete record of one operation, to attach to an incident or a change request: JSON for programs, and a
+//! self-contained human-readable page.
 
 mod logs;
 pub(super) mod markup;
-mod objects;
 pub(super) mod page;
-mod picture;
-mod story;
-mod telling;
+mod task_events;
+mod timeline;
+mod timeline_chart;
+mod timeline_events;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use tidegate_lifecycle::operation::{Fact, OperationView};
+use tidegate_lifecycle::operation::{OperationEvent, OperationView};
 use tidegate_model::{Plan, Timestamp};
 
-use super::facts::{self, FactDocument};
+use super::log_entries::{self, LogEntryDocument};
 use super::plan::{self, PlanDocument};
 use super::{ExplanationDocument, SummaryDocument};
-use crate::control::protocol::Inspected;
+use crate::control::protocol::OperationDetails;
 
-pub use logs::{AttemptLog, logs as attempt_logs};
+pub use logs::{AttemptLog, hook_logs as attempt_logs};
 
-/// What the document is called in its field `record`; a reader tells from it what to expect.
-const RECORD: &str = "tidegate.dev/operation/v1";
+/// Document type in the field `record`. Readers use it to choose a parser.
+const RECORD_TYPE: &str = "tidegate.dev/operation/v1";
 
-/// An operation, and everything that was recorded about it.
+/// An operation with all its recorded events.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// How it stands, and why.
-    pub inspected: Inspected,
-    /// What was recorded, in order.
-    pub facts: Vec<Fact>,
-    /// The number of the first of these; more than 1 where older ones were compacted.
-    pub first: u64,
-    /// What is damaged of it.
+    /// Status and the reasons for it.
+    pub details: OperationDetails,
+    /// Recorded events in order.
+    pub events: Vec<OperationEvent>,
+    /// Sequence number of the first event. Greater than 1 if older events were compacted.
+    pub first_sequence: u64,
+    /// Description of damage in the log.
     pub damage: Option<String>,
-    /// When all this was read.
-    pub at: Timestamp,
+    /// Time when the record was read.
+    pub read_at: Timestamp,
 }
 
-/// The record of an operation for programs.
+/// Record of an operation for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "OperationRecord")]
 pub struct RecordDocument<'a> {
     /// `tidegate.dev/operation/v1`.
     record: &'static str,
-    /// When it was written.
+    /// Time of the export.
     exported_at: Timestamp,
-    /// The version of Tidegate that has written it.
+    /// Version of Tidegate that exported the record.
     tidegate_version: &'static str,
-    /// How the operation stands, as `ops show` prints it.
+    /// Operation status, as printed by `ops show`.
     operation: &'a OperationView,
-    /// Whether a process works on it; nothing where that cannot be told.
-    at_work: Option<bool>,
-    /// Why it is where it is, as `explain` prints it.
+    /// True if a process is running the operation. Absent if unknown.
+    is_running: Option<bool>,
+    /// Reasons for the status, as printed by `explain`.
     explanation: &'a ExplanationDocument,
-    /// What was asked for, and by whom: the details of the first fact. Nothing where that is not kept any more.
+    /// Request and requester: the details of the first event. Absent if that event was compacted.
     request: Option<Value>,
-    /// Its newest plan. Nothing before there is one, and where it is not kept any more.
+    /// Newest plan. Absent if there is no plan yet or it was compacted.
     plan: Option<PlanDocument<'a>>,
-    /// Everything that was recorded, as `ops log` prints it.
-    facts: Vec<FactDocument<'a>>,
-    /// What the containers of failed hooks wrote last, in every attempt.
+    /// All recorded events, as printed by `ops log`.
+    events: Vec<LogEntryDocument<'a>>,
+    /// Last output of failed hooks' containers, in every attempt.
     logs: Vec<AttemptLog>,
-    /// How many older facts are not kept any more.
-    compacted: u64,
-    /// Of an operation whose facts were all compacted: its line, as `ops list` prints it.
-    kept: Option<&'a SummaryDocument>,
-    /// What is damaged of it.
+    /// Number of compacted events.
+    compacted_events: u64,
+    /// Summary, as printed by `ops list`, if all events of the operation were compacted.
+    summary: Option<&'a SummaryDocument>,
+    /// Description of damage in the log.
     damage: Option<&'a str>,
 }
 
 impl Record {
-    /// For programs.
+    /// Returns the document for programs.
     pub fn document(&self) -> RecordDocument<'_> {
-        let facts = facts::documents(self.first, &self.facts);
-        let is_deletion = self.inspected.operation.deletion.is_some();
+        let events = log_entries::documents(self.first_sequence, &self.events);
+        let is_deletion = self.details.operation.deletion.is_some();
         RecordDocument {
-            record: RECORD,
-            exported_at: self.at,
+            record: RECORD_TYPE,
+            exported_at: self.read_at,
             tidegate_version: env!("CARGO_PKG_VERSION"),
-            operation: &self.inspected.operation,
-            at_work: self.inspected.explanation.at_work,
-            explanation: &self.inspected.explanation,
-            request: facts.iter().find(|fact| fact.kind == "accepted").map(|fact| fact.details.clone()),
-            plan: self.plan().map(|made| plan::of(made, &made.wave_numbers(is_deletion), &[])),
-            facts,
-            logs: logs::logs(&self.facts),
-            compacted: self.first.saturating_sub(1),
-            kept: self.inspected.kept.as_ref(),
+            operation: &self.details.operation,
+            is_running: self.details.explanation.is_running,
+            explanation: &self.details.explanation,
+            request: events.iter().find(|event| event.kind == "accepted").map(|event| event.details.clone()),
+            plan: self.plan().map(|made| plan::plan_document(made, &made.wave_numbers(is_deletion), &[])),
+            events,
+            logs: logs::hook_logs(&self.events),
+            compacted_events: self.first_sequence.saturating_sub(1),
+            summary: self.details.summary.as_ref(),
             damage: self.damage.as_deref(),
         }
     }
 
-    /// For people: a page of HTML without scripts and links, which asks nobody for anything.
-    pub fn page(&self) -> String {
-        page::of(self)
+    /// Returns the human-readable page: HTML without scripts or links that doesn't load anything.
+    pub fn render_page(&self) -> String {
+        page::render_page(self)
     }
 
     fn plan(&self) -> Option<&Plan> {
-        self.facts.iter().rev().find_map(|fact| match fact {
-            Fact::Planned { plan, .. } => Some(&**plan),
+        self.events.iter().rev().find_map(|event| match event {
+            OperationEvent::Planned { plan, .. } => Some(&**plan),
             _ => None,
         })
     }

@@ -1,40 +1,40 @@
-//! Rollouts and deletions of ApplicationSets as documents: one line of each, what one has come to, and everything that
-//! was recorded about it. The field names are a stable interface, documented in `docs/cli.md`.
+//! Documents that describe rollouts and deletions of ApplicationSets: summary, status and complete record.
+//! Field names are a stable interface, documented in `docs/reference/json-output.md`.
 
-mod course;
 mod deletion;
-mod facts;
-mod operations;
+mod last_operations;
 mod page;
 mod rollout;
+mod run_events;
+mod waits;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::rollout::RolloutView;
 use tidegate_lifecycle::teardown::TeardownView;
 use tidegate_lifecycle::{fleet, rollout as progressive, teardown};
-use tidegate_model::{Digest, OperationId, OperationPhase, StreamId, Timestamp, Wisher};
+use tidegate_model::{Digest, OperationId, OperationPhase, Requester, StreamId, Timestamp};
 use tidegate_oplog::EntryOf;
 
-pub use course::WaitSpan;
-pub use facts::RunFact;
-pub use page::{OUTSIDE, approval_words, step_number, step_words};
+pub use page::{NO_STEP, describe_approval, describe_step_number, describe_step_status};
+pub use run_events::RunEvent;
+pub use waits::WaitSpan;
 
-/// What the document is called in its field `record`; a reader tells from it what to expect.
+/// Document type in the field `record`. Readers use it to choose a parser.
 const RECORD: &str = "tidegate.dev/run/v1";
 
-/// What was done about an ApplicationSet as a whole.
+/// Kind of run that an ApplicationSet can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunKind {
-    /// Its Applications were brought to a set of targets, step after step.
+    /// Brings the Applications to their targets, step by step.
     Rollout,
-    /// Applications of it were deleted, in their order or all at once, or let go.
+    /// Deletes or orphans Applications, in order or all at once.
     Deletion,
 }
 
 impl RunKind {
-    /// As a list has it.
+    /// Returns the word for lists.
     pub fn word(self) -> &'static str {
         match self {
             Self::Rollout => "rollout",
@@ -43,136 +43,147 @@ impl RunKind {
     }
 }
 
-/// One rollout or deletion of an ApplicationSet, in one line.
+/// Summary of one rollout or deletion of an ApplicationSet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RunLine {
-    /// Its id.
+pub struct RunSummary {
+    /// ID of the run.
     pub id: StreamId,
-    /// Which of the two it is.
+    /// Kind of the run.
     pub kind: RunKind,
-    /// The ApplicationSet: `namespace/name`. It may be gone by now. `None` where even that is lost, as with all that may be
-    /// absent here.
+    /// The ApplicationSet, as `namespace/name`. It may no longer exist. Like all optional fields here, `None`
+    /// if the summary is lost.
+    #[serde(rename = "applicationSet")]
     pub set: Option<String>,
-    /// How it ended; `None` until it is over. Of a rollout `Completed`, `Failed`, `RolledBack`, `Superseded`, `Terminated` or
-    /// `Error`; of a deletion `Completed`, `Failed`, `Terminated` or `Error`.
+    /// Outcome. `None` while unfinished. `Completed`, `Failed`, `RolledBack`, `Superseded`, `Terminated` or
+    /// `Error` for a rollout; `Completed`, `Failed`, `Terminated` or `Error` for a deletion.
+    #[serde(rename = "outcome")]
     pub end: Option<String>,
-    /// A person holds it.
+    /// True if a person paused it.
     pub paused: bool,
-    /// How it stands, or why it ended so.
+    /// Status, or the reason for the outcome.
     pub message: String,
-    /// Where the line is lost: what the id says.
+    /// Start time. If the summary is lost, this is the time in the ID.
     pub started_at: Timestamp,
-    /// `None` until it is over.
+    /// End time. `None` while unfinished.
     pub finished_at: Option<Timestamp>,
-    /// Who has asked for it; `None` where that is not known, as of what an earlier program recorded.
+    /// Requester. `None` if unknown.
+    #[serde(rename = "initiatedBy")]
     pub by: Option<String>,
-    /// Why; `None` where nobody has said so.
+    /// Reason. `None` if none was given.
     pub reason: Option<String>,
-    /// Of a rollout: what tells its targets from others of the set.
+    /// Digest that identifies a rollout's targets within the ApplicationSet. `None` for a deletion.
     pub targets: Option<Digest>,
-    /// Of a rollout: what the Applications in its steps are brought to, each revision once; of many the first few.
+    /// Distinct target revisions of the Applications in a rollout's steps. If there are many, only the first
+    /// few.
     pub revisions: Vec<String>,
-    /// Of a rollout: steps that are done.
+    /// Number of finished steps of a rollout. `None` for a deletion.
     pub steps_passed: Option<u32>,
-    /// Of a rollout: steps in all.
+    /// Total number of steps of a rollout. `None` for a deletion.
     pub steps: Option<u32>,
-    /// Applications that are Healthy; or gone, or let go.
+    /// Number of Applications that are Healthy, deleted or orphaned.
     pub done: u32,
-    /// Of a rollout: Applications that a person went on without, which are none of those that are done. `None` of a deletion,
-    /// and where an earlier program has counted them among these.
+    /// Number of skipped Applications of a rollout, which aren't counted in `done`. `None` for a deletion.
     pub skipped: Option<u32>,
-    /// Applications that its steps are about.
+    /// Number of Applications in the steps.
     pub applications: u32,
-    /// What is damaged of it.
+    /// Description of damage in the log.
     pub damage: Option<String>,
 }
 
-/// How a rollout or a deletion stands, or how it has ended, and who has decided what meanwhile.
+/// Status or outcome of a rollout or a deletion, with everything that people have decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RunDocument {
-    /// Its line.
+pub struct RunDetails {
+    /// Summary of the run.
     #[serde(flatten)]
-    pub line: RunLine,
-    /// A rollout step by step, with all of its Applications. Neither this nor `deletion` is there where its details were compacted,
-    /// or cannot be read.
+    pub line: RunSummary,
+    /// Details of a rollout: its steps and all Applications. Both this field and `deletion` are absent if the
+    /// details were compacted or are unreadable.
     pub rollout: Option<RolloutView>,
-    /// A deletion step by step, with all of its Applications.
+    /// Details of a deletion: its steps and all Applications.
     pub deletion: Option<TeardownView>,
-    /// What it waits for; `None` once it is over.
+    /// Conditions that the run is waiting for. `None` once it has finished.
     pub explanation: Option<fleet::Explanation>,
-    /// What people approved, skipped, tried again, held, let go on and ended: who, when, and why.
-    pub decisions: Vec<RunFact>,
-    /// What it waited for, from when to when.
+    /// People's decisions (approve, skip, retry, pause, resume, terminate), with the person, the time and the
+    /// reason.
+    pub decisions: Vec<RunEvent>,
+    /// Waits with their start and end times.
     pub waits: Vec<WaitSpan>,
-    /// How many of the oldest facts are not kept any more.
-    pub compacted: u64,
+    /// Number of compacted events.
+    pub compacted_events: u64,
 }
 
-/// A rollout or a deletion, and everything that was recorded about it.
+/// A rollout or a deletion with all its recorded events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Run {
-    /// How it stands.
-    pub run: RunDocument,
-    /// What was recorded, in order.
-    pub facts: Vec<RunFact>,
+pub struct RunWithEvents {
+    /// Status of the run.
+    pub run: RunDetails,
+    /// Recorded events in order.
+    #[serde(rename = "events")]
+    pub facts: Vec<RunEvent>,
 }
 
-/// The record of a rollout or a deletion, for programs.
+/// Record of a rollout or a deletion, for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RunRecord")]
 pub struct RunRecord<'a> {
     /// `tidegate.dev/run/v1`.
     record: &'static str,
-    /// When it was written.
+    /// Time of the export.
     exported_at: Timestamp,
-    /// The version of Tidegate that has written it.
+    /// Version of Tidegate that exported the record.
     tidegate_version: &'static str,
-    /// How it stands, as `appset show-run` prints it.
-    run: &'a RunDocument,
-    /// Everything that was recorded.
-    facts: &'a Vec<RunFact>,
+    /// Status, as printed by `appset show-run`.
+    run: &'a RunDetails,
+    /// All recorded events.
+    events: &'a Vec<RunEvent>,
 }
 
-impl RunDocument {
-    /// Whether nothing but its line is left, since it is older than what is kept.
+impl RunDetails {
+    /// Returns true if the details were compacted and only the summary is left.
     pub fn is_compacted(&self) -> bool {
         self.rollout.is_none() && self.deletion.is_none() && self.line.damage.is_none()
     }
 }
 
-impl Run {
-    /// For programs.
+impl RunWithEvents {
+    /// Returns the document for programs.
     pub fn record(&self, at: Timestamp) -> RunRecord<'_> {
-        let Self { run, facts } = self;
-        RunRecord { record: RECORD, exported_at: at, tidegate_version: env!("CARGO_PKG_VERSION"), run, facts }
+        let Self { run, facts: events } = self;
+        RunRecord {
+            record: RECORD,
+            exported_at: at,
+            tidegate_version: env!("CARGO_PKG_VERSION"),
+            run,
+            events,
+        }
     }
 
-    /// For people: a page of HTML without scripts and links, which asks nobody for anything.
-    pub fn page(&self, at: Timestamp) -> String {
-        page::of(self, at)
+    /// Returns the human-readable page: HTML without scripts or links that doesn't load anything.
+    pub fn render_page(&self, at: Timestamp) -> String {
+        page::render_page(self, at)
     }
 }
 
-fn word(text: String) -> Option<String> {
+fn non_empty_text(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Who has asked, and why, of what the log has as one text.
-fn asker(recorded: &str) -> (Option<String>, Option<String>) {
-    let asker = Wisher::read(recorded);
-    (word(asker.by.to_owned()), asker.why())
+/// Splits a text in the log into the requester and the reason.
+fn split_requester(recorded: &str) -> (Option<String>, Option<String>) {
+    let requester = Requester::parse(recorded);
+    (non_empty_text(requester.name.to_owned()), requester.reason_text())
 }
 
-impl RunLine {
-    /// Of a rollout, as the log lists it.
-    pub fn of_rollout(entry: EntryOf<progressive::Fact>) -> Self {
+impl RunSummary {
+    /// Summarizes a rollout in the log.
+    pub fn from_rollout(entry: EntryOf<progressive::Event>) -> Self {
         let summary = entry.summary;
         let progressive::Details { targets, end, paused, message, steps, members, by, revisions, skipped } =
             summary.details;
-        let (by, reason) = asker(&by);
+        let (by, reason) = split_requester(&by);
         Self {
             id: entry.stream,
             kind: RunKind::Rollout,
@@ -189,17 +200,17 @@ impl RunLine {
             steps_passed: Some(steps.0),
             steps: Some(steps.1),
             done: members.0,
-            skipped,
+            skipped: Some(skipped),
             applications: members.1,
             damage: None,
         }
     }
 
-    /// Of a deletion, as the log lists it.
-    pub fn of_deletion(entry: EntryOf<teardown::Fact>) -> Self {
+    /// Summarizes a deletion in the log.
+    pub fn from_deletion(entry: EntryOf<teardown::Event>) -> Self {
         let summary = entry.summary;
         let teardown::Details { end, paused, message, members, by } = summary.details;
-        let (by, reason) = asker(&by);
+        let (by, reason) = split_requester(&by);
         Self {
             id: entry.stream,
             kind: RunKind::Deletion,
@@ -222,8 +233,8 @@ impl RunLine {
         }
     }
 
-    /// With who asked, and why, as the record has it, where the line does not say.
-    fn or_asked_by(self, recorded: Option<(&String, &Option<String>)>) -> Self {
+    /// Adds the recorded requester and reason if the summary doesn't have them.
+    fn with_recorded_requester(self, recorded: Option<(&String, &Option<String>)>) -> Self {
         match recorded {
             Some((by, reason)) if self.by.is_none() => {
                 Self { by: Some(by.clone()), reason: reason.clone(), ..self }
@@ -232,13 +243,14 @@ impl RunLine {
         }
     }
 
-    /// How many of its Applications are done: `11 of 12`, and where some were skipped `11 of 12, 1 skipped`.
+    /// Returns the progress of the Applications: `11 of 12`, or `11 of 12, 1 skipped` if Applications were
+    /// skipped.
     pub fn progress(&self) -> String {
-        self.counted("")
+        self.describe_progress("")
     }
 
-    /// The same with what those are that are done: `11 of 12 Healthy, 1 skipped`.
-    fn counted(&self, what: &str) -> String {
+    /// Returns the progress with a word for the finished Applications: `11 of 12 Healthy, 1 skipped`.
+    fn describe_progress(&self, what: &str) -> String {
         let Self { done, applications, .. } = self;
         let skipped = self.skipped.filter(|skipped| *skipped > 0);
         let skipped = skipped.map(|skipped| format!(", {skipped} skipped")).unwrap_or_default();
@@ -246,79 +258,84 @@ impl RunLine {
     }
 }
 
-impl Run {
-    /// What these facts tell of a rollout; `first` is the number of the first of them, and `state` the fold over all there were.
-    /// How an operation that was stopped has ended, where that is known, says `end_of`.
-    pub fn of_rollout(
-        line: RunLine,
-        (first, facts): (u64, &[progressive::Fact]),
+impl RunWithEvents {
+    /// Builds a rollout from its events. `first` is the sequence number of the first event. `state` also
+    /// includes compacted events. `end_of` returns the outcome of a stopped operation, if known.
+    pub fn from_rollout(
+        line: RunSummary,
+        (first, events): (u64, &[progressive::Event]),
         state: &progressive::State,
         now: Timestamp,
         end_of: impl Fn(OperationId) -> Option<(OperationPhase, String)>,
     ) -> Self {
-        let told = rollout::documents(first, facts);
+        let documents = rollout::documents(first, events);
         let mut rollout = progressive::view(state);
-        // Where all facts are kept, they say how far those were that have left the set.
-        if let (1, Some(view), Ok(left)) = (first, rollout.as_mut(), progressive::left(facts)) {
+        // If no event was compacted, the events show the progress of Applications that have left the
+        // ApplicationSet.
+        if let (1, Some(view), Ok(left)) = (first, rollout.as_mut(), progressive::departed_members(events)) {
             view.left = left;
         }
         if let Some(view) = &mut rollout {
-            operations::tell(view, facts, end_of);
+            last_operations::add_last_operations(view, events, end_of);
         }
-        let line = line.or_asked_by(rollout.as_ref().map(|view| (&view.by, &view.reason)));
-        let run = RunDocument {
+        let line = line.with_recorded_requester(rollout.as_ref().map(|view| (&view.by, &view.reason)));
+        let run = RunDetails {
             explanation: (!state.is_finished()).then(|| progressive::explain(state, now)),
-            decisions: decisions(&told),
-            waits: rollout::waits(facts),
-            compacted: first.saturating_sub(1),
+            decisions: decisions(&documents),
+            waits: rollout::collect_waits(events),
+            compacted_events: first.saturating_sub(1),
             line,
             rollout,
             deletion: None,
         };
-        Self { run, facts: told }
+        Self { run, facts: documents }
     }
 
-    /// The same of a deletion.
-    pub fn of_deletion(
-        line: RunLine,
-        (first, facts): (u64, &[teardown::Fact]),
+    /// Builds a deletion from its events, as [`Self::from_rollout`] does for a rollout.
+    pub fn from_deletion(
+        line: RunSummary,
+        (first, events): (u64, &[teardown::Event]),
         state: &teardown::State,
         now: Timestamp,
     ) -> Self {
         let order = state.teardown().map(|teardown| teardown.order.clone()).unwrap_or_default();
-        let told = deletion::documents(first, facts, &order);
+        let documents = deletion::documents(first, events, &order);
         let deletion = teardown::view(state);
-        let line = line.or_asked_by(deletion.as_ref().map(|view| (&view.by, &view.reason)));
-        let run = RunDocument {
+        let line = line.with_recorded_requester(deletion.as_ref().map(|view| (&view.by, &view.reason)));
+        let run = RunDetails {
             explanation: (!state.is_finished()).then(|| teardown::explain(state, now)),
-            decisions: decisions(&told),
-            waits: deletion::waits(facts),
-            compacted: first.saturating_sub(1),
+            decisions: decisions(&documents),
+            waits: deletion::collect_waits(events),
+            compacted_events: first.saturating_sub(1),
             line,
             rollout: None,
             deletion,
         };
-        Self { run, facts: told }
+        Self { run, facts: documents }
     }
 
-    /// One of which nothing but its line is left, or can be read.
-    pub fn of_line(line: RunLine, compacted: u64) -> Self {
-        let run = RunDocument {
+    /// Builds a run for which only the summary is left or readable.
+    pub fn from_summary(line: RunSummary, compacted: u64) -> Self {
+        let run = RunDetails {
             line,
             rollout: None,
             deletion: None,
             explanation: None,
             decisions: Vec::new(),
             waits: Vec::new(),
-            compacted,
+            compacted_events: compacted,
         };
         Self { run, facts: Vec::new() }
     }
 }
 
-/// What people said. Who asked for it is in its line.
-fn decisions(facts: &[RunFact]) -> Vec<RunFact> {
-    facts.iter().filter(|fact| fact.by.is_some() && fact.kind != facts::BEGUN).cloned().collect()
+/// Returns the people's decisions, without the request for the run, which is in the summary.
+fn decisions(events: &[RunEvent]) -> Vec<RunEvent> {
+    events
+        .iter()
+        .filter(|event| event.by.is_some() && event.kind != run_events::STARTED_KIND)
+        .cloned()
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,31 +1,32 @@
-//! Answers about rollouts and deletions of ApplicationSets, from the log.
+//! Queries for rollouts and deletions of ApplicationSets, answered from the log.
 
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::StreamId;
 
 use super::Queries;
-use crate::documents::runs::{Run, RunLine};
+use crate::documents::runs::{RunSummary, RunWithEvents};
 use crate::error::ServiceError;
 use crate::runs;
 
 impl Queries {
-    /// Those of an ApplicationSet, by its name or `NAMESPACE/NAME`, or of all, oldest first. The set may be gone.
-    pub async fn runs(&self, set: Option<String>) -> Result<Vec<RunLine>, ServiceError> {
-        self.blocking(move |log| runs::listed(log, set.as_deref())).await
+    /// Returns the runs of one ApplicationSet, given its name or `NAMESPACE/NAME`, or of all ApplicationSets,
+    /// oldest first. The ApplicationSet may no longer exist.
+    pub async fn list_runs(&self, set: Option<String>) -> Result<Vec<RunSummary>, ServiceError> {
+        self.run_blocking(move |log| runs::list_runs(log, set.as_deref())).await
     }
 
-    /// Those that a person may mean by an id, the beginning of one, or the name of an ApplicationSet.
-    pub async fn find_runs(&self, text: String) -> Result<Vec<RunLine>, ServiceError> {
-        self.blocking(move |log| runs::candidates(log, &text)).await
+    /// Returns the runs that match a run ID, an ID prefix or an ApplicationSet name.
+    pub async fn find_runs(&self, text: String) -> Result<Vec<RunSummary>, ServiceError> {
+        self.run_blocking(move |log| runs::find_candidates(log, &text)).await
     }
 
-    /// One of them, and everything that was recorded about it.
+    /// Returns a run with all its recorded events.
     ///
     /// # Errors
     ///
-    /// There is none of this id; the log cannot be read.
-    pub async fn run(&self, id: StreamId) -> Result<Run, ServiceError> {
+    /// Returns an error if the run doesn't exist, or if the log is unreadable.
+    pub async fn read_run(&self, id: StreamId) -> Result<RunWithEvents, ServiceError> {
         let now = SystemClock.now();
-        self.blocking(move |log| runs::read(log, id, now)).await
+        self.run_blocking(move |log| runs::read_run(log, id, now)).await
     }
 }

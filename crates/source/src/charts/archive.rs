@@ -1,113 +1,118 @@
-//! What a chart's archive holds, unpacked in memory and within limits.
+//! Chart archives, unpacked in memory with limits.
 
 use std::collections::BTreeMap;
 
 use zlib_rs::{Inflate, InflateFlush, Status};
 
 use crate::SourceError;
-use crate::files::Files;
+use crate::file_access::FileAccess;
 use crate::remote::Problem;
-use crate::tree::join;
+use crate::tree::resolve_path;
 
-/// Most bytes of an archive, as it is sent.
-pub(super) const PACKED_MAX: u64 = 32 << 20;
-/// Most bytes of all files of a chart.
-const UNPACKED_MAX: usize = 128 << 20;
-/// Most files of a chart.
+/// Maximum transfer size of an archive in bytes.
+pub(super) const PACKED_BYTES_MAX: u64 = 32 << 20;
+/// Maximum total size of a chart's files in bytes.
+const UNPACKED_BYTES_MAX: usize = 128 << 20;
+/// Maximum number of files in a chart.
 const FILES_MAX: usize = 10_000;
-/// A header of `tar`, and what sizes are rounded up to.
-const BLOCK: usize = 512;
-/// So much is unpacked at once.
-const PIECE: usize = 64 << 10;
-/// The header and the window of `gzip`, as `zlib` says it.
-const GZIP: u8 = 16 + 15;
+/// Block size of `tar`.
+const BLOCK_BYTES: usize = 512;
+/// Number of bytes unpacked per step.
+const CHUNK_BYTES: usize = 64 << 10;
+/// zlib window bits that select the `gzip` format.
+const GZIP_WINDOW_BITS: u8 = 16 + 15;
 
-/// The files of a chart, under their paths in it.
+/// Files of a chart by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Archive {
-    /// For people: which chart, and where from.
+    /// Chart and repository, for messages.
     pub name: String,
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Archive {
-    /// The files of a packed chart (`.tgz`), by their paths in the chart.
+    /// Unpacks a packed chart (`.tgz`). Paths are relative to the chart.
     pub fn unpack(name: String, packed: &[u8]) -> Result<Self, Problem> {
-        let unpacked = inflate(packed, UNPACKED_MAX)?;
+        let unpacked = inflate(packed, UNPACKED_BYTES_MAX)?;
         let mut files = BTreeMap::new();
         let mut rest = unpacked.as_slice();
         let mut long = None;
-        while let Some((header, after)) = rest.split_at_checked(BLOCK) {
+        while let Some((header, after)) = rest.split_at_checked(BLOCK_BYTES) {
             if header.iter().all(|byte| *byte == 0) {
                 break;
             }
             let header = Header::read(header)?;
-            let size = usize::try_from(header.size).map_err(|_| damaged())?;
-            let (content, after) = after.split_at_checked(size).ok_or_else(damaged)?;
-            let padding = size.next_multiple_of(BLOCK).saturating_sub(size);
+            let size = usize::try_from(header.size).map_err(|_| damaged_archive())?;
+            let (content, after) = after.split_at_checked(size).ok_or_else(damaged_archive)?;
+            let padding = size.next_multiple_of(BLOCK_BYTES).saturating_sub(size);
             rest = after.get(padding..).unwrap_or_default();
             match header.kind {
                 b'x' => long = extended_path(content).or(long),
-                b'L' => long = Some(text(content)),
+                b'L' => long = Some(header_text(content)),
                 b'0' | 0 | b'7' => {
                     let path = long.take().unwrap_or(header.path);
-                    files.insert(plain(&path)?, content.to_vec());
+                    files.insert(strip_chart_folder(&path)?, content.to_vec());
                     if files.len() > FILES_MAX {
                         return Err(Problem::new(format!("it has more than {FILES_MAX} files")));
                     }
                 }
                 b'1' | b'2' => {
                     let path = long.take().unwrap_or(header.path).escape_debug().to_string();
-                    return Err(Problem::new(format!("{path} in it is a link, which charts do not have")));
+                    return Err(Problem::new(format!(
+                        "{path} in it is a link, which is not allowed in charts"
+                    )));
                 }
-                // Folders, and what is said of all files.
+                // Folders and global headers.
                 b'5' | b'g' => long = None,
-                _ => return Err(Problem::new("it has something that is neither a file nor a folder")),
+                _ => return Err(Problem::new("it has an entry that is neither a file nor a folder")),
             }
         }
-        if !files.contains_key(crate::kind::CHART) {
-            return Err(Problem::new("it is no chart: it has no Chart.yaml"));
+        if !files.contains_key(crate::source_type::CHART_FILE) {
+            return Err(Problem::new("it is not a chart: it has no Chart.yaml"));
         }
         Ok(Self { name, files })
     }
 }
 
-impl Files for Archive {
-    fn file(&self, path: &str) -> Result<Option<Vec<u8>>, SourceError> {
+impl FileAccess for Archive {
+    fn read_file(&self, path: &str) -> Result<Option<Vec<u8>>, SourceError> {
         Ok(self.files.get(path).cloned())
     }
 
-    fn below(&self, folder: &str) -> Result<Vec<String>, SourceError> {
+    fn list_files(&self, folder: &str) -> Result<Vec<String>, SourceError> {
         let inside = |path: &&String| folder.is_empty() || path.starts_with(&format!("{folder}/"));
         Ok(self.files.keys().filter(inside).cloned().collect())
     }
 
-    fn place(&self) -> String {
+    fn location_text(&self) -> String {
         self.name.clone()
     }
 }
 
-fn damaged() -> Problem {
-    Problem::new("it is damaged, or no archive of a chart (.tgz)")
+fn damaged_archive() -> Problem {
+    Problem::new("it is damaged or not a chart archive (.tgz)")
 }
 
-/// Unpacks `gzip`, up to so many bytes; its checksum has to be right.
+/// Unpacks `gzip` up to a size limit and verifies the checksum.
 fn inflate(packed: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
-    let (mut inflate, mut unpacked, mut piece) = (Inflate::new(true, GZIP), Vec::new(), vec![0; PIECE]);
+    let (mut inflate, mut unpacked, mut piece) =
+        (Inflate::new(true, GZIP_WINDOW_BITS), Vec::new(), vec![0; CHUNK_BYTES]);
     loop {
         let (read, written) = (inflate.total_in(), inflate.total_out());
-        let at = usize::try_from(read).map_err(|_| damaged())?;
+        let at = usize::try_from(read).map_err(|_| damaged_archive())?;
         let left = packed.get(at..).unwrap_or_default();
-        let status = inflate.decompress(left, &mut piece, InflateFlush::NoFlush).map_err(|_| damaged())?;
-        let new = usize::try_from(inflate.total_out().saturating_sub(written)).map_err(|_| damaged())?;
+        let status =
+            inflate.decompress(left, &mut piece, InflateFlush::NoFlush).map_err(|_| damaged_archive())?;
+        let new =
+            usize::try_from(inflate.total_out().saturating_sub(written)).map_err(|_| damaged_archive())?;
         unpacked.extend_from_slice(piece.get(..new).unwrap_or_default());
         if unpacked.len() > limit {
-            return Err(Problem::new(format!("unpacked it has more than {} MiB", limit >> 20)));
+            return Err(Problem::new(format!("it has more than {} MiB when unpacked", limit >> 20)));
         }
         match status {
             Status::StreamEnd => return Ok(unpacked),
-            // Nothing more comes of what there is.
-            _ if new == 0 && inflate.total_in() == read => return Err(damaged()),
+            // There was no progress, so the data is truncated or invalid.
+            _ if new == 0 && inflate.total_in() == read => return Err(damaged_archive()),
             _ => {}
         }
     }
@@ -122,34 +127,36 @@ struct Header {
 impl Header {
     fn read(block: &[u8]) -> Result<Self, Problem> {
         let field = |from: usize, to: usize| block.get(from..to).unwrap_or_default();
-        let number = |from, to| u64::from_str_radix(text(field(from, to)).trim(), 8).map_err(|_| damaged());
+        let number = |from, to| {
+            u64::from_str_radix(header_text(field(from, to)).trim(), 8).map_err(|_| damaged_archive())
+        };
         let blanked =
             block.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { b' ' } else { *byte });
         if number(148, 156)? != blanked.map(u64::from).sum::<u64>() {
-            return Err(damaged());
+            return Err(damaged_archive());
         }
-        let (name, prefix) = (text(field(0, 100)), text(field(345, 500)));
+        let (name, prefix) = (header_text(field(0, 100)), header_text(field(345, 500)));
         let has_prefix = field(257, 262) == b"ustar" && field(263, 265) == b"00" && !prefix.is_empty();
         let path = if has_prefix { format!("{prefix}/{name}") } else { name };
         Ok(Self { path, size: number(124, 136)?, kind: block.get(156).copied().unwrap_or_default() })
     }
 }
 
-/// A text up to its end, which a zero says.
-fn text(bytes: &[u8]) -> String {
+/// Returns the text up to the terminating zero.
+fn header_text(bytes: &[u8]) -> String {
     let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The path in an extended header: records such as `12 path=a/b\n`.
+/// Returns the path from an extended header. Its records look like `12 path=a/b\n`.
 fn extended_path(content: &[u8]) -> Option<String> {
     let lines = String::from_utf8_lossy(content).into_owned();
     lines.lines().find_map(|line| Some(line.split_once(' ')?.1.strip_prefix("path=")?.to_owned()))
 }
 
-/// The path below the folder of the chart, which every path begins with.
-fn plain(path: &str) -> Result<String, Problem> {
+/// Removes the chart's folder, with which every path starts.
+fn strip_chart_folder(path: &str) -> Result<String, Problem> {
     let outside = || Problem::new(format!("{} in it leads out of the chart", path.escape_debug()));
-    let path = if path.starts_with('/') { None } else { join("", path) }.ok_or_else(outside)?;
+    let path = if path.starts_with('/') { None } else { resolve_path("", path) }.ok_or_else(outside)?;
     path.split_once('/').map(|(_, below)| below.to_owned()).ok_or_else(outside)
 }

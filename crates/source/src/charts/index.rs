@@ -1,4 +1,4 @@
-//! The index of a Helm repository: which charts it has, in which versions, and where they are.
+//! Index of a Helm repository: charts, versions and download addresses.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use serde::Deserialize;
 
 use crate::remote::Problem;
 
-/// More entries than the largest repositories have.
+/// Maximum number of YAML nodes.
 const NODES_MAX: usize = 4_000_000;
 
-/// One version of a chart.
+/// Version of a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Release {
     #[serde(default)]
     pub version: String,
     #[serde(default)]
     pub urls: Vec<String>,
-    /// Of its archive, in hexadecimal.
+    /// SHA-256 of the archive in hexadecimal.
     #[serde(default)]
     pub digest: Option<String>,
 }
 
-/// All charts, by their names.
+/// All charts by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Index {
     #[serde(default)]
@@ -29,17 +29,18 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub fn read(text: &[u8]) -> Result<Self, Problem> {
+    pub fn parse(text: &[u8]) -> Result<Self, Problem> {
         let budget = serde_saphyr::budget! { max_nodes: NODES_MAX, max_events: NODES_MAX * 2 };
         let options = serde_saphyr::options! { budget: budget };
         serde_saphyr::from_slice_with_options(text, options).map_err(|error| {
-            let reason = crate::error::plain(&error.to_string());
-            Problem::new(format!("its index.yaml cannot be read: {reason}"))
-                .hint("a Helm repository has such a file; Git repositories are named with a path instead of a chart")
+            let reason = crate::error::to_line(&error.to_string());
+            Problem::new(format!("its index.yaml cannot be read: {reason}")).with_hint(
+                "a Helm repository must have this file; for a Git repository, set path instead of chart",
+            )
         })
     }
 
-    /// The versions of a chart, or which charts there are.
+    /// Returns the versions of a chart; `None` if the chart does not exist.
     pub fn versions(&self, chart: &str) -> Option<Vec<String>> {
         Some(self.entries.get(chart)?.iter().map(|release| release.version.clone()).collect())
     }

@@ -1,8 +1,8 @@
-//! Charts of Helm repositories and OCI registries.
+//! Charts in Helm repositories and OCI registries.
 //!
 //! ```text
 //! repoURL + chart ─ Address ─▶ ChartRepository ─ look ─▶ index.yaml, or tags ─ resolve(targetRevision) ─▶ version
-//!                                     └── locate(version) ─▶ archive (kept in the state directory) ── read ─▶ helm template
+//!                                     └── locate(version) ─▶ archive (stored in the state directory) ── read ─▶ helm template
 //! ```
 
 mod archive;
@@ -20,112 +20,98 @@ use sha2::{Digest as _, Sha256};
 use tidegate_model::Digest;
 use tidegate_model::argo::ApplicationSource;
 
-use crate::address::Place;
-use crate::credentials::Access;
-use crate::helm;
-use crate::looks::Looks;
-use crate::making::Making;
-use crate::purpose::Variables;
-use crate::remote::{Fetched, Link, Network, Problem};
-use crate::repository::File;
-use crate::tools::Workshop;
-use crate::{Address, SourceError, kind, versions};
+use crate::address::AddressKind;
+use crate::credentials::AccessSettings;
+use crate::observations::SharedObservations;
+use crate::remote::{CompleteResponse, Link, Network, Problem};
+use crate::{Address, SourceError, version_constraints};
 pub(crate) use archive::Archive;
-use archive::PACKED_MAX;
+use archive::PACKED_BYTES_MAX;
 use index::Index;
 use registry::Registry;
 
-/// The folder of archives, beside the mirrors.
+/// Folder for archives, next to the mirrors.
 const FOLDER: &str = "charts";
-/// So many names are told where the one that is meant is not there.
-const NAMED: usize = 10;
-/// Stands for the newest release.
-const ANY: &str = "*";
+/// Maximum number of chart names in an error message.
+const CHART_NAMES_MAX: usize = 10;
+/// Constraint that selects the newest release.
+const ANY_VERSION: &str = "*";
 
-/// What a look has shown.
+/// Result of an observation.
 #[derive(Clone, Debug, Default)]
 struct Listing {
     index: Arc<Index>,
-    /// By which the server knows it again.
+    /// ETag for conditional requests.
     etag: Option<HeaderValue>,
 }
 
-type Seen = Result<Listing, SourceError>;
+type Observation = Result<Listing, SourceError>;
 
-/// A Helm repository, or a chart of an OCI registry.
+/// Helm repository, or a chart in an OCI registry.
 pub struct ChartRepository {
     address: Address,
     network: Arc<Network>,
-    /// Addresses of this machine are not asked: charts alone name this repository.
-    bars_loopback: AtomicBool,
-    looks: Looks<Seen>,
-}
-
-/// A chart in one version, and what Helm is told of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LocatedChart {
-    /// The same content, made in the same way, has the same key.
-    pub key: Digest,
-    archive: Arc<Archive>,
-    chart: String,
-    plan: helm::Plan,
+    /// True if loopback addresses are blocked, because only charts name this repository.
+    blocks_loopback: AtomicBool,
+    observations: SharedObservations<Observation>,
 }
 
 impl ChartRepository {
     pub(crate) fn new(address: Address, network: Arc<Network>) -> Self {
         let (bars_loopback, looks) = Default::default();
-        Self { address, network, bars_loopback, looks }
+        Self { address, network, blocks_loopback: bars_loopback, observations: looks }
     }
 
-    /// Whether addresses of this machine are not asked from now on.
-    pub(crate) fn bar_loopback(&self, is_barred: bool) {
-        self.bars_loopback.store(is_barred, Ordering::Relaxed);
+    /// Sets whether loopback addresses are blocked.
+    pub(crate) fn set_blocks_loopback(&self, is_barred: bool) {
+        self.blocks_loopback.store(is_barred, Ordering::Relaxed);
     }
 
-    /// The `repoURL` that it was opened for.
+    /// Returns the address.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    fn wrong(&self, tried: &str, problem: Problem) -> SourceError {
+    fn error(&self, tried: &str, problem: Problem) -> SourceError {
         SourceError::remote(&self.address, tried, problem)
     }
 
-    fn access(&self) -> Result<Access, SourceError> {
+    fn access(&self) -> Result<AccessSettings, SourceError> {
         let known = self.network.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let bars_loopback = self.bars_loopback.load(Ordering::Relaxed);
-        Ok(Access { bars_loopback, ..known.access(&self.address)? })
+        let bars_loopback = self.blocks_loopback.load(Ordering::Relaxed);
+        Ok(AccessSettings { blocks_loopback: bars_loopback, ..known.access_to(&self.address)? })
     }
 
-    /// Looks again at what is there. Says whether that has changed since the last look.
-    pub fn look(&self) -> Result<bool, SourceError> {
-        let (before, found) = self.see();
+    /// Observes the repository. Returns true if it has changed since the last observation.
+    pub fn observe(&self) -> Result<bool, SourceError> {
+        let (before, found) = self.observe_shared();
         let found = found?;
         Ok(!matches!(before, Some(Ok(before)) if before.index == found.index))
     }
 
-    /// Looks again. Says whether anything has changed for those who use it, be it that nothing can be seen.
-    pub fn look_again(&self) -> bool {
-        match self.see() {
+    /// Observes the repository. Returns true if anything has changed for its users, including whether it is
+    /// available.
+    pub fn observe_availability(&self) -> bool {
+        match self.observe_shared() {
             (Some(Ok(before)), Ok(found)) => before.index != found.index,
             (Some(Err(before)), Err(found)) => before != found,
             _ => true,
         }
     }
 
-    fn see(&self) -> (Option<Seen>, Seen) {
-        self.looks.look(|known| self.list(known.and_then(Result::ok)))
+    fn observe_shared(&self) -> (Option<Observation>, Observation) {
+        self.observations.observe(|known| self.fetch_listing(known.and_then(Result::ok)))
     }
 
-    fn list(&self, known: Option<Listing>) -> Seen {
+    fn fetch_listing(&self, known: Option<Listing>) -> Observation {
         let access = self.access()?;
-        let begin = || self.network.attempts.begin(self.network.limits.look);
-        if let Place::Registry(site) = self.address.place() {
-            let versions = |access: &Access| {
+        let begin = || self.network.attempts.start(self.network.limits.list_refs);
+        if let AddressKind::Registry(site) = self.address.kind() {
+            let versions = |access: &AccessSettings| {
                 Registry { site, access, network: &self.network, attempt: &begin() }.versions()
             };
-            let found = self.network.asking(&access, versions);
-            let found = found.map_err(|problem| self.wrong("its tags cannot be listed", problem))?;
+            let found = self.network.with_token(&access, versions);
+            let found = found.map_err(|problem| self.error("its tags cannot be listed", problem))?;
             let releases = found.into_iter().map(|version| index::Release { version, ..Default::default() });
             let entries = [(String::new(), releases.collect())].into();
             return Ok(Listing { index: Arc::new(Index { entries }), etag: None });
@@ -135,61 +121,64 @@ impl ChartRepository {
         let etag = known.as_ref().and_then(|known| known.etag.clone());
         headers.extend(etag.map(|etag| (IF_NONE_MATCH, etag)));
         let limit = self.network.limits.names_bytes;
-        let fetched = self.network.asking(&access, |access| {
-            let link = Link::to(&url, access, &self.network, begin(), limit)?;
-            link.fetch(&url, &headers, &[StatusCode::NOT_MODIFIED])
+        let fetched = self.network.with_token(&access, |access| {
+            let link = Link::for_address(&url, access, &self.network, begin(), limit)?;
+            link.download(&url, &headers, &[StatusCode::NOT_MODIFIED])
         });
-        let wrong = |problem| self.wrong("its index.yaml cannot be read", problem);
-        let Fetched { status, headers, content } = fetched.map_err(wrong)?;
+        let wrong = |problem| self.error("its index.yaml cannot be read", problem);
+        let CompleteResponse { status, headers, content } = fetched.map_err(wrong)?;
         match known {
             Some(known) if status == StatusCode::NOT_MODIFIED => Ok(known),
             _ => {
-                let index = Arc::new(Index::read(&content).map_err(wrong)?);
+                let index = Arc::new(Index::parse(&content).map_err(wrong)?);
                 Ok(Listing { index, etag: headers.get(ETAG).cloned() })
             }
         }
     }
 
-    fn listing(&self) -> Seen {
-        self.looks.last().unwrap_or_else(|| self.see().1)
+    fn last_listing(&self) -> Observation {
+        self.observations.last().unwrap_or_else(|| self.observe_shared().1)
     }
 
-    /// The name of a chart in what was listed: a registry lists one chart alone.
-    fn listed<'s>(&self, source: &'s ApplicationSource) -> &'s str {
-        if matches!(self.address.place(), Place::Registry(_)) { "" } else { &source.chart }
+    /// Returns the name under which the listing contains a chart. Empty for a registry, which lists only one
+    /// chart.
+    fn listed_name<'s>(&self, source: &'s ApplicationSource) -> &'s str {
+        if matches!(self.address.kind(), AddressKind::Registry(_)) { "" } else { &source.chart }
     }
 
-    /// The name of a chart for people: an address may name it without `chart`.
-    fn called<'s>(&'s self, source: &'s ApplicationSource) -> &'s str {
-        match (self.address.place(), source.chart.as_str()) {
-            (Place::Registry(site), "") => site.path.rsplit('/').next().unwrap_or_default(),
+    /// Returns the name of a chart for messages. The name can be part of the address instead of being in
+    /// `chart`.
+    pub(crate) fn display_name<'s>(&'s self, source: &'s ApplicationSource) -> &'s str {
+        match (self.address.kind(), source.chart.as_str()) {
+            (AddressKind::Registry(site), "") => site.path.rsplit('/').next().unwrap_or_default(),
             (_, chart) => chart,
         }
     }
 
-    /// The version a revision means: itself, or the newest that a constraint allows.
+    /// Resolves a revision to a version: the revision itself, or the newest version that satisfies it as a
+    /// constraint.
     pub fn resolve(&self, source: &ApplicationSource, revision: &str) -> Result<String, SourceError> {
-        if versions::is_whole(revision) {
+        if version_constraints::is_full_version(revision) {
             return Ok(revision.to_owned());
         }
-        let listing = self.listing()?;
-        let Some(found) = listing.index.versions(self.listed(source)) else {
-            return Err(self.no_chart(&listing.index, self.called(source)));
+        let listing = self.last_listing()?;
+        let Some(found) = listing.index.versions(self.listed_name(source)) else {
+            return Err(self.chart_not_found(&listing.index, self.display_name(source)));
         };
-        let wanted = if revision.is_empty() { ANY } else { revision };
+        let wanted = if revision.is_empty() { ANY_VERSION } else { revision };
         let all = || found.iter().map(String::as_str);
-        // A version that is not whole means all that begin so.
-        let newest =
-            versions::newest(wanted, all()).or_else(|| versions::newest(&format!("={wanted}"), all()));
+        // An incomplete version is a prefix.
+        let newest = version_constraints::newest_version(wanted, all())
+            .or_else(|| version_constraints::newest_version(&format!("={wanted}"), all()));
         newest.map(str::to_owned).ok_or_else(|| SourceError::NoVersion {
             repository: self.address.to_string(),
-            chart: self.called(source).to_owned(),
+            chart: self.display_name(source).to_owned(),
             version: wanted.to_owned(),
         })
     }
 
-    fn no_chart(&self, index: &Index, chart: &str) -> SourceError {
-        let mut known: Vec<&str> = index.entries.keys().map(String::as_str).take(NAMED).collect();
+    fn chart_not_found(&self, index: &Index, chart: &str) -> SourceError {
+        let mut known: Vec<&str> = index.entries.keys().map(String::as_str).take(CHART_NAMES_MAX).collect();
         let more = index.entries.len().saturating_sub(known.len());
         let more = (more > 0).then(|| format!("and {more} more"));
         known.extend(more.as_deref());
@@ -197,45 +186,13 @@ impl ChartRepository {
         SourceError::NoSuchChart { repository: self.address.to_string(), chart: chart.to_owned(), known }
     }
 
-    /// Fetches a chart in a version, and says what Helm is told of it.
-    pub fn locate(
+    /// Returns a version's archive from disk or from the server.
+    pub(crate) fn fetch_archive(
         &self,
         source: &ApplicationSource,
         version: &str,
-        making: &Making,
-    ) -> Result<LocatedChart, SourceError> {
-        if !matches!(kind::said(source)?, None | Some(kind::Kind::Helm)) {
-            return Err(SourceError::NotOfCharts);
-        }
-        let packed = self.packed(source, version)?;
-        let chart = self.called(source).to_owned();
-        let name = format!("chart {chart} {version} of {}", self.address);
-        let unpacked = Archive::unpack(name, &packed);
-        let tried = format!("chart {chart} {version} cannot be used");
-        let archive = Arc::new(unpacked.map_err(|problem| self.wrong(&tried, problem))?);
-        let asked = (source.repo_url.as_str(), "", source.target_revision.as_str());
-        let variables = Variables::new(&making.purpose, asked, version);
-        let named = ApplicationSource { chart: chart.clone(), ..source.clone() };
-        let mut plan = helm::Plan::new(&named, ("", archive.as_ref()), (making, &variables))?;
-        plan.fetch(making)?;
-        let mut hasher = Sha256::new();
-        hasher.update(Sha256::digest(&packed));
-        plan.digest(&mut hasher);
-        Ok(LocatedChart { key: Digest(hasher.finalize().into()), archive, chart, plan })
-    }
-
-    /// Makes the manifests of a chart.
-    pub fn read(&self, located: &LocatedChart, making: &Making) -> Result<Vec<File>, SourceError> {
-        let workshop = Workshop::open(&making.tools)?;
-        for (path, content) in &located.archive.files {
-            workshop.put(&format!("chart/{path}"), content)?;
-        }
-        located.plan.make(&workshop, "chart", making)
-    }
-
-    /// The archive of a version: as it is kept, or else from the server.
-    pub(crate) fn packed(&self, source: &ApplicationSource, version: &str) -> Result<Vec<u8>, SourceError> {
-        let path = self.kept(source, version);
+    ) -> Result<Vec<u8>, SourceError> {
+        let path = self.cached_path(source, version);
         if let Ok(kept) = fs::read(&path) {
             return Ok(kept);
         }
@@ -251,31 +208,31 @@ impl ChartRepository {
         Ok(fetched)
     }
 
-    fn kept(&self, source: &ApplicationSource, version: &str) -> PathBuf {
+    fn cached_path(&self, source: &ApplicationSource, version: &str) -> PathBuf {
         let name = format!("{}\0{}\0{version}", self.address.key(), source.chart);
         let name = Digest(Sha256::digest(name.as_bytes()).into()).to_string();
         self.network.mirrors.join(FOLDER).join(format!("{name}.tgz"))
     }
 
     fn fetch(&self, source: &ApplicationSource, version: &str) -> Result<Vec<u8>, SourceError> {
-        let tried = format!("chart {} {version} cannot be fetched", self.called(source));
-        let wrong = |problem| self.wrong(&tried, problem);
+        let tried = format!("chart {} {version} cannot be fetched", self.display_name(source));
+        let wrong = |problem| self.error(&tried, problem);
         let access = self.access()?;
-        let begin = || self.network.attempts.begin(self.network.limits.fetch);
-        if let Place::Registry(site) = self.address.place() {
-            let archive = |access: &Access| {
-                Registry { site, access, network: &self.network, attempt: &begin() }.archive(version)
+        let begin = || self.network.attempts.start(self.network.limits.fetch);
+        if let AddressKind::Registry(site) = self.address.kind() {
+            let archive = |access: &AccessSettings| {
+                Registry { site, access, network: &self.network, attempt: &begin() }.fetch_archive(version)
             };
-            return self.network.asking(&access, archive).map_err(wrong);
+            return self.network.with_token(&access, archive).map_err(wrong);
         }
-        let mut listing = self.listing()?;
+        let mut listing = self.last_listing()?;
         if listing.index.release(&source.chart, version).is_none() {
-            // It may be newer than the last look.
-            self.look()?;
-            listing = self.listing()?;
+            // The version may have been published after the last observation.
+            self.observe()?;
+            listing = self.last_listing()?;
         }
         if !listing.index.entries.contains_key(&source.chart) {
-            return Err(self.no_chart(&listing.index, &source.chart));
+            return Err(self.chart_not_found(&listing.index, &source.chart));
         }
         let release =
             listing.index.release(&source.chart, version).ok_or_else(|| SourceError::NoVersion {
@@ -284,7 +241,7 @@ impl ChartRepository {
                 version: version.to_owned(),
             })?;
         let Some(url) = release.urls.first() else {
-            return Err(wrong(Problem::new("the index does not say where it is")));
+            return Err(wrong(Problem::new("the index has no URL for it")));
         };
         let base = self.address.to_string();
         let url =
@@ -294,11 +251,11 @@ impl ChartRepository {
         let is_safe = url.starts_with("https://");
         let is_as_the_index = url.starts_with("http://") && base.starts_with("http://");
         if !is_safe && !is_as_the_index {
-            return Err(wrong(Problem::new("the index names a place that is not asked by https")));
+            return Err(wrong(Problem::new("the index has a URL that is not https://")));
         }
-        let fetched = self.network.asking(&access, |access| {
-            let link = Link::to(meant, access, &self.network, begin(), PACKED_MAX)?;
-            link.fetch(&url, &HeaderMap::new(), &[])
+        let fetched = self.network.with_token(&access, |access| {
+            let link = Link::for_address(meant, access, &self.network, begin(), PACKED_BYTES_MAX)?;
+            link.download(&url, &HeaderMap::new(), &[])
         });
         let content = fetched.map_err(wrong)?.content;
         if let Some(digest) = release.digest.as_ref().filter(|digest| !digest.is_empty()) {
@@ -308,11 +265,11 @@ impl ChartRepository {
     }
 }
 
-/// Holds what was fetched against its digest.
+/// Verifies the digest of an archive.
 fn check_digest(content: &[u8], expected: &str) -> Result<(), Problem> {
     let found = Digest(Sha256::digest(content).into()).to_string();
     if expected.trim_start_matches("sha256:").eq_ignore_ascii_case(found.trim_start_matches("sha256:")) {
         return Ok(());
     }
-    Err(Problem::new("what the server sends is not what it says: the digest is another one"))
+    Err(Problem::new("the digest of the received content does not match"))
 }

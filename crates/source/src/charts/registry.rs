@@ -1,4 +1,4 @@
-//! Charts of OCI registries, as `helm pull oci://…` finds them.
+//! Charts in OCI registries, located the same way as by `helm pull oci://…`.
 
 use std::sync::Arc;
 
@@ -6,23 +6,23 @@ use http::header::{ACCEPT, HeaderValue, LINK, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
-use super::archive::PACKED_MAX;
-use crate::address::Site;
-use crate::credentials::Access;
-use crate::hidden::Hidden;
-use crate::remote::{Attempt, Fetched, Link, Network, Problem};
+use super::archive::PACKED_BYTES_MAX;
+use crate::address::RemoteLocation;
+use crate::credentials::AccessSettings;
+use crate::remote::{Attempt, CompleteResponse, Link, Network, Problem};
+use crate::secret_text::SecretText;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
-/// Manifests and lists of tags are small.
+/// Maximum size of a manifest or a tag list in bytes.
 const TEXT_MAX: u64 = 4 << 20;
-/// More pages of tags than anybody has.
+/// Maximum number of pages in a tag list.
 const PAGES_MAX: usize = 50;
 
-/// What is asked of one repository of a registry.
+/// Access to one repository in a registry.
 pub(super) struct Registry<'r> {
-    pub site: &'r Site,
-    pub access: &'r Access,
+    pub site: &'r RemoteLocation,
+    pub access: &'r AccessSettings,
     pub network: &'r Network,
     pub attempt: &'r Arc<Attempt>,
 }
@@ -56,7 +56,7 @@ struct Token {
 
 impl Registry<'_> {
     fn base(&self) -> String {
-        let scheme = if self.access.plain_http { "http" } else { "https" };
+        let scheme = if self.access.uses_plain_http { "http" } else { "https" };
         format!("{scheme}://{}", self.site.authority())
     }
 
@@ -64,14 +64,19 @@ impl Registry<'_> {
         self.site.path.trim_matches('/')
     }
 
-    /// Asks, and once more with a token where the registry wants one.
-    fn ask(&self, url: &str, accept: &'static str, limit: u64) -> Result<Fetched, Problem> {
+    /// Sends a request. If the registry requires a token, sends it again with a token.
+    fn get_authenticated(
+        &self,
+        url: &str,
+        accept: &'static str,
+        limit: u64,
+    ) -> Result<CompleteResponse, Problem> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         let base = self.base();
-        let fetch = |access: &Access, expected: &[StatusCode]| {
-            let link = Link::to(&base, access, self.network, Arc::clone(self.attempt), limit)?;
-            link.fetch(url, &headers, expected)
+        let fetch = |access: &AccessSettings, expected: &[StatusCode]| {
+            let link = Link::for_address(&base, access, self.network, Arc::clone(self.attempt), limit)?;
+            link.download(url, &headers, expected)
         };
         let first = fetch(self.access, &[StatusCode::UNAUTHORIZED])?;
         if first.status != StatusCode::UNAUTHORIZED {
@@ -80,48 +85,50 @@ impl Registry<'_> {
         let challenge = first.headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
         match challenge.and_then(|challenge| challenge.strip_prefix("Bearer ")) {
             Some(asked) => {
-                let bearer = Hidden(self.token(asked)?);
-                let access = Access { bearer, password: Hidden::default(), ..self.access.clone() };
+                let bearer = SecretText(self.request_token(asked)?);
+                let access =
+                    AccessSettings { bearer, password: SecretText::default(), ..self.access.clone() };
                 fetch(&access, &[])
             }
-            // It says what to do.
+            // The registry's response says what to do.
             None => fetch(self.access, &[]),
         }
     }
 
-    /// A token from whom the registry names.
-    fn token(&self, asked: &str) -> Result<String, Problem> {
+    /// Requests a token from the server that the registry names.
+    fn request_token(&self, asked: &str) -> Result<String, Problem> {
         let field = |name: &str| {
             let found = asked.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
             found.map(|value| value.trim_matches('"').to_owned())
         };
         let realm =
-            field("realm").ok_or_else(|| Problem::new("the registry does not say where tokens are"))?;
-        if !realm.starts_with("https://") && !self.access.plain_http {
-            return Err(Problem::new("the registry names a place for tokens that is not asked by https"));
+            field("realm").ok_or_else(|| Problem::new("the registry does not name its token server"))?;
+        if !realm.starts_with("https://") && !self.access.uses_plain_http {
+            return Err(Problem::new("the registry names a token server that is not https://"));
         }
         let scope = format!("repository:{}:pull", self.name());
-        let service =
-            field("service").map(|service| format!("&service={}", encoded(&service))).unwrap_or_default();
+        let service = field("service")
+            .map(|service| format!("&service={}", encode_query(&service)))
+            .unwrap_or_default();
         let between = if realm.contains('?') { '&' } else { '?' };
-        let url = format!("{realm}{between}scope={}{service}", encoded(&scope));
-        let link = Link::to(&url, self.access, self.network, Arc::clone(self.attempt), TEXT_MAX)?;
-        let fetched = link.fetch(&url, &HeaderMap::new(), &[])?;
+        let url = format!("{realm}{between}scope={}{service}", encode_query(&scope));
+        let link = Link::for_address(&url, self.access, self.network, Arc::clone(self.attempt), TEXT_MAX)?;
+        let fetched = link.download(&url, &HeaderMap::new(), &[])?;
         let token: Token = serde_json::from_slice(&fetched.content)
-            .map_err(|_| Problem::new("the registry's place for tokens does not answer with one"))?;
+            .map_err(|_| Problem::new("the registry's token server returned no token"))?;
         let found = if token.token.is_empty() { token.access_token } else { token.token };
         if found.is_empty() {
-            return Err(Problem::new("the registry's place for tokens does not answer with one"));
+            return Err(Problem::new("the registry's token server returned no token"));
         }
         Ok(found)
     }
 
-    /// All tags, as versions.
+    /// Returns all tags as versions.
     pub fn versions(&self) -> Result<Vec<String>, Problem> {
         let mut url = format!("{}/v2/{}/tags/list?n=1000", self.base(), self.name());
         let mut versions = Vec::new();
         for _ in 0..PAGES_MAX {
-            let page = self.ask(&url, "application/json", TEXT_MAX)?;
+            let page = self.get_authenticated(&url, "application/json", TEXT_MAX)?;
             let tags: Tags = serde_json::from_slice(&page.content)
                 .map_err(|_| Problem::new("the registry's list of tags cannot be read"))?;
             versions.extend(tags.tags.unwrap_or_default().into_iter().map(|tag| tag.replace('_', "+")));
@@ -134,32 +141,34 @@ impl Registry<'_> {
                 _ => return Ok(versions),
             }
         }
-        Err(Problem::new("the registry's list of tags has no end"))
+        Err(Problem::new("the registry's list of tags has too many pages"))
     }
 
-    /// The packed chart that a version's manifest names, checked against its digest.
-    pub fn archive(&self, version: &str) -> Result<Vec<u8>, Problem> {
+    /// Returns the packed chart that a version's manifest names, verified against its digest.
+    pub fn fetch_archive(&self, version: &str) -> Result<Vec<u8>, Problem> {
         let (base, name) = (self.base(), self.name());
         let tag = version.replace('+', "_");
-        let manifest = self.ask(&format!("{base}/v2/{name}/manifests/{tag}"), MANIFEST, TEXT_MAX)?;
+        let manifest =
+            self.get_authenticated(&format!("{base}/v2/{name}/manifests/{tag}"), MANIFEST, TEXT_MAX)?;
         let manifest: Manifest = serde_json::from_slice(&manifest.content)
             .map_err(|_| Problem::new("the registry's manifest cannot be read"))?;
         let layer = manifest.layers.into_iter().find(|layer| layer.media_type == CHART);
-        let digest = layer.ok_or_else(|| Problem::new("it is no Helm chart"))?.digest;
+        let digest = layer.ok_or_else(|| Problem::new("it is not a Helm chart"))?.digest;
         if !digest
             .strip_prefix("sha256:")
             .is_some_and(|hex| hex.len() == 64 && hex.chars().all(|c| c.is_ascii_hexdigit()))
         {
-            return Err(Problem::new("the registry's manifest names its archive in a way that is not known"));
+            return Err(Problem::new("the registry's manifest has an unsupported digest"));
         }
-        let archive = self.ask(&format!("{base}/v2/{name}/blobs/{digest}"), "*/*", PACKED_MAX)?;
+        let archive =
+            self.get_authenticated(&format!("{base}/v2/{name}/blobs/{digest}"), "*/*", PACKED_BYTES_MAX)?;
         super::check_digest(&archive.content, &digest)?;
         Ok(archive.content)
     }
 }
 
-/// A text in the query of an address.
-fn encoded(text: &str) -> String {
+/// Encodes a text for a query.
+fn encode_query(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte);
     text.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })

@@ -1,30 +1,30 @@
-//! Identities of Azure: a service principal that a Secret names, or the one that a cluster gives to this process.
+//! Azure identities: a service principal from a Secret, or this process's workload identity.
 
 use std::path::PathBuf;
 
-use tidegate_web::is_told_in_secret;
+use tidegate_web::can_send_secrets_to;
 
-use crate::address::{Place, Site};
-use crate::hidden::Hidden;
+use crate::address::{AddressKind, RemoteLocation};
+use crate::secret_text::SecretText;
 
-/// Where tokens of the public cloud are from.
+/// Token server of the public cloud.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
 
-/// Whom a token is for, and for what.
+/// Azure identity, and what its tokens are used for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AzureIdentity {
     pub proof: AzureProof,
-    /// The registry that gives a password for the token: its host, and the port if it is not the usual one. Git takes the token
-    /// itself.
+    /// Registry that exchanges the token for a password: the host, and the port if it isn't the default.
+    /// `None` for Git, which uses the token itself.
     pub registry: Option<String>,
 }
 
-/// How it is proved who asks.
+/// Proof of identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AzureProof {
-    /// The secret of a service principal.
+    /// Secret of a service principal.
     Principal(AzurePrincipal),
-    /// The token that the cluster gives to this process.
+    /// Service account token of this process.
     Workload,
 }
 
@@ -33,10 +33,10 @@ pub(crate) struct AzurePrincipal {
     pub authority: String,
     pub tenant: String,
     pub client: String,
-    pub secret: Hidden,
+    pub secret: SecretText,
 }
 
-/// The identity that Azure's workload identity gives to a process by its environment:
+/// Azure workload identity of a process, read from its environment:
 /// <https://azure.github.io/azure-workload-identity/docs/>.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AzureWorkload {
@@ -44,15 +44,15 @@ pub struct AzureWorkload {
     pub client: String,
     /// `AZURE_TENANT_ID`
     pub tenant: String,
-    /// `AZURE_FEDERATED_TOKEN_FILE`, which is read whenever a token is asked for.
+    /// `AZURE_FEDERATED_TOKEN_FILE`, read for each token request.
     pub token_file: PathBuf,
-    /// `AZURE_AUTHORITY_HOST`; empty is that of the public cloud.
+    /// `AZURE_AUTHORITY_HOST`; empty selects the public cloud.
     pub authority: String,
 }
 
 impl AzureWorkload {
-    /// That of this process. What is not set is missed when a token is asked for.
-    pub fn of_process() -> Self {
+    /// Reads the environment of this process. Missing variables are reported when a token is requested.
+    pub fn from_environment() -> Self {
         let text = |name: &str| std::env::var(name).unwrap_or_default();
         Self {
             client: text("AZURE_CLIENT_ID"),
@@ -62,8 +62,8 @@ impl AzureWorkload {
         }
     }
 
-    /// The parts that a token is asked with: where, the tenant and the client. The error says what is missing.
-    pub(crate) fn parts(&self) -> Result<(String, &str, &str), String> {
+    /// Returns the token server, tenant and client, or an error that names the missing variables.
+    pub(crate) fn token_request_parts(&self) -> Result<(String, &str, &str), String> {
         let file = self.token_file.as_os_str().is_empty();
         let missing = [
             ("AZURE_CLIENT_ID", self.client.is_empty()),
@@ -74,10 +74,10 @@ impl AzureWorkload {
             return Err(format!("{name} is not set"));
         }
         if !is_tenant(&self.tenant) {
-            return Err("AZURE_TENANT_ID is no tenant".to_owned());
+            return Err("AZURE_TENANT_ID is not a valid tenant".to_owned());
         }
-        let authority =
-            authority(&self.authority).ok_or("AZURE_AUTHORITY_HOST is no https:// address".to_owned())?;
+        let authority = parse_authority(&self.authority)
+            .ok_or("AZURE_AUTHORITY_HOST is not an https:// URL".to_owned())?;
         Ok((authority, &self.tenant, &self.client))
     }
 }
@@ -90,39 +90,40 @@ impl AzureIdentity {
         "azureActiveDirectoryEndpoint",
     ];
 
-    /// A service principal whose fields `text` gives. The error goes on after the name of the Secret.
+    /// Creates a service principal from the fields of a Secret. The error message is printed after the name
+    /// of the Secret.
     pub fn principal<'a>(text: impl Fn(&str) -> &'a str) -> Result<Self, String> {
         let [client, secret, tenant, endpoint] = Self::PRINCIPAL_FIELDS.map(|field| (field, text(field)));
         for (field, value) in [client, secret, tenant] {
             if value.is_empty() {
-                return Err(format!("has a service principal of Azure without {field}"));
+                return Err(format!("has an Azure service principal without {field}"));
             }
         }
         if !is_tenant(tenant.1) {
-            return Err(format!("has a field {} that is no tenant of Azure", tenant.0));
+            return Err(format!("has a field {} that is not a valid Azure tenant", tenant.0));
         }
-        let authority = authority(endpoint.1)
-            .ok_or_else(|| format!("has a field {} that is no https:// address", endpoint.0))?;
+        let authority = parse_authority(endpoint.1)
+            .ok_or_else(|| format!("has a field {} that is not an https:// URL", endpoint.0))?;
         let principal = AzurePrincipal {
             authority,
             tenant: tenant.1.to_owned(),
             client: client.1.to_owned(),
-            secret: Hidden(secret.1.to_owned()),
+            secret: SecretText(secret.1.to_owned()),
         };
         Ok(Self { proof: AzureProof::Principal(principal), registry: None })
     }
 
-    /// The identity of this process, for what is at a place.
-    pub fn workload(place: &Place) -> Self {
+    /// Creates the identity of this process for access to a place.
+    pub fn workload(place: &AddressKind) -> Self {
         let registry = match place {
-            Place::Registry(site) => Some(Site::authority(site)),
+            AddressKind::Registry(site) => Some(RemoteLocation::authority(site)),
             _ => None,
         };
         Self { proof: AzureProof::Workload, registry }
     }
 
-    /// Where tokens are asked for; empty where only the process knows.
-    pub fn address(&self) -> &str {
+    /// Returns the token server. Empty if only the process's environment names it.
+    pub fn token_server(&self) -> &str {
         match &self.proof {
             AzureProof::Principal(principal) => &principal.authority,
             AzureProof::Workload => "",
@@ -130,15 +131,17 @@ impl AzureIdentity {
     }
 }
 
-/// An identifier or a domain: it is a part of an address.
+/// Returns true if the tenant is a valid identifier or domain. This is checked because it becomes part of an
+/// address.
 fn is_tenant(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
 }
 
-/// An address without the slashes at its end, where a secret may be told it; the usual one where it is empty.
-fn authority(text: &str) -> Option<String> {
+/// Normalizes the address of a token server to which a secret may be sent. An empty string selects the
+/// default.
+fn parse_authority(text: &str) -> Option<String> {
     let text = text.trim_end_matches('/');
     let text = if text.is_empty() { AUTHORITY } else { text };
-    is_told_in_secret(text).then(|| text.to_owned())
+    can_send_secrets_to(text).then(|| text.to_owned())
 }

@@ -1,25 +1,25 @@
-//! Who gives a password for a while, where a Secret has none that lasts.
+//! Issuers of temporary passwords, for Secrets without a permanent password.
 
 use std::fmt;
 
 use serde::Deserialize;
-use tidegate_web::{GithubApp, RsaKey, is_told_in_secret};
+use tidegate_web::{GithubApp, RsaKey, can_send_secrets_to};
 
 use super::azure::AzureIdentity;
-use crate::address::Site;
-use crate::hidden::Hidden;
+use crate::address::RemoteLocation;
+use crate::secret_text::SecretText;
 
-/// What a Secret has, in words.
-pub(super) const APP: &str = "a GitHub App";
-pub(super) const ACCOUNT: &str = "an account of Google Cloud";
-pub(super) const IDENTITY: &str = "an identity of Azure";
-/// Where accounts of Google Cloud get tokens, where their key does not say.
-const GOOGLE: &str = "https://oauth2.googleapis.com/token";
+/// Name of the credential type in messages.
+pub(super) const GITHUB_APP_NAME: &str = "a GitHub App";
+pub(super) const GOOGLE_ACCOUNT_NAME: &str = "a Google Cloud account";
+pub(super) const AZURE_IDENTITY_NAME: &str = "an Azure identity";
+/// Default token server of Google Cloud accounts.
+const GOOGLE_TOKEN_SERVER: &str = "https://oauth2.googleapis.com/token";
 
-/// Whom a Secret has a password from. What is equal is given the same token.
+/// Issuer of a Secret's passwords. Equal issuers share tokens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Issuer {
-    /// The Secret that says so.
+    /// Secret that contains the credentials.
     pub secret: String,
     pub kind: IssuerKind,
 }
@@ -29,21 +29,21 @@ pub(crate) enum IssuerKind {
     /// GitHub, for an App.
     Github {
         app: GithubApp,
-        /// By whom its installation is found, where that is not written down.
+        /// Repository owner, used to look up the installation if its ID isn't configured.
         owner: Option<String>,
     },
-    /// Google, for an account.
+    /// Google, for a service account.
     Google(GoogleAccount),
     /// Azure, for an identity.
     Azure(AzureIdentity),
 }
 
-/// The key of a service account of Google Cloud.
+/// Key of a Google Cloud service account.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GoogleAccount {
     pub email: String,
     pub key_id: String,
-    pub key: Hidden,
+    pub key: SecretText,
     pub token_uri: String,
 }
 
@@ -68,8 +68,9 @@ struct KeyFile {
 }
 
 impl IssuerKind {
-    /// A GitHub App whose fields `text` gives, for the repositories at a site. The error goes on after the name of the Secret.
-    pub fn github<'a>(text: impl Fn(&str) -> &'a str, site: &Site) -> Result<Self, String> {
+    /// Creates the issuer for a GitHub App from the fields of a Secret. The error message is printed after
+    /// the name of the Secret.
+    pub fn github<'a>(text: impl Fn(&str) -> &'a str, site: &RemoteLocation) -> Result<Self, String> {
         let app = GithubApp::new(text)?;
         let owner = match app.installation() {
             Some(_) => None,
@@ -77,7 +78,7 @@ impl IssuerKind {
                 let owner = site.path.trim_start_matches('/').split('/').next().unwrap_or_default();
                 if GithubApp::installation_paths(owner).is_none() {
                     return Err(
-                        "has no githubAppInstallationID, and the repository's address names no owner to find it by"
+                        "has no githubAppInstallationID, and the repository URL has no owner to find it by"
                             .to_owned(),
                     );
                 }
@@ -87,56 +88,58 @@ impl IssuerKind {
         Ok(Self::Github { app, owner })
     }
 
-    /// An account of Google Cloud, by its key. The error goes on after the name of the Secret.
+    /// Creates the issuer for a Google Cloud account from its key. The error message is printed after the
+    /// name of the Secret.
     pub fn google(key: &str) -> Result<Self, String> {
-        let wrong = |why: &str| format!("has a gcpServiceAccountKey that {why}");
+        let wrong = |reason: &str| format!("has a gcpServiceAccountKey that {reason}");
         let file: KeyFile = serde_json::from_str(key)
-            .map_err(|_| wrong("is no JSON of a key; give it as Google Cloud has made it"))?;
+            .map_err(|_| wrong("is not a JSON key; use the file as created by Google Cloud"))?;
         if file.kind != "service_account" || file.client_email.is_empty() {
-            return Err(wrong("is no key of a service account"));
+            return Err(wrong("is not the key of a service account"));
         }
-        RsaKey::from_pem(&file.private_key).map_err(|_| wrong("has no private RSA key in private_key"))?;
-        let token_uri = if file.token_uri.is_empty() { GOOGLE.to_owned() } else { file.token_uri };
-        if !is_told_in_secret(&token_uri) {
-            return Err(wrong("has a token_uri that is no https:// address"));
+        RsaKey::from_pem(&file.private_key).map_err(|_| wrong("has no RSA private key in private_key"))?;
+        let token_uri =
+            if file.token_uri.is_empty() { GOOGLE_TOKEN_SERVER.to_owned() } else { file.token_uri };
+        if !can_send_secrets_to(&token_uri) {
+            return Err(wrong("has a token_uri that is not an https:// URL"));
         }
         Ok(Self::Google(GoogleAccount {
             email: file.client_email,
             key_id: file.private_key_id,
-            key: Hidden(file.private_key),
+            key: SecretText(file.private_key),
             token_uri,
         }))
     }
 
-    /// The address that is asked for tokens; empty where only the process knows it.
-    pub fn address(&self) -> &str {
+    /// Returns the token server. Empty if only the process's environment names it.
+    pub fn token_server(&self) -> &str {
         match self {
             Self::Github { app, .. } => app.base(),
             Self::Google(account) => &account.token_uri,
-            Self::Azure(identity) => identity.address(),
+            Self::Azure(identity) => identity.token_server(),
         }
     }
 
-    /// What a Secret has.
-    pub fn what(&self) -> &'static str {
+    /// Returns the name of the credential type.
+    pub fn credential_name(&self) -> &'static str {
         match self {
-            Self::Github { .. } => APP,
-            Self::Google(_) => ACCOUNT,
-            Self::Azure(_) => IDENTITY,
+            Self::Github { .. } => GITHUB_APP_NAME,
+            Self::Google(_) => GOOGLE_ACCOUNT_NAME,
+            Self::Azure(_) => AZURE_IDENTITY_NAME,
         }
     }
 
-    /// Whom a token is the password of.
+    /// Returns the user name to send along with a token.
     pub fn username(&self) -> &str {
         match self {
             Self::Github { .. } => "x-access-token",
             Self::Google(account) => &account.email,
-            // As registries of Azure name whoever shows a token.
+            // User name that Azure registries expect along with a token.
             Self::Azure(_) => "00000000-0000-0000-0000-000000000000",
         }
     }
 
-    /// Whether a token is shown as itself, and not as a password.
+    /// Returns true if the token is sent as a bearer token instead of a password.
     pub fn is_bearer(&self) -> bool {
         matches!(self, Self::Azure(AzureIdentity { registry: None, .. }))
     }

@@ -1,47 +1,49 @@
-//! Credentials from the objects they are written down as.
+//! Reads credentials from Secrets and ConfigMaps.
 
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use tidegate_model::Object;
+use tidegate_model::{Host, Object};
 
 use super::Credentials;
 use super::secret::{Secret, SecretKind};
-use crate::hidden::Hidden;
+use crate::secret_text::SecretText;
 
-/// The ConfigMap of certificates, by host.
-const CERTIFICATES: &str = "argocd-tls-certs-cm";
-/// The ConfigMap of hosts and their keys.
-const KNOWN_HOSTS: &str = "argocd-ssh-known-hosts-cm";
+/// ConfigMap with certificates by host.
+const CERTIFICATES_CONFIG_MAP: &str = "argocd-tls-certs-cm";
+/// ConfigMap with known SSH hosts.
+const KNOWN_HOSTS_CONFIG_MAP: &str = "argocd-ssh-known-hosts-cm";
 
-/// The ConfigMap of public keys that signatures are checked with, by their ids.
-const SIGNING_KEYS: &str = "argocd-gpg-keys-cm";
+/// ConfigMap with public keys for verifying signatures, by key ID.
+const SIGNING_KEYS_CONFIG_MAP: &str = "argocd-gpg-keys-cm";
 
-/// What of an object cannot be used as credentials. Shows no value of it.
+/// Invalid credentials in an object. The error doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{object}: {reason}")]
 pub struct CredentialsError {
-    /// Which object: `Secret argocd/github`.
+    /// The object: `Secret argocd/github`.
     pub object: String,
-    /// What about it cannot be used.
+    /// Reason why the credentials are invalid.
     pub reason: String,
 }
 
 impl Credentials {
-    /// What says that a Secret is about repositories.
+    /// Label of Secrets with repository credentials.
     pub const LABEL: &str = "argocd.argoproj.io/secret-type";
 
-    /// Whether an object is one of those that say how repositories are reached.
-    pub fn is_said_by(object: &Object) -> bool {
+    /// Returns true if an object contains repository credentials.
+    pub fn has_credentials(object: &Object) -> bool {
         match (object.group(), object.kind(), object.name()) {
             ("", "Secret", _) => matches!(object.label(Self::LABEL), Some("repository" | "repo-creds")),
-            ("", "ConfigMap", CERTIFICATES | KNOWN_HOSTS | SIGNING_KEYS) => true,
+            ("", "ConfigMap", CERTIFICATES_CONFIG_MAP | KNOWN_HOSTS_CONFIG_MAP | SIGNING_KEYS_CONFIG_MAP) => {
+                true
+            }
             _ => false,
         }
     }
 
-    /// Takes what others say, where it is not said here.
+    /// Adds the entries of `others` that aren't present yet.
     pub fn merge(&mut self, others: &Self) {
         self.secrets.extend(others.secrets.iter().cloned());
         self.projects.extend(others.projects.iter().cloned());
@@ -57,28 +59,28 @@ impl Credentials {
         }
     }
 
-    /// Takes what an object says of repositories. Returns whether it says anything: other objects are left alone.
+    /// Adds an object's credentials. Returns false if the object doesn't contain credentials.
     ///
     /// # Errors
     ///
-    /// It is meant for repositories, and its values are not such text as those of its kind are.
+    /// Returns an error if the object contains repository credentials but its values are invalid.
     pub fn add(&mut self, object: &Object) -> Result<bool, CredentialsError> {
         match (object.group(), object.kind(), object.name()) {
             ("", "Secret", _) => self.add_secret(object),
-            ("", "ConfigMap", CERTIFICATES) => {
-                for (host, pem) in texts(object, "data")? {
-                    self.certificates.insert(host.to_ascii_lowercase(), pem.0);
+            ("", "ConfigMap", CERTIFICATES_CONFIG_MAP) => {
+                for (host, pem) in secret_texts(object, "data")? {
+                    self.certificates.insert(Host::parse(&host).to_string(), pem.0);
                 }
                 Ok(true)
             }
-            ("", "ConfigMap", SIGNING_KEYS) => {
-                for (id, key) in texts(object, "data")? {
+            ("", "ConfigMap", SIGNING_KEYS_CONFIG_MAP) => {
+                for (id, key) in secret_texts(object, "data")? {
                     self.signing.insert(id, key.0);
                 }
                 Ok(true)
             }
-            ("", "ConfigMap", KNOWN_HOSTS) => {
-                if let Some(hosts) = texts(object, "data")?.remove("ssh_known_hosts") {
+            ("", "ConfigMap", KNOWN_HOSTS_CONFIG_MAP) => {
+                if let Some(hosts) = secret_texts(object, "data")?.remove("ssh_known_hosts") {
                     self.known_hosts = hosts.0;
                 }
                 Ok(true)
@@ -93,22 +95,20 @@ impl Credentials {
             Some("repo-creds") => SecretKind::Credentials,
             _ => return Ok(false),
         };
-        let wrong = |reason: String| CredentialsError { object: named(object), reason };
+        let wrong = |reason: String| CredentialsError { object: object_name(object), reason };
         let mut fields = BTreeMap::new();
-        for (field, encoded) in texts(object, "data")? {
+        for (field, encoded) in secret_texts(object, "data")? {
             let compact: String = encoded.0.split_ascii_whitespace().collect();
             let decoded = STANDARD.decode(compact).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             let decoded = decoded.ok_or_else(|| {
-                wrong(format!("data.{field} is not text in base64; write it as it is under stringData"))
+                wrong(format!("data.{field} is not base64-encoded text; put plain text under stringData"))
             })?;
-            fields.insert(field, Hidden(decoded));
+            fields.insert(field, SecretText(decoded));
         }
-        fields.extend(texts(object, "stringData")?);
-        let secret = Secret::new(name(object), kind, fields);
-        if secret.length() == 0 {
-            return Err(wrong(
-                "its url is missing, or is no address of a repository over the network".to_owned(),
-            ));
+        fields.extend(secret_texts(object, "stringData")?);
+        let secret = Secret::new(object_text(object), kind, fields);
+        if secret.address_length() == 0 {
+            return Err(wrong("its url is missing or is not the URL of a remote repository".to_owned()));
         }
         self.projects.extend(secret.project().map(str::to_owned));
         self.secrets.push(secret);
@@ -116,32 +116,32 @@ impl Credentials {
     }
 }
 
-fn name(object: &Object) -> String {
+fn object_text(object: &Object) -> String {
     match object.namespace() {
         "" => object.name().to_owned(),
         namespace => format!("{namespace}/{}", object.name()),
     }
 }
 
-fn named(object: &Object) -> String {
-    format!("{} {}", object.kind(), name(object))
+fn object_name(object: &Object) -> String {
+    format!("{} {}", object.kind(), object_text(object))
 }
 
-fn texts(object: &Object, section: &str) -> Result<BTreeMap<String, Hidden>, CredentialsError> {
-    let wrong = |reason| CredentialsError { object: named(object), reason };
+fn secret_texts(object: &Object, section: &str) -> Result<BTreeMap<String, SecretText>, CredentialsError> {
+    let wrong = |reason| CredentialsError { object: object_name(object), reason };
     let Some(found) = object.as_value().get(section).filter(|value| !value.is_null()) else {
         return Ok(BTreeMap::new());
     };
-    let Some(found) = found.as_object() else { return Err(wrong(format!("{section} is no map"))) };
+    let Some(found) = found.as_object() else { return Err(wrong(format!("{section} is not a map"))) };
     let text = |(field, value): (&String, &serde_json::Value)| {
-        let text = value.as_str().ok_or_else(|| wrong(format!("{section}.{field} is not text")))?;
-        Ok((field.clone(), Hidden(text.to_owned())))
+        let text = value.as_str().ok_or_else(|| wrong(format!("{section}.{field} is not a string")))?;
+        Ok((field.clone(), SecretText(text.to_owned())))
     };
     found.iter().map(text).collect()
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use std::path::Path;
 
@@ -159,12 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_as_a_cluster_has_it() {
-        // Lines are broken in some files.
+    fn a_secret_in_the_format_of_a_cluster() {
+        // Some files wrap base64 text over several lines.
         let fields = json!({"url": "aHR0cHM6Ly9leGFtcGxlLmNvbS9hLmdpdA==", "password": "aHVu\ndGVyMg=="});
         let mut credentials = Credentials::default();
         assert_eq!(credentials.add(&secret("data", &fields)), Ok(true));
-        let access = |url: &str| credentials.access(&Address::parse(url, Path::new("/")).unwrap()).unwrap();
+        let access =
+            |url: &str| credentials.access_to(&Address::parse(url, Path::new("/")).unwrap()).unwrap();
         for url in ["https://example.com/a", "https://EXAMPLE.com:443/a.git/", "https://me@example.com/A"] {
             let access = access(url);
             assert_eq!(
@@ -185,16 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_named() {
+    fn fields_that_are_not_texts_are_named() {
         for (section, fields, expected) in [
             (
                 "data",
                 json!({"password": "hunter2 ?"}),
-                "Secret argocd/a: data.password is not text in base64",
+                "Secret argocd/a: data.password is not base64-encoded text",
             ),
-            ("data", json!({"password": "//79"}), "data.password is not text in base64"),
-            ("stringData", json!({"password": 7}), "stringData.password is not text"),
-            ("stringData", json!("hunter2"), "stringData is no map"),
+            ("data", json!({"password": "//79"}), "data.password is not base64-encoded text"),
+            ("stringData", json!({"password": 7}), "stringData.password is not a string"),
+            ("stringData", json!("hunter2"), "stringData is not a map"),
             ("stringData", json!({"password": "hunter2"}), "its url is missing"),
             ("stringData", json!({"url": "/a/path"}), "its url is missing"),
         ] {

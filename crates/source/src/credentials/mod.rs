@@ -1,7 +1,8 @@
-//! What is known of how repositories may be reached: the repository Secrets of Argo CD, its known hosts and its certificates.
+//! Repository credentials: Argo CD's repository Secrets, known hosts and certificates.
 //!
-//! [`Credentials`] finds what is meant for a repository; it is plain data. `load` reads it from files of manifests. Who gives a
-//! password for a while, where a Secret has none that lasts, is an `issuer`; `remote` asks it.
+//! [`Credentials`] is plain data and selects the credentials for a repository. `load` reads them from
+//! objects. An `issuer` provides temporary passwords for Secrets without a permanent password; `remote`
+//! requests these passwords.
 
 mod azure;
 mod issuer;
@@ -13,10 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Uri;
-use tidegate_web::is_this_machine;
+use tidegate_model::Host;
+use tidegate_web::is_local_host;
 
-use crate::address::{Place, Site};
-use crate::hidden::Hidden;
+use crate::address::{AddressKind, RemoteLocation};
+use crate::secret_text::SecretText;
 use crate::{Address, SourceError};
 pub use azure::AzureWorkload;
 pub(crate) use azure::{AzureIdentity, AzureProof};
@@ -24,55 +26,55 @@ pub(crate) use issuer::{GoogleAccount, Issuer, IssuerKind};
 pub use load::CredentialsError;
 use secret::{Secret, SecretKind};
 
-/// What stands for a secret in words of a server.
-const SHOWN: &str = "***";
+/// Replacement for secrets in server messages.
+const MASK: &str = "***";
 
-/// How repositories may be reached, as Argo CD writes it down.
+/// Credentials for repositories, in Argo CD's format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     secrets: Vec<Secret>,
-    /// The projects that have Secrets of their own.
+    /// Projects with their own Secrets.
     projects: BTreeSet<String>,
-    /// Certificates in PEM by host: those alone are trusted of that host.
+    /// Certificates in PEM by host. No other certificates are trusted for these hosts.
     certificates: BTreeMap<String, String>,
-    /// Hosts and their keys, as `ssh` reads them.
+    /// Known hosts in `ssh` format.
     known_hosts: String,
-    /// Public keys that signatures are checked with, by their ids.
+    /// Public keys for verifying signatures, by key ID.
     pub(crate) signing: BTreeMap<String, String>,
 }
 
-/// How one repository may be reached.
+/// Settings for accessing one repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Access {
-    /// The Secret that says so.
+pub(crate) struct AccessSettings {
+    /// Secret that the settings come from.
     pub secret: Option<String>,
     pub username: String,
-    pub password: Hidden,
-    pub bearer: Hidden,
-    pub ssh_key: Hidden,
-    /// A registry is asked by HTTP.
-    pub plain_http: bool,
-    /// Neither certificates nor host keys are checked.
-    pub insecure: bool,
-    /// What this side shows of itself: a certificate and its key, in PEM.
-    pub client: Option<(Hidden, Hidden)>,
-    /// The address of a proxy may have a password.
-    pub proxy: Hidden,
+    pub password: SecretText,
+    pub bearer: SecretText,
+    pub ssh_key: SecretText,
+    /// True if a registry is accessed over plain HTTP.
+    pub uses_plain_http: bool,
+    /// True if certificates and host keys are not verified.
+    pub is_insecure: bool,
+    /// Client certificate and its key in PEM.
+    pub client: Option<(SecretText, SecretText)>,
+    /// Address of the proxy, which may contain a password.
+    pub proxy: SecretText,
     pub no_proxy: String,
     pub certificates: Option<String>,
-    /// Who gives the password, where none is written down.
+    /// Issuer of a temporary password.
     pub issuer: Option<Issuer>,
-    /// The repository that is asked with that.
+    /// Repository that the settings are for.
     pub repository: String,
-    /// The same as the certificates, for the host of the issuer.
+    /// Certificates to trust for the issuer's host.
     pub issuer_certificates: Option<String>,
     pub known_hosts: String,
-    /// Addresses of this machine are not asked.
-    pub bars_loopback: bool,
+    /// True if loopback addresses are blocked.
+    pub blocks_loopback: bool,
 }
 
-impl Access {
-    /// The value of the `Authorization` header.
+impl AccessSettings {
+    /// Returns the value of the `Authorization` header.
     pub fn authorization(&self) -> Option<String> {
         if let Some(token) = self.bearer.text() {
             return Some(format!("Bearer {token}"));
@@ -81,27 +83,30 @@ impl Access {
         Some(format!("Basic {}", STANDARD.encode(format!("{}:{password}", self.username))))
     }
 
-    /// What to do, where others on the way to a site can read along.
-    fn read_along(&self, site: &Site) -> Option<&'static str> {
+    /// Returns a remedy if the connection to a site would expose the credentials.
+    fn exposure_remedy(&self, site: &RemoteLocation) -> Option<&'static str> {
         let hint = match site.scheme {
-            "http" => "name the repository so",
-            "oci" if self.plain_http => "take insecureOCIForceHttp away",
+            "http" => "use an https:// URL",
+            "oci" if self.uses_plain_http => "remove insecureOCIForceHttp",
             _ => return None,
         };
-        (!is_this_machine(&site.host)).then_some(hint)
+        (!is_local_host(&site.host)).then_some(hint)
     }
 
-    /// The same access to the same server, showing nobody who asks.
-    pub fn nameless(&self) -> Self {
+    /// Returns the settings without credentials.
+    pub fn without_credentials(&self) -> Self {
         let (username, password, bearer) = Default::default();
         Self { username, password, bearer, ..self.clone() }
     }
 
-    /// The same access, with a token of its issuer as password.
+    /// Returns the settings with one of the issuer's tokens as the password.
     pub fn with_token(&self, issuer: &Issuer, token: &str) -> Self {
-        let token = Hidden(token.to_owned());
-        let (password, bearer) =
-            if issuer.kind.is_bearer() { (Hidden::default(), token) } else { (token, Hidden::default()) };
+        let token = SecretText(token.to_owned());
+        let (password, bearer) = if issuer.kind.is_bearer() {
+            (SecretText::default(), token)
+        } else {
+            (token, SecretText::default())
+        };
         Self {
             secret: Some(issuer.secret.clone()),
             username: issuer.kind.username().to_owned(),
@@ -111,134 +116,141 @@ impl Access {
         }
     }
 
-    /// A text without what is secret of it: a server may repeat what it was sent.
-    pub fn hide(&self, text: String) -> String {
+    /// Removes secrets from a message, because a server can echo what it received.
+    pub fn mask_secrets(&self, text: String) -> String {
         let authorization = self.authorization().unwrap_or_default();
         let encoded = authorization.split_once(' ').map_or("", |(_, value)| value);
         let secrets = [self.password.text(), self.bearer.text(), self.proxy.text(), Some(encoded)];
         let secrets = secrets.into_iter().flatten().filter(|secret| !secret.is_empty());
-        secrets.fold(text, |text, secret| text.replace(secret, SHOWN))
+        secrets.fold(text, |text, secret| text.replace(secret, MASK))
     }
 }
 
 impl Credentials {
-    /// The address of the Helm repository, or the place of charts, to which a Secret gives a name: one of the project, or one
-    /// for all.
-    pub(crate) fn named_charts(&self, name: &str, project: &str) -> Option<String> {
-        let named = |project: Option<&str>| self.repositories(project).find(|one| one.names_charts(name));
+    /// Returns the address of the Helm repository or registry that has a given name in a Secret. The Secret
+    /// belongs to the project or applies to all projects.
+    pub(crate) fn find_chart_repository(&self, name: &str, project: &str) -> Option<String> {
+        let named =
+            |project: Option<&str>| self.repositories(project).find(|one| one.names_chart_repository(name));
         named(Some(project)).or_else(|| named(None)).map(Secret::address)
     }
 
-    /// The Secrets of one repository each that are for a project alone, or for all.
+    /// Returns one project's Secrets for single repositories, or the Secrets that apply to all projects.
     fn repositories(&self, project: Option<&str>) -> impl Iterator<Item = &Secret> {
         let is_meant = move |one: &&Secret| one.kind == SecretKind::Repository && one.project() == project;
         self.secrets.iter().filter(is_meant)
     }
 
-    /// The addresses of the repositories that a project has Secrets of its own for, as they are written there.
-    pub fn of_project(&self, project: &str) -> Vec<String> {
+    /// Returns the addresses of the repositories for which a project has its own Secrets, as written in the
+    /// Secrets.
+    pub fn addresses_of_project(&self, project: &str) -> Vec<String> {
         if !self.projects.contains(project) {
             return Vec::new();
         }
-        self.repositories(Some(project)).map(|one| one.written().to_owned()).collect()
+        self.repositories(Some(project)).map(|one| one.written_address().to_owned()).collect()
     }
 
-    /// The same of all projects that have any.
-    pub fn by_project(&self) -> BTreeMap<String, Vec<String>> {
-        self.projects.iter().map(|project| (project.clone(), self.of_project(project))).collect()
+    /// Returns these addresses for all projects that have any.
+    pub fn addresses_by_project(&self) -> BTreeMap<String, Vec<String>> {
+        self.projects.iter().map(|project| (project.clone(), self.addresses_of_project(project))).collect()
     }
 
-    /// The repository as a project has it: its own, where it has a Secret of its own for it.
-    pub(crate) fn as_of(&self, address: Address, project: &str) -> Address {
+    /// Returns the address as seen by a project. It is distinct if the project has its own Secret for the
+    /// repository.
+    pub(crate) fn address_for_project(&self, address: Address, project: &str) -> Address {
         let has_any = self.projects.contains(project);
-        let is_own = |site| has_any && self.repositories(Some(project)).any(|one| one.is_of(site));
-        match address.place().site().is_some_and(is_own) {
-            true => address.of_project(project),
+        let is_own = |site| has_any && self.repositories(Some(project)).any(|one| one.names_repository(site));
+        match address.kind().location().is_some_and(is_own) {
+            true => address.for_project(project),
             false => address,
         }
     }
 
-    /// How a repository may be reached: by the Secret that names it; what that does not say, by the longest of those that name
-    /// the beginning of its address.
-    pub(crate) fn access(&self, address: &Address) -> Result<Access, SourceError> {
-        let Some(site) = address.place().site() else {
+    /// Returns the settings for accessing a repository. They come from the Secret that names the repository
+    /// and, for missing fields, from the Secret with the longest matching address prefix.
+    pub(crate) fn access_to(&self, address: &Address) -> Result<AccessSettings, SourceError> {
+        let Some(site) = address.kind().location() else {
             let certificates = address.site().and_then(|site| self.certificates.get(&site.host).cloned());
-            return Ok(Access { certificates, ..Access::default() });
+            return Ok(AccessSettings { certificates, ..AccessSettings::default() });
         };
-        let mut access = Access {
+        let mut access = AccessSettings {
             certificates: self.certificates.get(&site.host).cloned(),
             known_hosts: self.known_hosts.clone(),
             repository: address.to_string(),
-            ..Access::default()
+            ..AccessSettings::default()
         };
-        // Once for what both say, and the one that is nearer last.
-        for secret in self.meant_for(site, address.project()) {
-            secret.give(&mut access, address.place()).map_err(|reason| SourceError::Credentials {
+        // Applied in order, so that the most specific Secret overrides the others.
+        for secret in self.matching_secrets(site, address.project()) {
+            secret.apply_to(&mut access, address.kind()).map_err(|reason| SourceError::Credentials {
                 repository: address.to_string(),
                 secret: secret.name.clone(),
                 reason,
             })?;
         }
-        if let (Some(issuer), Some(hint)) = (&access.issuer, access.read_along(site)) {
-            let what = issuer.kind.what();
+        if let (Some(issuer), Some(hint)) = (&access.issuer, access.exposure_remedy(site)) {
+            let what = issuer.kind.credential_name();
             return Err(SourceError::Credentials {
                 repository: address.to_string(),
                 secret: issuer.secret.clone(),
-                reason: format!("has {what}, which is for https:// alone; {hint}"),
+                reason: format!("has {what}, which requires https://; {hint}"),
             });
         }
         if access.username.is_empty() {
-            access.username = user(site);
+            access.username = default_user(site);
         }
-        let asked = access.issuer.as_ref().and_then(|issuer| issuer.kind.address().parse::<Uri>().ok());
-        let asked = asked.as_ref().and_then(Uri::host).map(str::to_ascii_lowercase);
+        let asked = access.issuer.as_ref().and_then(|issuer| issuer.kind.token_server().parse::<Uri>().ok());
+        let asked = asked.as_ref().and_then(Uri::host).map(|host| Host::parse(host).to_string());
         access.issuer_certificates = asked.and_then(|host| self.certificates.get(&host).cloned());
         Ok(access)
     }
 
-    /// The Secrets that are meant for a site, the one that is nearer last. What a project has of its own is not for others, and
-    /// what is for all is not for who has an own one.
-    fn meant_for(&self, site: &Site, project: Option<&str>) -> impl Iterator<Item = &Secret> {
-        let own = self.repositories(project).find(|one| one.is_of(site));
+    /// Returns the Secrets for a site, most specific last. A project's Secrets apply only to the project's
+    /// own addresses, and general Secrets only to general addresses.
+    fn matching_secrets(
+        &self,
+        site: &RemoteLocation,
+        project: Option<&str>,
+    ) -> impl Iterator<Item = &Secret> {
+        let own = self.repositories(project).find(|one| one.names_repository(site));
         let shared =
-            self.secrets.iter().filter(|one| one.kind == SecretKind::Credentials && one.begins(site));
-        let shared = shared.max_by_key(|one| one.length());
+            self.secrets.iter().filter(|one| one.kind == SecretKind::Credentials && one.is_prefix_of(site));
+        let shared = shared.max_by_key(|one| one.address_length());
         let shared = shared.filter(|_| own.is_none_or(|own| !own.has_credentials()));
         [shared, own].into_iter().flatten()
     }
 
-    /// Whether files of a repository that Git LFS keeps are fetched.
+    /// Returns true if Git LFS is enabled for a repository.
     pub(crate) fn enables_lfs(&self, address: &Address) -> bool {
-        match address.place() {
-            Place::Http(site) | Place::Ssh(site) => {
-                self.meant_for(site, address.project()).any(Secret::enables_lfs)
+        match address.kind() {
+            AddressKind::Http(site) | AddressKind::Ssh(site) => {
+                self.matching_secrets(site, address.project()).any(Secret::enables_lfs)
             }
             _ => false,
         }
     }
 
-    /// How a server beside that of a repository may be reached, which is shown nothing of who asks.
-    pub(crate) fn elsewhere(&self, access: &Access, host: &str) -> Access {
-        Access {
+    /// Returns the access settings, without credentials, for a server other than the repository's server.
+    pub(crate) fn access_to_other_host(&self, access: &AccessSettings, host: &str) -> AccessSettings {
+        AccessSettings {
             secret: access.secret.clone(),
-            insecure: access.insecure,
+            is_insecure: access.is_insecure,
             proxy: access.proxy.clone(),
             no_proxy: access.no_proxy.clone(),
-            certificates: self.certificates.get(&host.to_ascii_lowercase()).cloned(),
-            bars_loopback: access.bars_loopback,
-            ..Access::default()
+            certificates: self.certificates.get(&Host::parse(host).to_string()).cloned(),
+            blocks_loopback: access.blocks_loopback,
+            ..AccessSettings::default()
         }
     }
 
-    /// The Secrets that others have in the same words.
-    pub(crate) fn unchanged(&self, others: &Self) -> BTreeSet<String> {
+    /// Returns the Secrets that are equal in both.
+    pub(crate) fn unchanged_secrets(&self, others: &Self) -> BTreeSet<String> {
         let same = self.secrets.iter().filter(|one| others.secrets.contains(one));
         same.map(|one| one.name.clone()).collect()
     }
 }
 
-/// Who asks, where nobody says: most servers ask for some name beside a token.
-fn user(site: &Site) -> String {
-    let user = site.user.as_ref().and_then(Hidden::text);
+/// Returns the default user name. Most servers require a user name along with a token.
+fn default_user(site: &RemoteLocation) -> String {
+    let user = site.user.as_ref().and_then(SecretText::text);
     user.unwrap_or("git").to_owned()
 }

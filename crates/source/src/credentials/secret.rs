@@ -1,82 +1,84 @@
-//! One repository Secret.
+//! Repository Secret.
 
 use std::collections::BTreeMap;
 
 use tidegate_web::GITHUB_APP_FIELDS;
 
-use super::issuer::{ACCOUNT, APP, IDENTITY};
-use super::{Access, AzureIdentity, Issuer, IssuerKind};
+use super::issuer::{AZURE_IDENTITY_NAME, GITHUB_APP_NAME, GOOGLE_ACCOUNT_NAME};
+use super::{AccessSettings, AzureIdentity, Issuer, IssuerKind};
 use crate::Address;
-use crate::address::{Place, Site};
-use crate::hidden::Hidden;
+use crate::address::{AddressKind, RemoteLocation, parse_location};
+use crate::secret_text::SecretText;
 
-/// Fields that make no difference to reading a repository.
-const IDLE: [&str; 6] =
+/// Fields that have no effect on reading a repository.
+const IGNORED_FIELDS: [&str; 6] =
     ["url", "name", "forceHttpBasicAuth", "depth", "webhookManifestCacheWarmDisabled", "type"];
-/// Whether the identity of this process is asked for.
+/// Field that selects this process's identity.
 const WORKLOAD: &str = "useAzureWorkloadIdentity";
 
-/// What a Secret is for: the value of its label.
+/// Type of a Secret, which is the value of its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SecretKind {
-    /// The one repository whose address it gives.
+    /// A single repository.
     Repository,
-    /// All repositories whose address begins so.
+    /// All repositories with an address prefix.
     Credentials,
 }
 
-/// A Secret as it is written down. What of it cannot be used is said when it is used.
+/// Secret before validation. Invalid fields are reported when they are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Secret {
     pub name: String,
     pub kind: SecretKind,
     url: String,
-    /// The address as it was written.
-    written: Hidden,
-    fields: BTreeMap<String, Hidden>,
+    /// Address as written.
+    written_address: SecretText,
+    fields: BTreeMap<String, SecretText>,
 }
 
 impl Secret {
-    pub fn new(name: String, kind: SecretKind, mut fields: BTreeMap<String, Hidden>) -> Self {
-        let said = |name: &str, value: &str| fields.get(name).and_then(Hidden::text) == Some(value);
+    pub fn new(name: String, kind: SecretKind, mut fields: BTreeMap<String, SecretText>) -> Self {
+        let said = |name: &str, value: &str| fields.get(name).and_then(SecretText::text) == Some(value);
         let is_registry = said("enableOCI", "true") || said("type", "oci");
-        let written = fields.remove("url").map(|url| Hidden(url.0.trim().to_owned())).unwrap_or_default();
-        let url = written.text().map(|url| normal(url, is_registry)).unwrap_or_default();
-        Self { name, kind, url, written, fields }
+        let written = fields.remove("url").map(|url| SecretText(url.0.trim().to_owned())).unwrap_or_default();
+        let url = written.text().map(|url| normalize_address(url, is_registry)).unwrap_or_default();
+        Self { name, kind, url, written_address: written, fields }
     }
 
     fn text(&self, field: &str) -> Option<&str> {
-        self.fields.get(field).and_then(Hidden::text)
+        self.fields.get(field).and_then(SecretText::text)
     }
 
-    fn hidden(&self, field: &str) -> Hidden {
+    fn secret_text(&self, field: &str) -> SecretText {
         self.fields.get(field).cloned().unwrap_or_default()
     }
 
-    fn flag(&self, field: &str) -> Result<bool, String> {
+    fn parse_flag(&self, field: &str) -> Result<bool, String> {
         match self.text(field) {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
-            Some(_) => Err(format!("has a field {field} that is neither true nor false")),
+            Some(_) => Err(format!("has a field {field} that is not true or false")),
         }
     }
 
-    /// Whether it names this repository.
-    pub fn is_of(&self, site: &Site) -> bool {
-        let plain = plain(site);
-        // Of a registry, what is written is the place of charts, and not one of them.
+    /// Returns true if the Secret names this repository.
+    pub fn names_repository(&self, site: &RemoteLocation) -> bool {
+        let plain = location_text(site);
+        // For a registry, the Secret names the folder that contains the charts rather than a single chart.
         let place = plain.rsplit_once('/').map(|(place, _)| place).filter(|_| site.scheme == "oci");
         !self.url.is_empty() && (self.url == plain || place == Some(&self.url))
     }
 
-    /// The project whose Applications alone it is for.
+    /// Returns the project that the Secret is restricted to.
     pub fn project(&self) -> Option<&str> {
         self.text("project").map(str::trim).filter(|project| !project.is_empty())
     }
 
-    /// Whether it names the beginning of this repository's address. Of a host it has to name all.
-    pub fn begins(&self, site: &Site) -> bool {
-        let Some(rest) = plain(site).strip_prefix(self.url.as_str()).map(str::to_owned) else { return false };
+    /// Returns true if the Secret names a prefix of this repository's address. The entire host must match.
+    pub fn is_prefix_of(&self, site: &RemoteLocation) -> bool {
+        let Some(rest) = location_text(site).strip_prefix(self.url.as_str()).map(str::to_owned) else {
+            return false;
+        };
         let names_host = self.url.split_once("://").is_some_and(|(_, rest)| {
             let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
             !rest.is_empty() && rest != "/"
@@ -85,34 +87,34 @@ impl Secret {
         names_host && ends_host
     }
 
-    /// Whether it is of charts, and has this name for people.
-    pub fn names_charts(&self, name: &str) -> bool {
+    /// Returns true if the Secret is for charts and has this name.
+    pub fn names_chart_repository(&self, name: &str) -> bool {
         let is_of_charts =
             matches!(self.text("type"), Some("helm" | "oci")) || self.text("enableOCI") == Some("true");
         is_of_charts && self.text("name") == Some(name)
     }
 
-    /// The address that it is for, as it is written.
-    pub fn written(&self) -> &str {
-        &self.written.0
+    /// Returns the address as written.
+    pub fn written_address(&self) -> &str {
+        &self.written_address.0
     }
 
-    /// The address that it is for, with its scheme.
+    /// Returns the address with its scheme.
     pub fn address(&self) -> String {
-        let scheme = if self.written.0.contains("://") { "" } else { "oci://" };
-        format!("{scheme}{}", self.written.0)
+        let scheme = if self.written_address.0.contains("://") { "" } else { "oci://" };
+        format!("{scheme}{}", self.written_address.0)
     }
 
-    /// Whether files that Git LFS keeps are fetched.
+    /// Returns true if the Secret enables Git LFS.
     pub fn enables_lfs(&self) -> bool {
         self.text("enableLfs") == Some("true")
     }
 
-    pub fn length(&self) -> usize {
+    pub fn address_length(&self) -> usize {
         self.url.len()
     }
 
-    /// Whether it says who asks, or how that is proved.
+    /// Returns true if the Secret contains a user or credentials.
     pub fn has_credentials(&self) -> bool {
         let fields = [
             "username",
@@ -129,9 +131,10 @@ impl Secret {
             || self.text(WORKLOAD).is_some_and(|value| value != "false")
     }
 
-    /// Writes what it says over what is known. The error goes on after the name of the Secret.
-    pub fn give(&self, access: &mut Access, place: &Place) -> Result<(), String> {
-        self.check(place)?;
+    /// Overrides access settings with the Secret's fields. The error message is printed after the name of the
+    /// Secret.
+    pub fn apply_to(&self, access: &mut AccessSettings, place: &AddressKind) -> Result<(), String> {
+        self.validate(place)?;
         access.secret = Some(self.name.clone());
         if let Some(username) = self.text("username") {
             username.clone_into(&mut access.username);
@@ -143,7 +146,7 @@ impl Secret {
             ("proxy", &mut access.proxy),
         ] {
             if self.text(field).is_some() {
-                *place = self.hidden(field);
+                *place = self.secret_text(field);
             }
         }
         if let Some(kind) = self.issuer(place)? {
@@ -152,73 +155,74 @@ impl Secret {
         if let Some(no_proxy) = self.text("noProxy") {
             no_proxy.clone_into(&mut access.no_proxy);
         }
-        // What it says is asked for by itself; that it says it well is told with the rest.
-        self.flag("enableLfs")?;
-        access.plain_http |= self.flag("insecureOCIForceHttp")?;
-        access.insecure |= self.flag("insecure")? || self.flag("insecureIgnoreHostKey")?;
+        // The value is used elsewhere; here, it is only validated.
+        self.parse_flag("enableLfs")?;
+        access.uses_plain_http |= self.parse_flag("insecureOCIForceHttp")?;
+        access.is_insecure |= self.parse_flag("insecure")? || self.parse_flag("insecureIgnoreHostKey")?;
         match (self.text("tlsClientCertData"), self.text("tlsClientCertKey")) {
             (None, None) => {}
             (Some(_), Some(_)) => {
-                access.client = Some((self.hidden("tlsClientCertData"), self.hidden("tlsClientCertKey")));
+                access.client =
+                    Some((self.secret_text("tlsClientCertData"), self.secret_text("tlsClientCertKey")));
             }
-            _ => return Err("has only one of tlsClientCertData and tlsClientCertKey".to_owned()),
+            _ => return Err("has only one of tlsClientCertData and tlsClientCertKey; set both".to_owned()),
         }
         Ok(())
     }
 
-    /// Who gives a password for a while. What lasts goes before it, as Argo CD has it: then nobody is asked.
-    fn issuer(&self, place: &Place) -> Result<Option<IssuerKind>, String> {
+    /// Returns the issuer of temporary passwords. As in Argo CD, a permanent password takes precedence.
+    fn issuer(&self, place: &AddressKind) -> Result<Option<IssuerKind>, String> {
         let has = |fields: &[&str]| fields.iter().any(|field| self.text(field).is_some());
         if has(&["password", "bearerToken", "sshPrivateKey"]) {
             return Ok(None);
         }
         let is_app = has(&["githubAppID", "githubAppInstallationID", "githubAppPrivateKey"]);
         let is_account = has(&["gcpServiceAccountKey"]);
-        let is_workload = self.flag(WORKLOAD)?;
+        let is_workload = self.parse_flag(WORKLOAD)?;
         let what = match (is_app, is_account) {
-            (true, _) => APP,
-            (false, true) => ACCOUNT,
-            (false, false) if is_workload || has(&AzureIdentity::PRINCIPAL_FIELDS) => IDENTITY,
+            (true, _) => GITHUB_APP_NAME,
+            (false, true) => GOOGLE_ACCOUNT_NAME,
+            (false, false) if is_workload || has(&AzureIdentity::PRINCIPAL_FIELDS) => AZURE_IDENTITY_NAME,
             (false, false) => return Ok(None),
         };
         let text = |field: &str| self.text(field).unwrap_or_default();
         match place {
-            Place::Http(_) | Place::Registry(_) if what == IDENTITY && is_workload => {
+            AddressKind::Http(_) | AddressKind::Registry(_) if what == AZURE_IDENTITY_NAME && is_workload => {
                 Ok(Some(IssuerKind::Azure(AzureIdentity::workload(place))))
             }
-            Place::Http(_) if what == IDENTITY => {
+            AddressKind::Http(_) if what == AZURE_IDENTITY_NAME => {
                 AzureIdentity::principal(text).map(|identity| Some(IssuerKind::Azure(identity)))
             }
-            Place::Charts(_) if what == IDENTITY && is_workload => {
-                Err(format!("has {what}, which is for Git repositories and registries (oci://) alone"))
+            AddressKind::Charts(_) if what == AZURE_IDENTITY_NAME && is_workload => {
+                Err(format!("has {what}, which works only for Git repositories and registries (oci://)"))
             }
-            Place::Http(site) | Place::Charts(site) | Place::Registry(site) if is_app => {
+            AddressKind::Http(site) | AddressKind::Charts(site) | AddressKind::Registry(site) if is_app => {
                 IssuerKind::github(text, site).map(Some)
             }
-            Place::Http(_) => IssuerKind::google(text("gcpServiceAccountKey")).map(Some),
-            Place::Charts(_) | Place::Registry(_) => {
-                Err(format!("has {what}, which is for Git repositories alone"))
+            AddressKind::Http(_) => IssuerKind::google(text("gcpServiceAccountKey")).map(Some),
+            AddressKind::Charts(_) | AddressKind::Registry(_) => {
+                Err(format!("has {what}, which works only for Git repositories"))
             }
-            _ => Err(format!(
-                "has {what}, which is for https:// alone; name the repository so, or give sshPrivateKey"
-            )),
+            _ => {
+                Err(format!("has {what}, which requires https://; use an https:// URL, or set sshPrivateKey"))
+            }
         }
     }
 
-    fn check(&self, place: &Place) -> Result<(), String> {
-        let is_of_charts = matches!(place, Place::Charts(_) | Place::Registry(_));
+    fn validate(&self, place: &AddressKind) -> Result<(), String> {
+        let is_of_charts = matches!(place, AddressKind::Charts(_) | AddressKind::Registry(_));
         match self.text("type") {
             None => {}
             Some("git") if !is_of_charts => {}
             Some("helm" | "oci") if is_of_charts => {}
             Some(kind @ ("git" | "helm" | "oci")) => {
-                return Err(format!("is for a repository of type {kind}, and this is another one"));
+                return Err(format!("is for repositories of type {kind}, and this one has another type"));
             }
-            Some(_) => return Err("has a type that is none of git, helm and oci".to_owned()),
+            Some(_) => return Err("has a type other than git, helm and oci".to_owned()),
         }
         if self.kind == SecretKind::Credentials && self.project().is_some() {
             return Err(
-                "has a project, which only a Secret of one repository can have; take that away".to_owned()
+                "has a project, which is allowed only in a Secret of one repository; remove it".to_owned()
             );
         }
         let known = [
@@ -240,38 +244,54 @@ impl Secret {
             "enableLfs",
         ];
         let is_known = |field: &str| {
-            let all = IDLE.into_iter().chain(known).chain(GITHUB_APP_FIELDS);
+            let all = IGNORED_FIELDS.into_iter().chain(known).chain(GITHUB_APP_FIELDS);
             let all = all.chain(AzureIdentity::PRINCIPAL_FIELDS);
             all.into_iter().any(|one| one == field)
         };
         match self.fields.keys().find(|field| !is_known(field)) {
-            Some(field) => Err(format!("has a field {field:?} that is not known")),
+            Some(field) => Err(format!("has an unknown field {field:?}")),
             None => Ok(()),
         }
     }
 }
 
-/// An address as it is compared, however it was written: `scheme://[user@]host[:port]/path`, without `.git`.
-fn normal(url: &str, is_registry: bool) -> String {
+/// Normalizes an address for comparison: `scheme://[user@]host[:port]/path` without `.git`.
+fn normalize_address(url: &str, is_registry: bool) -> String {
     let of_charts = is_registry || url.starts_with("oci://");
     let parsed = match of_charts {
-        true => Address::of_chart(url, ""),
+        true => Address::parse_chart(url, ""),
         false => Address::parse(url, std::path::Path::new("/")),
     };
     match parsed {
-        Ok(address) => match address.place() {
-            Place::Http(site) | Place::Ssh(site) | Place::Charts(site) | Place::Registry(site) => plain(site),
-            Place::Local(_) | Place::File(_) => String::new(),
+        Ok(address) => match address.kind() {
+            AddressKind::Http(site)
+            | AddressKind::Ssh(site)
+            | AddressKind::Charts(site)
+            | AddressKind::Registry(site) => location_text(site),
+            AddressKind::Local(_) | AddressKind::File(_) => String::new(),
         },
-        // A registry alone.
-        Err(_) if of_charts && !url.contains("://") => format!("oci://{}", url.to_ascii_lowercase()),
-        // The beginning of an address, without a path.
-        Err(_) => url.to_ascii_lowercase(),
+        // Registry address without a scheme.
+        Err(_) if of_charts && !url.contains("://") => normalize_server(&format!("oci://{url}")),
+        Err(_) => normalize_server(url),
     }
 }
 
-fn plain(site: &Site) -> String {
-    // However it is written: what is at home is on the same server.
-    let url = Site { at_home: false, ..site.clone() }.to_string().to_ascii_lowercase();
+/// Normalizes an address prefix without a path.
+fn normalize_server(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let known = match scheme.to_ascii_lowercase().as_str() {
+        "https" => Some(("https", 443)),
+        "http" => Some(("http", 80)),
+        "ssh" | "git+ssh" => Some(("ssh", 22)),
+        "oci" => Some(("oci", 443)),
+        _ => None,
+    };
+    let site = known.and_then(|(scheme, usual)| parse_location(url, scheme, usual, rest, false).ok());
+    site.map_or_else(|| url.to_owned(), |site| site.to_string()).to_ascii_lowercase()
+}
+
+fn location_text(site: &RemoteLocation) -> String {
+    // The server is the same whether or not the path is relative to the home folder.
+    let url = RemoteLocation { is_relative_to_home: false, ..site.clone() }.to_string().to_ascii_lowercase();
     url.strip_suffix(".git").map(str::to_owned).unwrap_or(url)
 }

@@ -1,26 +1,30 @@
-//! What a chart is told of the cluster that it is made for.
+//! Cluster capabilities that are passed to a chart.
 
 use tidegate_model::argo::HelmSource;
 
-use crate::purpose::Served;
+use crate::render_target::ClusterCapabilities;
 
-/// The arguments that say it: what the source says goes before what the cluster serves, each for itself.
-pub(super) fn capabilities(helm: &HelmSource, cluster: &Served) -> Result<Vec<String>, String> {
+/// Returns the arguments for `helm template`. If the source specifies a Kubernetes version or API versions,
+/// each of them overrides the cluster's.
+pub(super) fn capability_arguments(
+    helm: &HelmSource,
+    cluster: &ClusterCapabilities,
+) -> Result<Vec<String>, String> {
     let (own_version, own_kinds) = (&helm.kube_version, &helm.api_versions);
     let (version, kinds) = match cluster {
         _ if !own_version.is_empty() && !own_kinds.is_empty() => (own_version, own_kinds),
-        Served::NoCluster => (own_version, own_kinds),
-        Served::Known(known) => (
+        ClusterCapabilities::NoCluster => (own_version, own_kinds),
+        ClusterCapabilities::Known(known) => (
             if own_version.is_empty() { &known.kube_version } else { own_version },
             if own_kinds.is_empty() { &known.api_versions } else { own_kinds },
         ),
-        Served::Unasked(question) => {
-            question.ask();
-            return Err("what its cluster serves was not asked for".to_owned());
+        ClusterCapabilities::NotQueried(question) => {
+            question.request();
+            return Err("the API versions of its cluster have not been requested".to_owned());
         }
-        Served::Unknown(why, question) => {
-            question.ask();
-            return Err(format!("what its cluster serves is not known: {why}"));
+        ClusterCapabilities::Unknown(reason, question) => {
+            question.request();
+            return Err(format!("the API versions of its cluster are unknown: {reason}"));
         }
     };
     let version = (!version.is_empty()).then(|| format!("--kube-version={version}"));
@@ -33,20 +37,25 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Capabilities, Question};
+    use crate::{Capabilities, CapabilitiesQuery};
 
     #[test]
-    fn the_source_goes_before_the_cluster() {
+    fn the_source_takes_precedence_over_the_cluster() {
         let known = Capabilities { kube_version: "v1.36.1".into(), api_versions: vec!["a/v1".into()] };
-        let known = Served::Known(Arc::new(known));
-        let away = Served::Unknown("it does not answer".into(), Question::default());
-        let nameless = Served::Known(Arc::default());
-        let question = Question::default();
-        let unasked = Served::Unasked(question.clone());
-        assert!(capabilities(&HelmSource::default(), &unasked).is_err() && question.was_asked());
+        let known = ClusterCapabilities::Known(Arc::new(known));
+        let away = ClusterCapabilities::Unknown("it does not answer".into(), CapabilitiesQuery::default());
+        let nameless = ClusterCapabilities::Known(Arc::default());
+        let question = CapabilitiesQuery::default();
+        let unasked = ClusterCapabilities::NotQueried(question.clone());
+        assert!(capability_arguments(&HelmSource::default(), &unasked).is_err() && question.is_requested());
         for (version, kinds, cluster, expected) in [
-            ("", &[][..], &Served::NoCluster, Ok("")),
-            ("1.30", &["b/v1"], &Served::NoCluster, Ok("--kube-version=1.30 --api-versions=b/v1")),
+            ("", &[][..], &ClusterCapabilities::NoCluster, Ok("")),
+            (
+                "1.30",
+                &["b/v1"],
+                &ClusterCapabilities::NoCluster,
+                Ok("--kube-version=1.30 --api-versions=b/v1"),
+            ),
             ("", &[], &known, Ok("--kube-version=v1.36.1 --api-versions=a/v1")),
             ("1.30", &[], &known, Ok("--kube-version=1.30 --api-versions=a/v1")),
             (
@@ -57,12 +66,12 @@ mod tests {
             ),
             ("", &[], &nameless, Ok("")),
             ("1.30", &["b/v1"], &away, Ok("--kube-version=1.30 --api-versions=b/v1")),
-            ("1.30", &[], &away, Err("what its cluster serves is not known: it does not answer")),
-            ("", &[], &away, Err("what its cluster serves is not known: it does not answer")),
+            ("1.30", &[], &away, Err("the API versions of its cluster are unknown: it does not answer")),
+            ("", &[], &away, Err("the API versions of its cluster are unknown: it does not answer")),
         ] {
             let api_versions = kinds.iter().map(|kind: &&str| (*kind).to_owned()).collect();
             let helm = HelmSource { kube_version: version.into(), api_versions, ..HelmSource::default() };
-            let found = capabilities(&helm, cluster).map(|arguments| arguments.join(" "));
+            let found = capability_arguments(&helm, cluster).map(|arguments| arguments.join(" "));
             assert_eq!(found, expected.map(str::to_owned).map_err(str::to_owned), "{version} {kinds:?}");
         }
     }

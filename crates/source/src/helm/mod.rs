@@ -1,8 +1,8 @@
-//! Charts: what `helm template` is told, and what it prints.
+//! Helm charts: the arguments for `helm template`, and its output.
 
 mod capabilities;
 mod dependencies;
-mod own;
+mod private_values;
 mod schema;
 mod values;
 
@@ -13,69 +13,73 @@ use sha2::{Digest as _, Sha256};
 use tidegate_model::argo::{ApplicationSource, HelmSource};
 
 use crate::SourceError;
-use crate::files::Files;
-use crate::making::Making;
-use crate::purpose::Variables;
+use crate::file_access::FileAccess;
+use crate::render_inputs::RenderInputs;
+use crate::render_target::Variables;
 use crate::repository::File;
-use crate::tools::{Call, RunError, Tool, Workshop, file_paths, run};
-use crate::tree::Reader;
-use capabilities::capabilities;
+use crate::tools::{RunError, Tool, ToolCall, WorkingFolder, file_paths, run_tool};
+use crate::tree::CommitReader;
+use capabilities::capability_arguments;
 use dependencies::Dependencies;
-use values::Given;
+use values::ValuesFile;
 
-/// Longest name of a release, which Helm writes into names of objects.
+/// Maximum length of a release name. It is limited because the name becomes part of object names.
 const RELEASE_MAX: usize = 53;
-/// What Helm writes before each manifest: from which template it is.
-const FROM: &str = "# Source: ";
+/// Comment with the name of the template, which Helm prints before each manifest.
+const SOURCE_COMMENT: &str = "# Source: ";
 
-/// All that Helm is told, but the chart itself.
+/// Input for Helm, except for the chart itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct HelmPlan {
     tool: Tool,
-    /// For people: which chart.
+    /// Name of the chart for messages.
     chart: String,
-    /// The name of the release, and all that comes after the chart but files.
+    /// Release name. `arguments` contains everything after the chart, except for files.
     release: String,
     arguments: Vec<String>,
-    /// Files of values, in their order.
-    values: Vec<Given>,
-    /// Values that are contents of files, by their names.
-    files: Vec<(String, Given)>,
-    /// Whether values are held against the schema of the chart.
+    /// Values files in order.
+    values: Vec<ValuesFile>,
+    /// File parameters by name.
+    files: Vec<(String, ValuesFile)>,
+    /// True if values are validated against the chart's schema.
     has_schema: bool,
-    /// What of them must not be told.
-    own: own::Own,
-    /// Charts that it needs and does not have.
+    /// Values that messages must not contain.
+    private_values: private_values::PrivateValues,
+    /// Missing dependencies.
     dependencies: Dependencies,
-    /// Whether credentials are shown to servers that an index names.
+    /// True if credentials may be sent to servers that an index names.
     passes_credentials: bool,
 }
 
-impl Plan {
-    /// What a source says of a chart. `folder` is where the chart is among the files that may be named.
+impl HelmPlan {
+    /// Creates the plan for a chart from its source. `folder` is the chart's folder among the accessible
+    /// files.
     pub fn new(
         source: &ApplicationSource,
-        (folder, files): (&str, &dyn Files),
-        (making, variables): (&Making, &Variables),
+        (folder, files): (&str, &dyn FileAccess),
+        (making, variables): (&RenderInputs, &Variables),
     ) -> Result<Self, SourceError> {
         let chart = if source.chart.is_empty() { source.path.clone() } else { source.chart.clone() };
         let tool = making.tools.helm(&chart)?;
         let helm = source.helm.clone().unwrap_or_default();
         let wrong = |reason: String| SourceError::Helm { chart: chart.clone(), reason };
         if !["", "v3", "3"].contains(&helm.version.as_str()) {
-            return Err(wrong(format!("source.helm.version is {:?}, and only v3 is known", helm.version)));
+            return Err(wrong(format!(
+                "source.helm.version is {:?}, but only v3 is supported",
+                helm.version
+            )));
         }
         let release = if helm.release_name.is_empty() { &making.purpose.name } else { &helm.release_name };
         check_release(release).map_err(wrong)?;
-        let search = values::Search { folder, own: files, making, variables };
+        let search = values::ValuesFileSearch { folder, source_files: files, inputs: making, variables };
         let mut values = search.value_files(&helm)?;
-        values.extend(own_values(&helm));
+        values.extend(inline_values(&helm));
         let mut arguments = Vec::new();
         let namespace = if helm.namespace.is_empty() { &making.purpose.namespace } else { &helm.namespace };
         if !namespace.is_empty() {
             arguments.push(format!("--namespace={namespace}"));
         }
-        arguments.extend(capabilities(&helm, &making.purpose.cluster).map_err(wrong)?);
+        arguments.extend(capability_arguments(&helm, &making.purpose.cluster).map_err(wrong)?);
         for (is_asked, argument) in [
             (!helm.skip_crds, "--include-crds"),
             (helm.skip_tests, "--skip-tests"),
@@ -83,20 +87,21 @@ impl Plan {
         ] {
             arguments.extend(is_asked.then(|| argument.to_owned()));
         }
-        arguments.extend(parameters(&helm, variables));
-        // Helm would take the rest for a file of its own choice.
+        arguments.extend(parameter_arguments(&helm, variables));
+        // Helm would read the part after a comma as another file parameter.
         if let Some(one) = helm.file_parameters.iter().find(|one| one.name.contains([',', '='])) {
             return Err(wrong(format!(
-                "the name {:?} in source.helm.fileParameters has a comma or an equals sign; name one value, such as a.b",
+                "the name {:?} in source.helm.fileParameters has a comma or an equals sign; use the name of one value, such as a.b",
                 one.name
             )));
         }
-        let files = helm.file_parameters.iter().map(|one| Ok((one.name.clone(), search.file(&one.path)?)));
+        let files =
+            helm.file_parameters.iter().map(|one| Ok((one.name.clone(), search.required_file(&one.path)?)));
         let files = files.collect::<Result<_, SourceError>>()?;
-        let own = own::Own::new(&helm, variables);
+        let own = private_values::PrivateValues::new(&helm, variables);
         let (release, passes_credentials) = (release.clone(), helm.pass_credentials);
         let has_schema = !helm.skip_schema_validation;
-        let dependencies = Dependencies::of((folder, search.own), &chart)?;
+        let dependencies = Dependencies::find_missing((folder, search.source_files), &chart)?;
         Ok(Self {
             tool,
             chart,
@@ -105,29 +110,29 @@ impl Plan {
             values,
             files,
             has_schema,
-            own,
+            private_values: own,
             dependencies,
             passes_credentials,
         })
     }
 
-    /// Fetches the charts that it needs and does not have. Nobody may be reading the source meanwhile: what is fetched may be
-    /// of the same repository.
-    pub fn fetch(&mut self, making: &Making) -> Result<(), SourceError> {
+    /// Fetches missing dependencies. The caller must not be using the source repository at the same time,
+    /// because the dependencies can be in it.
+    pub fn fetch(&mut self, making: &RenderInputs) -> Result<(), SourceError> {
         self.dependencies.fetch(&self.chart, self.passes_credentials, making)
     }
 
-    /// Copies beside the chart in a folder what it needs of the same commit.
-    pub fn copy_beside(
+    /// Copies dependencies from the same commit next to the chart.
+    pub fn copy_local_dependencies(
         &self,
-        reader: &Reader<'_>,
+        reader: &CommitReader<'_>,
         folder: &str,
-        workshop: &Workshop,
+        workshop: &WorkingFolder,
     ) -> Result<(), SourceError> {
-        self.dependencies.copy(reader, folder, workshop)
+        self.dependencies.copy_local(reader, folder, workshop)
     }
 
-    /// Writes all of it into a digest.
+    /// Adds the plan to a digest.
     pub fn digest(&self, hasher: &mut Sha256) {
         let mut add = |bytes: &[u8]| {
             hasher.update(u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes());
@@ -146,21 +151,26 @@ impl Plan {
         self.dependencies.digest(hasher);
     }
 
-    /// Makes the manifests of a chart that is in a workshop, in a folder of the source.
-    pub fn make(&self, workshop: &Workshop, folder: &str, making: &Making) -> Result<Vec<File>, SourceError> {
-        self.dependencies.put(&self.chart, folder, workshop)?;
+    /// Renders the chart that is in a folder of the working folder.
+    pub fn render(
+        &self,
+        workshop: &WorkingFolder,
+        folder: &str,
+        making: &RenderInputs,
+    ) -> Result<Vec<File>, SourceError> {
+        self.dependencies.write_packed(&self.chart, folder, workshop)?;
         let chart = workshop.source().join(folder);
         if self.has_schema {
-            schema::check(&chart)
+            schema::check_schemas(&chart)
                 .map_err(|reason| SourceError::Helm { chart: self.chart.clone(), reason })?;
         }
         let mut arguments: Vec<OsString> =
             vec!["template".into(), self.release.clone().into(), chart.clone().into()];
         arguments.extend(self.arguments.iter().map(Into::into));
         let mut names = Vec::new();
-        // Helm divides such paths at commas, so they are those from its folder on.
-        let mut give = |option: String, file: String, given: &Given| -> Result<(), SourceError> {
-            workshop.write(&file, &given.content)?;
+        // Uses relative paths, because Helm splits paths at commas.
+        let mut give = |option: String, file: String, given: &ValuesFile| -> Result<(), SourceError> {
+            workshop.write_file(&file, &given.content)?;
             let path = format!("../{file}");
             arguments.push(format!("{option}{path}").into());
             names.push((path, given.name.clone()));
@@ -172,48 +182,49 @@ impl Plan {
         for (at, (name, given)) in self.files.iter().enumerate() {
             give(format!("--set-file={name}="), format!("file-{at}"), given)?;
         }
-        let made = run(
+        let made = run_tool(
             &making.tools,
-            Call { tool: &self.tool, arguments, workshop, whose: &making.purpose.instance },
+            ToolCall { tool: &self.tool, arguments, workshop, application: &making.purpose.instance },
         );
         match made {
-            Ok(text) => Ok(divide(&self.chart, &text)),
+            Ok(text) => Ok(split_output(&self.chart, &text)),
             Err(RunError::Failed(words)) => {
                 let named = names.iter().fold(words, |words, (path, name)| words.replace(path, name));
-                Err(self.failed(&named, &chart))
+                Err(self.failure(&named, &chart))
             }
             Err(error) => Err(SourceError::Tool {
                 call: "helm template",
                 path: self.chart.clone(),
                 reason: error.to_string(),
+                is_refusal: false,
             }),
         }
     }
 
-    fn failed(&self, words: &str, folder: &Path) -> SourceError {
+    fn failure(&self, text: &str, folder: &Path) -> SourceError {
         let chart = self.chart.clone();
-        if let Some((_, missing)) = words.split_once("missing in charts/ directory:") {
+        if let Some((_, missing)) = text.split_once("missing in charts/ directory:") {
             let missing = missing.lines().next().unwrap_or_default().trim().to_owned();
             return SourceError::Dependencies { chart, missing, why: "" };
         }
-        let lines = words.lines().map(|line| line.trim().trim_start_matches("Error: "));
+        let lines = text.lines().map(|line| line.trim().trim_start_matches("Error: "));
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("Use --debug"));
-        let mut values = self.own.values();
-        // Helm has read them, and says what it has read.
+        let mut values = self.private_values.to_mask_values();
+        // Helm has read these files and may quote them.
         for given in self.values.iter().chain(self.files.iter().map(|(_, given)| given)) {
             values.add_file(&String::from_utf8_lossy(&given.content));
         }
-        own::add_defaults(&mut values, folder);
-        values.spare(&self.release);
-        values.spare_path(&self.chart);
-        file_paths(folder).iter().for_each(|path| values.spare_path(path));
-        let reason = values.masked(&lines.collect::<Vec<_>>().join("; "));
-        let reason = crate::error::plain_ends(&reason);
-        SourceError::Tool { call: "helm template", path: chart, reason }
+        private_values::add_defaults(&mut values, folder);
+        values.exclude(&self.release);
+        values.exclude_path(&self.chart);
+        file_paths(folder).iter().for_each(|path| values.exclude_path(path));
+        let reason = values.mask(&lines.collect::<Vec<_>>().join("; "));
+        let reason = crate::error::to_line_keeping_ends(&reason);
+        SourceError::Tool { call: "helm template", path: chart, reason, is_refusal: true }
     }
 }
 
-/// A name that Helm takes, and takes for a name.
+/// Checks a release name by Helm's rules.
 fn check_release(name: &str) -> Result<(), String> {
     let is_sign = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_part = |part: &str| {
@@ -221,32 +232,32 @@ fn check_release(name: &str) -> Result<(), String> {
     };
     if name.len() > RELEASE_MAX {
         return Err(format!(
-            "the name of the release, {name}, has more than {RELEASE_MAX} characters; give it a shorter one in source.helm.releaseName"
+            "release name {name} has more than {RELEASE_MAX} characters; set a shorter one in source.helm.releaseName"
         ));
     }
     match name.split('.').all(is_part) {
         true => Ok(()),
         false => Err(format!(
-            "{name:?} cannot be the name of a release: small letters, digits, dashes and dots; set source.helm.releaseName"
+            "invalid release name {name:?}: use lowercase letters, digits, dashes and dots in source.helm.releaseName"
         )),
     }
 }
 
-/// The values that the source itself has; those of the object win over those of the text.
-fn own_values(helm: &HelmSource) -> Option<Given> {
+/// Returns the source's inline values. `valuesObject` overrides `values`.
+fn inline_values(helm: &HelmSource) -> Option<ValuesFile> {
     let (name, content) = match &helm.values_object {
         Some(object) if !object.is_null() => ("source.helm.valuesObject", object.to_string()),
         _ if helm.values.is_empty() => return None,
         _ => ("source.helm.values", helm.values.clone()),
     };
-    Some(Given { name: name.to_owned(), content: content.into_bytes() })
+    Some(ValuesFile { name: name.to_owned(), content: content.into_bytes() })
 }
 
-/// Of several values for one name the last counts.
-fn parameters(helm: &HelmSource, variables: &Variables) -> Vec<String> {
+/// Returns the arguments for parameters. If a name occurs more than once, the last value wins.
+fn parameter_arguments(helm: &HelmSource, variables: &Variables) -> Vec<String> {
     let mut counted: Vec<(&str, bool, String)> = Vec::new();
     for one in &helm.parameters {
-        let value = escaped(&variables.replace(&one.value));
+        let value = escape_value(&variables.replace(&one.value));
         counted.retain(|(name, is_text, _)| (*name, *is_text) != (one.name.as_str(), one.force_string));
         counted.push((&one.name, one.force_string, value));
     }
@@ -256,8 +267,8 @@ fn parameters(helm: &HelmSource, variables: &Variables) -> Vec<String> {
     counted.into_iter().map(argument).collect()
 }
 
-/// A value as `--set` takes it for one: commas would begin another, except in a list.
-fn escaped(value: &str) -> String {
+/// Escapes a value for `--set`, where a comma starts the next value unless it is inside a list.
+fn escape_value(value: &str) -> String {
     if value.starts_with('{') && value.ends_with('}') {
         return value.to_owned();
     }
@@ -272,12 +283,12 @@ fn escaped(value: &str) -> String {
     escaped
 }
 
-/// What Helm has printed, by the templates it is from.
-fn divide(chart: &str, text: &[u8]) -> Vec<File> {
+/// Splits Helm's output by template.
+fn split_output(chart: &str, text: &[u8]) -> Vec<File> {
     let mut files: Vec<File> = Vec::new();
     let mut lines = text.split_inclusive(|byte| *byte == b'\n').peekable();
     while let Some(line) = lines.next() {
-        let from = lines.peek().and_then(|next| next.strip_prefix(FROM.as_bytes()));
+        let from = lines.peek().and_then(|next| next.strip_prefix(SOURCE_COMMENT.as_bytes()));
         if let Some(from) = from.filter(|_| line.trim_ascii_end() == b"---") {
             let path = String::from_utf8_lossy(from.trim_ascii_end()).into_owned();
             if files.last().is_none_or(|last| last.path != path) {
@@ -299,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_releases() {
+    fn release_names() {
         for name in ["web", "web-1", "a.b", "0"] {
             assert_eq!(check_release(name), Ok(()), "{name}");
         }
@@ -311,22 +322,22 @@ mod tests {
     }
 
     #[test]
-    fn values_of_parameters() {
+    fn parameter_values() {
         for (value, expected) in
             [("a", "a"), ("a,b", "a\\,b"), ("a\\,b", "a\\,b"), ("{a,b}", "{a,b}"), (",", "\\,"), ("", "")]
         {
-            assert_eq!(escaped(value), expected);
+            assert_eq!(escape_value(value), expected);
         }
     }
 
     #[test]
-    fn manifests_by_their_templates() {
+    fn manifests_are_split_by_template() {
         let text = b"---\n# Source: web/templates/a.yaml\nkind: A\n---\n# Source: web/templates/a.yaml\nkind: B\n---\n# Source: web/b.yaml\nkind: C\ntext: |\n  ---\n";
-        let files = divide("app", text);
+        let files = split_output("app", text);
         let paths: Vec<_> = files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, ["web/templates/a.yaml", "web/b.yaml"]);
         assert_eq!(files.iter().map(|file| file.content.len()).sum::<usize>(), text.len());
-        assert_eq!(divide("app", b"kind: A\n").first().map(|file| file.path.as_str()), Some("app"));
-        assert_eq!(divide("app", b""), []);
+        assert_eq!(split_output("app", b"kind: A\n").first().map(|file| file.path.as_str()), Some("app"));
+        assert_eq!(split_output("app", b""), []);
     }
 }

@@ -1,32 +1,32 @@
-//! Schemas of values, which Helm follows wherever they refer to: to files of this machine and to servers. They are looked into before
-//! Helm reads them, also those in packed charts.
+//! JSON schemas of charts. Helm follows references in schemas to local files and servers, so all schemas are
+//! checked before Helm reads them, including those in packed charts.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::dependencies::{FOLDER, PACKED};
+use super::dependencies::{DEPENDENCIES_FOLDER, PACKED_EXTENSION};
 use crate::charts::Archive;
-use crate::tools::each_file;
+use crate::tools::visit_files;
 
-/// The file of a chart that says what its values may be.
-const SCHEMA: &str = "values.schema.json";
-/// What some programs write before the text of a file.
-const MARK: &[u8] = "\u{feff}".as_bytes();
-/// Fields whose values are data, unless something refers to them.
-const DATA: [&str; 5] = ["default", "examples", "example", "const", "enum"];
-/// Charts inside of packed charts are looked into so deeply.
+/// Schema file of a chart.
+const SCHEMA_FILE: &str = "values.schema.json";
+/// Byte order mark.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+/// Keywords whose values are data, unless a reference points to them.
+const DATA_KEYWORDS: [&str; 5] = ["default", "examples", "example", "const", "enum"];
+/// Maximum nesting of packed charts.
 const DEPTH_MAX: usize = 4;
-/// Fields that refer to other schemas.
-const REFERRING: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
-/// Fields by which a schema is known.
-const KNOWN_AS: [&str; 2] = ["$id", "id"];
-/// Fields that hold schemas by names, in lists, or by themselves.
-const NAMED: [&str; 6] =
+/// Keywords that refer to other schemas.
+const REFERENCE_KEYWORDS: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+/// Keywords that name a schema.
+const NAME_KEYWORDS: [&str; 2] = ["$id", "id"];
+/// Keywords that contain schemas, by name, in lists or directly.
+const NAMED_SCHEMA_KEYWORDS: [&str; 6] =
     ["$defs", "definitions", "properties", "patternProperties", "dependentSchemas", "dependencies"];
-const LISTED: [&str; 5] = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
-const SINGLE: [&str; 11] = [
+const SCHEMA_LIST_KEYWORDS: [&str; 5] = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
+const SINGLE_SCHEMA_KEYWORDS: [&str; 11] = [
     "items",
     "additionalItems",
     "additionalProperties",
@@ -39,118 +39,128 @@ const SINGLE: [&str; 11] = [
     "then",
     "else",
 ];
-/// Says what language a schema is in.
-const LANGUAGE: &str = "$schema";
-/// The languages that Helm knows by itself.
-const LANGUAGES: [&str; 2] = ["http://json-schema.org/", "https://json-schema.org/"];
+/// Keyword that names a schema's dialect.
+const DIALECT_KEYWORD: &str = "$schema";
+/// Dialects built into Helm.
+const DIALECTS: [&str; 2] = ["http://json-schema.org/", "https://json-schema.org/"];
 
-/// Why the chart in a folder must not be read by Helm.
-pub(super) fn check(chart: &Path) -> Result<(), String> {
+/// Returns an error if Helm must not read the chart in a folder.
+pub(super) fn check_schemas(chart: &Path) -> Result<(), String> {
     let mut found = Ok(());
-    each_file(
+    visit_files(
         chart,
-        |name| name == SCHEMA || name.ends_with(PACKED),
+        |name| name == SCHEMA_FILE || name.ends_with(PACKED_EXTENSION),
         |path, content| {
             if found.is_ok() {
-                found = look(path, content, DEPTH_MAX);
+                found = check_file(path, content, DEPTH_MAX);
             }
         },
     );
     found
 }
 
-/// Looks into one file of a chart. What cannot be read as Helm reads it is refused: nobody knows what it refers to.
-fn look(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
-    // Helm tells no slashes from the other ones.
+/// Checks one file of a chart. Rejects files that can't be parsed the way Helm parses them, because their
+/// references are unknown.
+fn check_file(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
+    // Helm treats backslashes as slashes.
     let path = &path.replace('\\', "/");
     let mut names = path.rsplit('/');
     let (name, folder) = (names.next().unwrap_or_default(), names.next());
-    if name == SCHEMA {
+    if name == SCHEMA_FILE {
         if !is_of_chart(path) {
             return Ok(());
         }
-        let text = content.strip_prefix(MARK).unwrap_or(content);
-        let schema = serde_json::from_slice(text).map_err(|error| unread(path, &error.to_string()))?;
-        return outside(&schema).map_or(Ok(()), |(field, to)| Err(refused(path, &field, &to)));
+        let text = content.strip_prefix(BYTE_ORDER_MARK).unwrap_or(content);
+        let schema =
+            serde_json::from_slice(text).map_err(|error| unreadable_schema(path, &error.to_string()))?;
+        return find_outside_reference(&schema)
+            .map_or(Ok(()), |(field, to)| Err(outside_reference_error(path, &field, &to)));
     }
-    if !name.ends_with(PACKED) || folder != Some(FOLDER) {
+    if !name.ends_with(PACKED_EXTENSION) || folder != Some(DEPENDENCIES_FOLDER) {
         return Ok(());
     }
-    let depth = depth.checked_sub(1).ok_or_else(|| unread(path, "it is too deep in other charts"))?;
-    let archive =
-        Archive::unpack(path.to_owned(), content).map_err(|problem| unread(path, &problem.to_string()))?;
-    archive.files.iter().try_for_each(|(inside, content)| look(&format!("{path}/{inside}"), content, depth))
+    let depth = depth
+        .checked_sub(1)
+        .ok_or_else(|| unreadable_schema(path, "it is nested too deeply in other charts"))?;
+    let archive = Archive::unpack(path.to_owned(), content)
+        .map_err(|problem| unreadable_schema(path, &problem.to_string()))?;
+    archive
+        .files
+        .iter()
+        .try_for_each(|(inside, content)| check_file(&format!("{path}/{inside}"), content, depth))
 }
 
-/// Whether a file is at the top of the chart, or of one that it has.
+/// Returns true if a file is at the top level of the chart or of a subchart.
 fn is_of_chart(path: &str) -> bool {
     let mut parts: Vec<&str> = path.split('/').collect();
-    while let [FOLDER, _, rest @ ..] = parts.as_slice() {
+    while let [DEPENDENCIES_FOLDER, _, rest @ ..] = parts.as_slice() {
         parts = rest.to_vec();
     }
     parts.len() == 1
 }
 
-fn unread(path: &str, why: &str) -> String {
-    let why = crate::error::plain(why);
+fn unreadable_schema(path: &str, reason: &str) -> String {
+    let reason = crate::error::to_line(reason);
     format!(
-        "what schemas of values {path} has cannot be looked at: {why}; mend it, or set source.helm.skipSchemaValidation: true"
+        "cannot check the values schemas of {path}: {reason}; fix it, or set source.helm.skipSchemaValidation: true"
     )
 }
 
-fn refused(path: &str, field: &str, to: &str) -> String {
-    let to = crate::error::plain(&crate::kustomize::shown(to));
+fn outside_reference_error(path: &str, field: &str, to: &str) -> String {
+    let to = crate::error::to_line(&crate::kustomize::without_secrets(to));
     format!(
-        "{path} refers to {to} ({field}), and schemas are read of nowhere else than themselves; write what it refers to into its $defs, or set source.helm.skipSchemaValidation: true"
+        "{path} refers to {to} ({field}), but a schema may refer only to itself; move the definition into its \
+         $defs, or set source.helm.skipSchemaValidation: true"
     )
 }
 
-/// What a schema refers to outside of itself, and by which field.
-fn outside(schema: &Value) -> Option<(String, String)> {
-    let (mut known, base) = (BTreeSet::from([SCHEMA.to_owned()]), own_name(schema).unwrap_or_default());
-    add_names(schema, base, &mut known);
+/// Returns a reference that leads outside the schema, along with its keyword.
+fn find_outside_reference(schema: &Value) -> Option<(String, String)> {
+    let (mut known, base) =
+        (BTreeSet::from([SCHEMA_FILE.to_owned()]), schema_name(schema).unwrap_or_default());
+    collect_names(schema, base, &mut known);
     let mut refers_to_data = false;
-    each_text(schema, (false, true), &mut |field, text| {
-        let is_data = |part: &str| DATA.contains(&part);
-        refers_to_data |= REFERRING.contains(&field) && text.split('/').any(is_data);
+    visit_texts(schema, (false, true), &mut |field, text| {
+        let is_data = |part: &str| DATA_KEYWORDS.contains(&part);
+        refers_to_data |= REFERENCE_KEYWORDS.contains(&field) && text.split('/').any(is_data);
     });
     let mut found = None;
-    each_text(schema, (false, refers_to_data), &mut |field, text| {
+    visit_texts(schema, (false, refers_to_data), &mut |field, text| {
         let (to, _) = text.split_once('#').unwrap_or((text, ""));
         let is_known = to.is_empty()
             || known.contains(to)
-            || known.contains(&joined(base, to))
-            || LANGUAGES.iter().any(|language| text.starts_with(language));
-        if !is_known && (field == LANGUAGE || REFERRING.contains(&field)) && found.is_none() {
+            || known.contains(&resolve_name(base, to))
+            || DIALECTS.iter().any(|language| text.starts_with(language));
+        if !is_known && (field == DIALECT_KEYWORD || REFERENCE_KEYWORDS.contains(&field)) && found.is_none() {
             found = Some((field.to_owned(), text.to_owned()));
         }
     });
     found
 }
 
-/// By what a schema is known.
-fn own_name(schema: &Value) -> Option<&str> {
-    let name = KNOWN_AS.iter().find_map(|field| schema.get(*field)?.as_str())?;
+/// Returns the name of a schema.
+fn schema_name(schema: &Value) -> Option<&str> {
+    let name = NAME_KEYWORDS.iter().find_map(|field| schema.get(*field)?.as_str())?;
     Some(name.split('#').next().unwrap_or_default())
 }
 
-/// The names of a schema and of those in it, where there are schemas: what stands elsewhere is not found by its name.
-fn add_names(schema: &Value, base: &str, known: &mut BTreeSet<String>) {
-    if let Some(name) = own_name(schema).filter(|name| !name.is_empty()) {
-        known.extend([name.to_owned(), joined(base, name)]);
+/// Collects the names of a schema and its subschemas. Names in other places can't be resolved.
+fn collect_names(schema: &Value, base: &str, known: &mut BTreeSet<String>) {
+    if let Some(name) = schema_name(schema).filter(|name| !name.is_empty()) {
+        known.extend([name.to_owned(), resolve_name(base, name)]);
     }
-    let named = NAMED.iter().filter_map(|field| schema.get(*field)?.as_object());
-    let listed = LISTED.iter().filter_map(|field| schema.get(*field)?.as_array());
-    let single = SINGLE.iter().filter_map(|field| schema.get(*field));
+    let named = NAMED_SCHEMA_KEYWORDS.iter().filter_map(|field| schema.get(*field)?.as_object());
+    let listed = SCHEMA_LIST_KEYWORDS.iter().filter_map(|field| schema.get(*field)?.as_array());
+    let single = SINGLE_SCHEMA_KEYWORDS.iter().filter_map(|field| schema.get(*field));
     named.flat_map(|all| all.values()).chain(listed.flatten()).chain(single).for_each(|one| {
         if one.is_object() {
-            add_names(one, base, known);
+            collect_names(one, base, known);
         }
     });
 }
 
-/// A name as it is meant beside another one.
-fn joined(base: &str, name: &str) -> String {
+/// Resolves a name against a base.
+fn resolve_name(base: &str, name: &str) -> String {
     let folder = base.rsplit_once('/').map_or("", |(folder, _)| folder);
     if folder.is_empty() || name.contains(':') || name.starts_with('/') {
         return name.to_owned();
@@ -158,17 +168,18 @@ fn joined(base: &str, name: &str) -> String {
     format!("{folder}/{name}")
 }
 
-/// Every text of a schema, with the field it is the value of; `has_names` where fields are names of schemas, `with_data` also in data.
-fn each_text(value: &Value, (has_names, with_data): (bool, bool), with: &mut impl FnMut(&str, &str)) {
+/// Visits every string in a schema, along with its field. `has_names` is true where field names are schema
+/// names; `with_data` also visits data.
+fn visit_texts(value: &Value, (has_names, with_data): (bool, bool), with: &mut impl FnMut(&str, &str)) {
     match value {
-        Value::Array(all) => all.iter().for_each(|one| each_text(one, (false, with_data), with)),
+        Value::Array(all) => all.iter().for_each(|one| visit_texts(one, (false, with_data), with)),
         Value::Object(fields) => {
             for (field, value) in fields {
                 let is = |names: &[&str]| !has_names && names.contains(&field.as_str());
                 match value {
                     Value::String(text) if !has_names => with(field, text),
-                    _ if is(&DATA) && !with_data => {}
-                    _ => each_text(value, (is(&NAMED), with_data), with),
+                    _ if is(&DATA_KEYWORDS) && !with_data => {}
+                    _ => visit_texts(value, (is(&NAMED_SCHEMA_KEYWORDS), with_data), with),
                 }
             }
         }
@@ -183,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_schema_refers_to() {
+    fn references_of_schemas() {
         for (schema, expected) in [
             (json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}), None),
             (json!({"$schema": "http://json-schema.org/draft-07/schema#"}), None),
@@ -199,7 +210,7 @@ mod tests {
             (json!({"$ref": "values.schema.json#/definitions/a"}), None),
             (json!({"properties": {"default": {"$ref": "file:///etc/a"}}}), Some("file:///etc/a")),
             (json!({"default": {"$ref": "file:///etc/a"}, "$ref": "#/default"}), Some("file:///etc/a")),
-            // Of these nothing is known by a name.
+            // None of these values defines a name.
             (json!({"const": {"$id": "file:///etc/a"}, "$ref": "file:///etc/a"}), Some("file:///etc/a")),
             (
                 json!({"x": {"$id": "file:///etc/a"}, "allOf": [{"$ref": "file:///etc/a"}]}),
@@ -213,29 +224,29 @@ mod tests {
             (json!({"$dynamicRef": "other.json#a"}), Some("other.json#a")),
             (json!({"$schema": "http://127.0.0.1/a"}), Some("http://127.0.0.1/a")),
         ] {
-            assert_eq!(outside(&schema).map(|(_, to)| to).as_deref(), expected, "{schema}");
+            assert_eq!(find_outside_reference(&schema).map(|(_, to)| to).as_deref(), expected, "{schema}");
         }
     }
 
     #[test]
-    fn what_cannot_be_looked_at_is_refused() {
+    fn unreadable_schemas_are_rejected() {
         let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
         for (path, content) in [
             ("values.schema.json", deep.as_str()),
             ("values.schema.json", "{\"title\": \"\\ud800\"}"),
             ("charts\\sub\\values.schema.json", "{\"$ref\": \"file:///etc/a\"}"),
-            ("charts/a.tgz", "no archive"),
-            ("charts/b/charts/a.tgz", "no archive"),
+            ("charts/a.tgz", "not a chart archive"),
+            ("charts/b/charts/a.tgz", "not a chart archive"),
         ] {
-            assert!(look(path, content.as_bytes(), DEPTH_MAX).is_err(), "{path}");
+            assert!(check_file(path, content.as_bytes(), DEPTH_MAX).is_err(), "{path}");
         }
         for (path, content) in [
-            ("files/a.tgz", "no archive"),
+            ("files/a.tgz", "not a chart archive"),
             ("values.yaml", "{"),
             ("values.schema.json", "\u{feff}{}"),
             ("tests/values.schema.json", "{"),
         ] {
-            assert_eq!(look(path, content.as_bytes(), DEPTH_MAX), Ok(()), "{path}");
+            assert_eq!(check_file(path, content.as_bytes(), DEPTH_MAX), Ok(()), "{path}");
         }
     }
 }

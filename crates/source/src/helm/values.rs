@@ -1,42 +1,42 @@
-//! Files of values: which ones are meant, and in which order.
+//! Values files: which files are used, and in which order.
 
 use std::collections::BTreeSet;
 
 use tidegate_model::argo::HelmSource;
 
 use crate::SourceError;
-use crate::files::{Files, is_pattern, matching, meant};
-use crate::making::Making;
-use crate::purpose::Variables;
+use crate::file_access::{FileAccess, is_pattern, matching_files, resolve_path};
+use crate::render_inputs::RenderInputs;
+use crate::render_target::Variables;
 
-/// A file for Helm.
+/// File that is passed to Helm.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Given {
-    /// How people know it.
+pub(crate) struct ValuesFile {
+    /// Name that messages use.
     pub name: String,
     pub content: Vec<u8>,
 }
 
-/// Where files are looked for.
-pub(crate) struct Search<'s> {
-    /// Where the chart is.
+/// Locations where values files are searched.
+pub(crate) struct ValuesFileSearch<'s> {
+    /// Folder of the chart.
     pub folder: &'s str,
-    /// The files beside it.
-    pub own: &'s dyn Files,
-    pub making: &'s Making,
+    /// Files of the source.
+    pub source_files: &'s dyn FileAccess,
+    pub inputs: &'s RenderInputs,
     pub variables: &'s Variables,
 }
 
-/// A file that may be there, or a pattern of files, in the source that is referred to or in that of the chart.
-struct Wanted {
-    /// As it was written.
+/// Optional file or pattern, either in a referenced source or in the chart's source.
+struct ValuesEntry {
+    /// The entry as written.
     text: String,
     reference: Option<String>,
     path: String,
 }
 
-impl Wanted {
-    /// The same file has the same one.
+impl ValuesEntry {
+    /// Returns the identity of a file.
     fn id(&self, path: &str) -> (Option<String>, String) {
         (self.reference.clone(), path.to_owned())
     }
@@ -46,17 +46,18 @@ impl Wanted {
     }
 }
 
-impl Search<'_> {
-    /// The files of values, each once: where it is named by itself, or else where a pattern first means it.
-    pub fn value_files(&self, helm: &HelmSource) -> Result<Vec<Given>, SourceError> {
-        let wanted: Vec<Wanted> =
-            helm.value_files.iter().map(|text| self.wanted(text)).collect::<Result<_, _>>()?;
+impl ValuesFileSearch<'_> {
+    /// Returns the values files, each only once: at its explicit entry, otherwise at the first pattern that
+    /// matches it.
+    pub fn value_files(&self, helm: &HelmSource) -> Result<Vec<ValuesFile>, SourceError> {
+        let wanted: Vec<ValuesEntry> =
+            helm.value_files.iter().map(|text| self.parse_entry(text)).collect::<Result<_, _>>()?;
         let named = wanted.iter().filter(|one| !is_pattern(&one.path)).map(|one| one.id(&one.path));
         let mut known: BTreeSet<_> = named.collect();
         let mut given = Vec::new();
         for one in &wanted {
             let paths = if is_pattern(&one.path) {
-                let found = self.with(one, |files| matching(files, &one.path))?;
+                let found = self.with_files(one, |files| matching_files(files, &one.path))?;
                 if found.is_empty() && !helm.ignore_missing_value_files {
                     return Err(SourceError::NoMatch { pattern: one.text.clone() });
                 }
@@ -65,66 +66,66 @@ impl Search<'_> {
                 vec![one.path.clone()]
             };
             for path in paths {
-                match self.with(one, |files| files.file(&path))? {
-                    Some(content) => given.push(Given { name: one.name(&path), content }),
+                match self.with_files(one, |files| files.read_file(&path))? {
+                    Some(content) => given.push(ValuesFile { name: one.name(&path), content }),
                     None if helm.ignore_missing_value_files => {}
-                    None => return Err(self.missing(one)?),
+                    None => return Err(self.file_not_found(one)?),
                 }
             }
         }
         Ok(given)
     }
 
-    /// A file that has to be there.
-    pub fn file(&self, text: &str) -> Result<Given, SourceError> {
-        let wanted = self.wanted(text)?;
-        match self.with(&wanted, |files| files.file(&wanted.path))? {
-            Some(content) => Ok(Given { name: wanted.name(&wanted.path), content }),
-            None => Err(self.missing(&wanted)?),
+    /// Returns a required file.
+    pub fn required_file(&self, text: &str) -> Result<ValuesFile, SourceError> {
+        let wanted = self.parse_entry(text)?;
+        match self.with_files(&wanted, |files| files.read_file(&wanted.path))? {
+            Some(content) => Ok(ValuesFile { name: wanted.name(&wanted.path), content }),
+            None => Err(self.file_not_found(&wanted)?),
         }
     }
 
-    fn missing(&self, wanted: &Wanted) -> Result<SourceError, SourceError> {
-        let place = self.with(wanted, |files| Ok(files.place()))?;
+    fn file_not_found(&self, wanted: &ValuesEntry) -> Result<SourceError, SourceError> {
+        let place = self.with_files(wanted, |files| Ok(files.location_text()))?;
         let (file, path) = (wanted.text.clone(), wanted.path.clone());
         Ok(SourceError::NoValueFile { file, path, place })
     }
 
-    fn wanted(&self, text: &str) -> Result<Wanted, SourceError> {
+    fn parse_entry(&self, text: &str) -> Result<ValuesEntry, SourceError> {
         if text.contains("://") {
             return Err(SourceError::RemoteFile { file: text.to_owned() });
         }
         let name = text.strip_prefix('$').and_then(|rest| rest.split('/').next());
-        if let Some(reference) = name.filter(|name| self.making.referred.contains_key(*name)) {
+        if let Some(reference) = name.filter(|name| self.inputs.referenced.contains_key(*name)) {
             let rest = text.get(reference.len().saturating_add(1)..).unwrap_or_default();
-            let path = meant("", &self.variables.replace(rest))?;
-            return Ok(Wanted { text: text.to_owned(), reference: Some(reference.to_owned()), path });
+            let path = resolve_path("", &self.variables.replace(rest))?;
+            return Ok(ValuesEntry { text: text.to_owned(), reference: Some(reference.to_owned()), path });
         }
-        // What stands for nothing would mean another file.
+        // An unknown variable would select a different file.
         if let Some(name) = name.filter(|name| {
             let name = name.trim_matches(['{', '}']);
             name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) && !self.variables.has(name)
         }) {
             let known =
-                self.making.referred.keys().map(|name| format!("${name}")).collect::<Vec<_>>().join(", ");
+                self.inputs.referenced.keys().map(|name| format!("${name}")).collect::<Vec<_>>().join(", ");
             return Err(SourceError::NoReference { file: text.to_owned(), name: name.to_owned(), known });
         }
-        let path = meant(self.folder, &self.variables.replace(text))?;
-        Ok(Wanted { text: text.to_owned(), reference: None, path })
+        let path = resolve_path(self.folder, &self.variables.replace(text))?;
+        Ok(ValuesEntry { text: text.to_owned(), reference: None, path })
     }
 
-    /// Does something with the files among which one is wanted.
-    fn with<T>(
+    /// Runs a function on the files of the source that an entry refers to.
+    fn with_files<T>(
         &self,
-        wanted: &Wanted,
-        using: impl Fn(&dyn Files) -> Result<T, SourceError>,
+        wanted: &ValuesEntry,
+        using: impl Fn(&dyn FileAccess) -> Result<T, SourceError>,
     ) -> Result<T, SourceError> {
-        match wanted.reference.as_ref().and_then(|name| self.making.referred.get(name)) {
+        match wanted.reference.as_ref().and_then(|name| self.inputs.referenced.get(name)) {
             Some(referred) => {
-                let limits = &self.making.limits;
-                referred.repository.in_commit(&referred.commit, limits, |reader| using(reader))
+                let limits = &self.inputs.limits;
+                referred.repository.with_reader(&referred.commit, limits, |reader| using(reader))
             }
-            None => using(self.own),
+            None => using(self.source_files),
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Kustomizations: which folders they need, what is changed in them, and what `kustomize build` prints.
+//! Kustomizations: the folders they need, edits to them, and the output of `kustomize build`.
 //!
 //! ```text
-//! kustomization ─ edit (what the source says) ─▶ Needs ─▶ folders of the commit
-//!                                                  └─ entries on servers ─ gather ─▶ Trees: folders of other repositories
-//! workshop: source/…, fetched/0/…, fetched/1/… ◀─ copy, with edits that lead from the one to the other
+//! kustomization ─ edit (source.kustomize) ─▶ Needs ─▶ folders of the commit
+//!                                              └─ remote entries ─ gather ─▶ Trees: folders of other repositories
+//! workshop: source/…, fetched/0/…, fetched/1/… ◀─ copy, with edits that point from one to the other
 //! ```
 
-mod edit;
-mod edits;
-mod gather;
-mod named;
-mod needs;
-mod remote;
+mod fetch_entries;
+mod file_fields;
+mod remote_entry;
+mod requirements;
+mod source_edits;
+mod written_kustomization;
 
 use std::ffi::OsString;
 
@@ -21,84 +21,90 @@ use sha2::{Digest as _, Sha256};
 use tidegate_model::argo::ApplicationSource;
 
 use crate::SourceError;
-use crate::checkout::{Copying, Left};
-use crate::kind::KUSTOMIZATIONS;
-use crate::making::Making;
-use crate::mask::Values;
-use crate::purpose::Variables;
+use crate::checkout::{Budget, CopyTarget};
+use crate::mask::MaskValues;
+use crate::render_inputs::RenderInputs;
+use crate::render_target::Variables;
 use crate::repository::File;
-use crate::tools::{Call, SOURCE, Tool, Workshop, each_file, file_paths, run};
-use crate::tree::{Reader, full};
-use edits::{Edit, FETCHED};
-use gather::Tree;
-pub(crate) use needs::Entry;
-use needs::Needs;
-pub(crate) use remote::shown;
+use crate::source_type::KUSTOMIZATION_FILES;
+use crate::tools::{
+    RunError, SOURCE_FOLDER, Tool, ToolCall, WorkingFolder, file_paths, run_tool, visit_files,
+};
+use crate::tree::{CommitReader, join_paths};
+use fetch_entries::FetchedTree;
+pub(crate) use remote_entry::without_secrets;
+use requirements::KustomizationRequirements;
+pub(crate) use requirements::RemoteEntry;
+use written_kustomization::{FETCHED_FOLDER, KustomizationEdit};
 
-/// What Kustomize says of a file of variables that is no text, beside what is in it.
-const NO_TEXT: &str = "has invalid utf8 bytes";
+/// Part of Kustomize's message about an environment file that isn't valid UTF-8. The message also quotes the
+/// file's content.
+const NOT_UTF8_MESSAGE: &str = "has invalid utf8 bytes";
 
-/// All that Kustomize is given.
+/// Input for Kustomize.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct KustomizePlan {
     tool: Tool,
     path: String,
-    /// The folders that are needed, none inside another.
+    /// Folders that are needed. None of them is inside another.
     folders: Vec<(String, ObjectId)>,
-    /// Which kustomizations are changed, and how.
-    needs: Needs,
-    /// What is needed of other repositories, by its number.
-    trees: Vec<Tree>,
+    /// Edited kustomizations.
+    needs: KustomizationRequirements,
+    /// Parts of other repositories that are needed, by number.
+    trees: Vec<FetchedTree>,
 }
 
-/// A kustomization as it is in a commit.
-struct Found {
-    /// Its path in the repository.
+/// A kustomization in a commit.
+struct Kustomization {
+    /// Path in the repository.
     file: String,
     value: Value,
 }
 
-fn wrong(file: &str, reason: impl Into<String>) -> SourceError {
+fn invalid_kustomization(file: &str, reason: impl Into<String>) -> SourceError {
     SourceError::Kustomization { file: file.to_owned(), reason: reason.into() }
 }
 
-/// The kustomization of a folder; nothing where there is none.
-fn find(reader: &Reader<'_>, folder: &str) -> Result<Option<Found>, SourceError> {
-    for name in KUSTOMIZATIONS {
-        let file = full(folder, name);
+/// Returns the kustomization in a folder; `None` if there isn't one.
+fn find_kustomization(reader: &CommitReader<'_>, folder: &str) -> Result<Option<Kustomization>, SourceError> {
+    for name in KUSTOMIZATION_FILES {
+        let file = join_paths(folder, name);
         let Some(entry) = reader.lookup(&file)? else { continue };
         let Some(content) = reader.content(&file, &entry)? else { continue };
-        let text = String::from_utf8(content).map_err(|_| wrong(&file, "it is not UTF-8 text"))?;
-        // An empty one says nothing.
+        let text =
+            String::from_utf8(content).map_err(|_| invalid_kustomization(&file, "it is not UTF-8 text"))?;
+        // An empty kustomization is valid.
         let value = if text.trim().is_empty() { Ok(Value::Null) } else { serde_saphyr::from_str(&text) };
-        let value = value.map_err(|error| wrong(&file, crate::error::plain(&error.to_string())))?;
+        let value =
+            value.map_err(|error| invalid_kustomization(&file, crate::error::to_line(&error.to_string())))?;
         return match value {
-            Value::Null => Ok(Some(Found { file, value: Value::Object(serde_json::Map::new()) })),
-            Value::Object(_) => Ok(Some(Found { file, value })),
-            _ => Err(wrong(&file, "it is no map of fields")),
+            Value::Null => Ok(Some(Kustomization { file, value: Value::Object(serde_json::Map::new()) })),
+            Value::Object(_) => Ok(Some(Kustomization { file, value })),
+            _ => Err(invalid_kustomization(&file, "it is not a map of fields")),
         };
     }
     Ok(None)
 }
 
-impl Plan {
-    /// What a source says of a kustomization, and what that names on servers, which is to be given to [`Self::fetch`].
+impl KustomizePlan {
+    /// Creates the plan for a kustomization from its source. Also returns its remote entries, which
+    /// [`Self::fetch`] needs.
     pub fn new(
         source: &ApplicationSource,
         path: &str,
-        reader: &Reader<'_>,
-        (making, variables): (&Making, &Variables),
-    ) -> Result<(Self, Vec<Entry>), SourceError> {
+        reader: &CommitReader<'_>,
+        (making, variables): (&RenderInputs, &Variables),
+    ) -> Result<(Self, Vec<RemoteEntry>), SourceError> {
         let tool = making.tools.kustomize(path)?;
-        let Some(mut found) = find(reader, path)? else {
+        let Some(mut found) = find_kustomization(reader, path)? else {
             return Err(SourceError::NoKustomization { path: path.to_owned() });
         };
         let said = source.kustomize.clone().unwrap_or_default();
         let before = found.value.clone();
-        edit::apply(&mut found, &said, (path, reader), variables)?;
-        let mut needs = Needs::default();
+        source_edits::apply_edits(&mut found, &said, (path, reader), variables)?;
+        let mut needs = KustomizationRequirements::default();
         if found.value != before {
-            needs.edits.insert(found.file.clone(), Edit::of(found.value.clone()));
+            needs.edits.insert(found.file.clone(), KustomizationEdit::with_value(found.value.clone()));
         }
         let entries = needs.add(reader, path, Some(found))?;
         let folders = needs.folders(reader)?;
@@ -106,15 +112,16 @@ impl Plan {
         Ok((Self { tool, path: path.to_owned(), folders, needs, trees }, entries))
     }
 
-    /// Fetches what these entries name. Nobody may be reading the source meanwhile: it may be fetched into as well.
-    pub fn fetch(&mut self, entries: Vec<Entry>, making: &Making) -> Result<(), SourceError> {
+    /// Fetches remote entries. The caller must not be using the source repository at the same time, because
+    /// the entries can be in it.
+    pub fn fetch(&mut self, entries: Vec<RemoteEntry>, making: &RenderInputs) -> Result<(), SourceError> {
         if !entries.is_empty() {
-            self.trees = gather::gather(&mut self.needs, entries, making)?;
+            self.trees = fetch_entries::fetch_entries(&mut self.needs, entries, making)?;
         }
         Ok(())
     }
 
-    /// Writes all of it into a digest.
+    /// Adds the plan to a digest.
     pub fn digest(&self, hasher: &mut Sha256) {
         let mut add = |text: &str| {
             hasher.update(text.as_bytes());
@@ -132,23 +139,25 @@ impl Plan {
         self.trees.iter().for_each(|tree| tree.digest(hasher));
     }
 
-    /// Copies the folders of the source that it needs.
-    pub fn copy(&self, reader: &Reader<'_>, workshop: &Workshop) -> Result<(), SourceError> {
-        let changed = |file: &str, to: &str| self.needs.edits.get(file).map(|edit| edit.written(SOURCE, to));
-        let copying = Copying { workshop, root: SOURCE, changed: &changed };
+    /// Copies the folders of the source that are needed.
+    pub fn copy(&self, reader: &CommitReader<'_>, workshop: &WorkingFolder) -> Result<(), SourceError> {
+        let changed = |file: &str, to: &str| {
+            self.needs.edits.get(file).map(|edit| edit.files_to_write(SOURCE_FOLDER, to))
+        };
+        let copying = CopyTarget { workshop, root: SOURCE_FOLDER, replacements: &changed };
         self.folders.iter().try_for_each(|(path, tree)| {
-            reader.copy_to(*tree, (path, path), &copying, &mut Left::of(reader.limits))
+            reader.copy_to(*tree, (path, path), &copying, &mut Budget::from_limits(reader.limits))
         })
     }
 
-    /// Copies what it needs of other repositories, beside the source.
-    fn copy_fetched(&self, workshop: &Workshop, making: &Making) -> Result<(), SourceError> {
+    /// Copies the parts of other repositories that are needed, next to the source.
+    fn copy_fetched(&self, workshop: &WorkingFolder, making: &RenderInputs) -> Result<(), SourceError> {
         for (number, tree) in self.trees.iter().enumerate() {
-            let root = format!("{FETCHED}/{number}");
-            let changed = |file: &str, to: &str| tree.changed(&root, file, to);
-            let copying = Copying { workshop, root: &root, changed: &changed };
-            tree.reading(making, |reader| {
-                let mut left = Left::of(&making.limits);
+            let root = format!("{FETCHED_FOLDER}/{number}");
+            let changed = |file: &str, to: &str| tree.replacement_files(&root, file, to);
+            let copying = CopyTarget { workshop, root: &root, replacements: &changed };
+            tree.with_reader(making, |reader| {
+                let mut left = Budget::from_limits(&making.limits);
                 tree.folders
                     .iter()
                     .try_for_each(|(path, id)| reader.copy_to(*id, (path, path), &copying, &mut left))
@@ -157,8 +166,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Runs Kustomize in a workshop that has the folders of the source, and takes what it prints.
-    pub fn make(&self, workshop: &Workshop, making: &Making) -> Result<Vec<File>, SourceError> {
+    /// Runs Kustomize in a working folder that contains the source's folders, and returns its output.
+    pub fn build(&self, workshop: &WorkingFolder, making: &RenderInputs) -> Result<Vec<File>, SourceError> {
         self.copy_fetched(workshop, making)?;
         let name = self.tool.program.file_name().unwrap_or_default().to_string_lossy();
         let (call, verb) = match name.starts_with("kubectl") {
@@ -167,69 +176,72 @@ impl Plan {
         };
         let folder = workshop.source().join(&self.path);
         let arguments = vec![OsString::from(verb), folder.into()];
-        let made = run(
+        let made = run_tool(
             &making.tools,
-            Call { tool: &self.tool, arguments, workshop, whose: &making.purpose.instance },
+            ToolCall { tool: &self.tool, arguments, workshop, application: &making.purpose.instance },
         );
         match made {
             Ok(content) => Ok(vec![File { path: self.path.clone(), content }]),
             Err(error) => {
-                let words = self.told(&error.to_string());
+                let is_refusal = matches!(error, RunError::Failed(_));
+                let words = self.replace_folder_names(&error.to_string());
                 let lines = words.lines().map(|line| {
-                    unmarked(line.trim()).trim_start_matches("Error: ").trim_start_matches("error: ")
+                    strip_log_prefix(line.trim()).trim_start_matches("Error: ").trim_start_matches("error: ")
                 });
                 let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-                // It tells them byte by byte.
-                if words.contains(NO_TEXT) {
-                    let reason =
-                        "a file that a generator takes variables from has bytes that are no UTF-8".to_owned();
-                    return Err(SourceError::Tool { call, path: self.path.clone(), reason });
+                // The message quotes the file byte by byte.
+                if words.contains(NOT_UTF8_MESSAGE) {
+                    let reason = "an env file of a generator is not UTF-8 text".to_owned();
+                    return Err(SourceError::Tool { call, path: self.path.clone(), reason, is_refusal });
                 }
-                let reason = crate::error::plain_ends(&secrets(workshop).masked(&lines.join("; ")));
-                Err(SourceError::Tool { call, path: self.path.clone(), reason })
+                let reason =
+                    crate::error::to_line_keeping_ends(&secret_values(workshop).mask(&lines.join("; ")));
+                Err(SourceError::Tool { call, path: self.path.clone(), reason, is_refusal })
             }
         }
     }
 
-    /// What Kustomize says, with the names of repositories in the place of their folders.
-    fn told(&self, words: &str) -> String {
+    /// Replaces the folders of fetched repositories in a message with the repository names.
+    fn replace_folder_names(&self, text: &str) -> String {
         let numbered = self.trees.iter().enumerate().rev();
-        numbered.fold(words.to_owned(), |words, (number, tree)| {
-            words.replace(&format!("{FETCHED}/{number}"), &tree.repository.0.address().to_string())
+        numbered.fold(text.to_owned(), |text, (number, tree)| {
+            text.replace(&format!("{FETCHED_FOLDER}/{number}"), &tree.repository.0.address().to_string())
         })
     }
 }
 
-/// What Secrets hold that are in a workshop: Kustomize quotes what it cannot read, whole patches as well.
-fn secrets(workshop: &Workshop) -> Values {
-    let mut secrets = Values::default();
+/// Returns the values of all Secrets in a working folder. Kustomize quotes files that it can't parse,
+/// including whole patches.
+fn secret_values(workshop: &WorkingFolder) -> MaskValues {
+    let mut secrets = MaskValues::default();
     let is_manifest = |name: &str| {
-        [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end)) || KUSTOMIZATIONS.contains(&name)
+        [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end))
+            || KUSTOMIZATION_FILES.contains(&name)
     };
-    each_file(workshop.path(), is_manifest, |_, content| {
+    visit_files(workshop.path(), is_manifest, |_, content| {
         secrets.add_secrets(&String::from_utf8_lossy(content));
     });
     let named = secrets.clone();
-    each_file(
+    visit_files(
         workshop.path(),
         |name| named.has_file(name),
-        |_, content| secrets.add_held(&String::from_utf8_lossy(content)),
+        |_, content| secrets.add_secret_file(&String::from_utf8_lossy(content)),
     );
-    file_paths(workshop.path()).iter().for_each(|path| secrets.spare_path(path));
+    file_paths(workshop.path()).iter().for_each(|path| secrets.exclude_path(path));
     secrets
 }
 
-/// A line without what `kubectl` writes before an error: its letter, the time, its process and where in its code that was. Those
-/// are others each time, and nothing has changed.
-fn unmarked(line: &str) -> &str {
-    let mut words = line.split_ascii_whitespace();
+/// Removes the prefix that `kubectl` prints before an error: severity, time, process ID and source line. The
+/// prefix changes with every run, so each error would look new.
+fn strip_log_prefix(line: &str) -> &str {
+    let mut text = line.split_ascii_whitespace();
     let is_day = |day: &str| {
         day.strip_prefix(['I', 'W', 'E', 'F'])
             .is_some_and(|day| day.len() == 4 && day.bytes().all(|c| c.is_ascii_digit()))
     };
-    let is_marked = words.next().is_some_and(is_day)
-        && words.next().is_some_and(|time| time.contains(':'))
-        && words.next().is_some_and(|process| process.bytes().all(|c| c.is_ascii_digit()));
+    let is_marked = text.next().is_some_and(is_day)
+        && text.next().is_some_and(|time| time.contains(':'))
+        && text.next().is_some_and(|process| process.bytes().all(|c| c.is_ascii_digit()));
     match line.split_once("] ") {
         Some((_, said)) if is_marked => said.strip_prefix("\"command failed\" err=").unwrap_or(said),
         _ => line,
@@ -241,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_another_each_time_is_not_told() {
+    fn varying_parts_of_messages_are_removed() {
         for (line, expected) in [
             (
                 "E1127 09:50:14.537532   18187 run.go:72] \"command failed\" err=\"no such file: /a\"",
@@ -252,7 +264,7 @@ mod tests {
             ("E1127 is no day] b", "E1127 is no day] b"),
             ("", ""),
         ] {
-            assert_eq!(unmarked(line), expected);
+            assert_eq!(strip_log_prefix(line), expected);
         }
     }
 }

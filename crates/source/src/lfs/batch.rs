@@ -1,4 +1,4 @@
-//! What a server of objects is asked and answers: <https://github.com/git-lfs/git-lfs/blob/main/docs/api/batch.md>.
+//! Git LFS batch API: <https://github.com/git-lfs/git-lfs/blob/main/docs/api/batch.md>.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::pointer::{Oid, Pointer};
-use crate::error::plain;
+use crate::error::to_line;
 
-/// How both are written.
+/// Media type of requests and responses.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.git-lfs+json";
-/// Objects that are asked for at once, as the specification advises.
+/// Maximum number of objects per request, as recommended by the specification.
 pub(super) const OBJECTS_MAX: usize = 100;
-/// Headers of one action: more than any server gives.
+/// Maximum number of headers in an action.
 const HEADERS_MAX: usize = 32;
-/// Headers that say how a request is sent, and not what for: no server says that to us.
-const OURS: [&str; 11] = [
+/// Headers that belong to the transport and that a server must not set.
+const TRANSPORT_HEADERS: [&str; 11] = [
     "host",
     "connection",
     "content-length",
@@ -30,26 +30,26 @@ const OURS: [&str; 11] = [
     "upgrade",
 ];
 
-/// Where an object is.
+/// Instructions for downloading an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Action {
     pub href: String,
-    /// What is to be sent along.
+    /// Request headers.
     pub headers: HeaderMap,
-    /// Nothing else has to prove who asks.
+    /// True if the address or the headers already contain credentials.
     pub is_authenticated: bool,
 }
 
-/// Why a server does not give an object.
+/// Error for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
-    /// As of HTTP.
+pub(super) struct LfsObjectError {
+    /// HTTP status code.
     pub code: i64,
     pub message: String,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct BatchResponse {
     transfer: Option<String>,
     hash_algo: Option<String>,
     objects: Vec<Object>,
@@ -80,8 +80,8 @@ struct ObjectError {
     message: Option<String>,
 }
 
-/// The question where objects are.
-pub(super) fn question<'p>(pointers: impl IntoIterator<Item = &'p Pointer>) -> Vec<u8> {
+/// Creates the request for a batch of objects.
+pub(super) fn batch_request<'p>(pointers: impl IntoIterator<Item = &'p Pointer>) -> Vec<u8> {
     let object = |one: &Pointer| json!({"oid": one.oid.to_string(), "size": one.size});
     let objects: Vec<_> = pointers.into_iter().map(object).collect();
     let question = json!({
@@ -90,30 +90,33 @@ pub(super) fn question<'p>(pointers: impl IntoIterator<Item = &'p Pointer>) -> V
     question.to_string().into_bytes()
 }
 
-/// What the answer says of each object.
-pub(super) fn answer(content: &[u8]) -> Result<BTreeMap<Oid, Result<Action, Refusal>>, &'static str> {
-    let answer: Answer = serde_json::from_slice(content).map_err(|_| "its answer is none of Git LFS")?;
+/// Parses the response, and returns a result for each object.
+pub(super) fn parse_batch_response(
+    content: &[u8],
+) -> Result<BTreeMap<Oid, Result<Action, LfsObjectError>>, &'static str> {
+    let answer: BatchResponse =
+        serde_json::from_slice(content).map_err(|_| "its response is not a Git LFS response")?;
     if answer.transfer.is_some_and(|transfer| transfer != "basic") {
-        return Err("it has another way to send objects than is asked for, which is `basic`");
+        return Err("it requires a transfer adapter other than `basic`");
     }
     if answer.hash_algo.is_some_and(|name| name != "sha256") {
-        return Err("it knows objects by something else than SHA-256");
+        return Err("it uses a hash algorithm other than SHA-256");
     }
     let mut found = BTreeMap::new();
     for Object { oid, authenticated, actions, error } in answer.objects {
-        // Nobody has asked for what has another name.
+        // Ignores objects that weren't requested.
         let Some(oid) = Oid::parse(&oid) else { continue };
         let given = match (error, actions.and_then(|actions| actions.download)) {
             (Some(ObjectError { code, message }), _) => {
-                let message = plain(&message.unwrap_or_default());
-                Err(Refusal { code: code.unwrap_or_default(), message })
+                let message = to_line(&message.unwrap_or_default());
+                Err(LfsObjectError { code: code.unwrap_or_default(), message })
             }
             (None, Some(Download { href, header })) => {
-                let headers = headers(header.unwrap_or_default())?;
+                let headers = parse_headers(header.unwrap_or_default())?;
                 Ok(Action { href, headers, is_authenticated: authenticated.unwrap_or_default() })
             }
             (None, None) => {
-                Err(Refusal { code: 0, message: "the server does not say where it is".to_owned() })
+                Err(LfsObjectError { code: 0, message: "the server gave no URL for it".to_owned() })
             }
         };
         found.insert(oid, given);
@@ -121,18 +124,18 @@ pub(super) fn answer(content: &[u8]) -> Result<BTreeMap<Oid, Result<Action, Refu
     Ok(found)
 }
 
-/// Headers that a server wants to be sent. What they hold may be secret.
-pub(super) fn headers(given: BTreeMap<String, String>) -> Result<HeaderMap, &'static str> {
+/// Parses request headers that a server specifies. Their values may be secret.
+pub(super) fn parse_headers(given: BTreeMap<String, String>) -> Result<HeaderMap, &'static str> {
     if given.len() > HEADERS_MAX {
-        return Err("it wants more headers to be sent than anybody sends");
+        return Err("it requires too many request headers");
     }
     let mut headers = HeaderMap::new();
     for (name, value) in given {
         let name = HeaderName::from_bytes(name.as_bytes()).ok();
         let (Some(name), Ok(mut value)) = (name, HeaderValue::from_str(&value)) else {
-            return Err("it wants a header to be sent that cannot be sent");
+            return Err("it requires an invalid request header");
         };
-        if !OURS.contains(&name.as_str()) {
+        if !TRANSPORT_HEADERS.contains(&name.as_str()) {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
@@ -140,9 +143,9 @@ pub(super) fn headers(given: BTreeMap<String, String>) -> Result<HeaderMap, &'st
     Ok(headers)
 }
 
-/// What a server says of where its objects are, where SSH is asked for it.
+/// Response of `git-lfs-authenticate` over SSH.
 #[derive(Deserialize)]
-pub(super) struct Authenticated {
+pub(super) struct AuthenticationResponse {
     #[serde(default)]
     pub href: String,
     #[serde(default)]
@@ -150,7 +153,7 @@ pub(super) struct Authenticated {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use serde_json::Value;
 
@@ -159,9 +162,9 @@ mod tests {
     const OID: &str = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393";
 
     #[test]
-    fn a_question() {
+    fn batch_requests() {
         let oid = Oid::parse(OID).unwrap();
-        let asked = question([&Pointer { oid, size: 12, is_extended: false }]);
+        let asked = batch_request([&Pointer { oid, size: 12, is_extended: false }]);
         let asked: Value = serde_json::from_slice(&asked).unwrap();
         let expected = json!({
             "operation": "download", "transfers": ["basic"], "hash_algo": "sha256",
@@ -171,10 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn answers() {
+    fn batch_responses() {
         let oid = Oid::parse(OID).unwrap();
         let of = |object: Value| {
-            answer(json!({"transfer": "basic", "objects": [object]}).to_string().as_bytes())
+            parse_batch_response(json!({"transfer": "basic", "objects": [object]}).to_string().as_bytes())
                 .map(|mut found| found.remove(&oid))
         };
         let header = json!({"Authorization": "Basic x", "Host": "elsewhere", "Content-Length": "1"});
@@ -199,8 +202,8 @@ mod tests {
             );
         }
         for bad in ["", "{}", "[]", "{\"objects\": 1}", "{\"transfer\": \"tus\", \"objects\": []}"] {
-            assert!(answer(bad.as_bytes()).is_err(), "{bad}");
+            assert!(parse_batch_response(bad.as_bytes()).is_err(), "{bad}");
         }
-        assert!(answer(b"{\"objects\": [], \"hash_algo\": \"sha512\"}").is_err());
+        assert!(parse_batch_response(b"{\"objects\": [], \"hash_algo\": \"sha512\"}").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Whom to ask where objects are, and the ways to the servers that have them.
+//! LFS servers and connections to them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -6,136 +6,140 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Uri};
-use tidegate_web::{is_same_or_safer, is_this_machine};
+use tidegate_web::{is_local_host, is_same_or_safer};
 
-use super::batch::{self, Action, Authenticated, MEDIA_TYPE, Refusal};
+use super::batch::{self, Action, AuthenticationResponse, LfsObjectError, MEDIA_TYPE};
 use super::lookup::Missing;
 use super::pointer::Oid;
 use crate::Address;
-use crate::address::{Place, Site};
-use crate::credentials::Access;
+use crate::address::{AddressKind, RemoteLocation};
+use crate::credentials::AccessSettings;
 use crate::remote::{Attempt, Link, Network, Problem, ssh};
 
-/// Bytes of one answer that says where objects are: more than any server says of so many.
-const ANSWER_MAX: u64 = 4 << 20;
+/// Maximum size of a batch response in bytes.
+const RESPONSE_BYTES_MAX: u64 = 4 << 20;
 
-/// Whom to ask where objects are.
+/// An LFS server.
 pub(super) struct Endpoint {
     pub base: Uri,
-    /// What proves who asks, if the server itself has said so.
+    /// Headers with credentials that the server itself provided.
     headers: HeaderMap,
 }
 
-/// One attempt at the servers of a repository's objects.
-pub(super) struct Ways<'w> {
+/// Connections used by one attempt.
+pub(super) struct LfsConnections<'w> {
     pub address: &'w Address,
     pub network: &'w Network,
-    pub access: &'w Access,
+    pub access: &'w AccessSettings,
     pub attempt: Arc<Attempt>,
-    /// Bytes of all objects together.
+    /// Total size of all objects in bytes.
     pub bytes: u64,
     links: RefCell<BTreeMap<(String, bool), Arc<Link>>>,
 }
 
-/// The address of a repository that is asked by HTTP.
-pub(super) fn origin(address: &Address) -> Option<Uri> {
-    match address.place() {
-        Place::Http(_) => address.to_string().parse().ok(),
+/// Returns the address of a repository that uses HTTP.
+pub(super) fn http_address(address: &Address) -> Option<Uri> {
+    match address.kind() {
+        AddressKind::Http(_) => address.to_string().parse().ok(),
         _ => None,
     }
 }
 
-impl<'w> Ways<'w> {
-    pub fn new(address: &'w Address, network: &'w Network, access: &'w Access, bytes: u64) -> Self {
-        let attempt = network.attempts.begin(network.limits.fetch);
+impl<'w> LfsConnections<'w> {
+    pub fn new(address: &'w Address, network: &'w Network, access: &'w AccessSettings, bytes: u64) -> Self {
+        let attempt = network.attempts.start(network.limits.fetch);
         Self { address, network, access, attempt, bytes, links: RefCell::default() }
     }
 
-    /// Whom to ask: the server that the repository names, or its own.
+    /// Returns the LFS server that the repository names, otherwise the default server.
     pub fn endpoint(&self, named: Option<&Uri>) -> Result<Endpoint, Problem> {
         if let Some(base) = named {
             return Ok(Endpoint { base: base.clone(), headers: HeaderMap::new() });
         }
-        match self.address.place() {
-            Place::Http(_) => {
+        match self.address.kind() {
+            AddressKind::Http(_) => {
                 let url = self.address.to_string();
                 let url = url.strip_suffix(".git").unwrap_or(&url);
                 let base = format!("{url}.git/info/lfs").parse();
-                let base = base.map_err(|_| Problem::new("its address cannot be read"))?;
+                let base = base.map_err(|_| Problem::new("its URL cannot be parsed"))?;
                 Ok(Endpoint { base, headers: HeaderMap::new() })
             }
-            Place::Ssh(site) => self.endpoint_by_ssh(site),
-            _ => Err(Problem::new("it is no repository of a server")),
+            AddressKind::Ssh(site) => self.ssh_endpoint(site),
+            _ => Err(Problem::new("it is not a remote repository")),
         }
     }
 
-    fn endpoint_by_ssh(&self, site: &Site) -> Result<Endpoint, Problem> {
-        let advice = "name the repository by https://, with a Secret of its own";
-        let command = format!("git-lfs-authenticate {} download", ssh::quoted(&site.path_there()));
-        let said = ssh::ask((site, &command), self.access, self.network, &self.attempt)?;
-        let bad =
-            |what: &str| Problem::new(format!("what git-lfs-authenticate says there {what}")).hint(advice);
-        let said: Authenticated = serde_json::from_slice(&said).map_err(|_| bad("is no JSON of Git LFS"))?;
+    fn ssh_endpoint(&self, site: &RemoteLocation) -> Result<Endpoint, Problem> {
+        let advice = "use the https:// URL of the repository, with its own Secret";
+        let command = format!("git-lfs-authenticate {} download", ssh::quote_for_shell(&site.server_path()));
+        let said = ssh::run_command((site, &command), self.access, self.network, &self.attempt)?;
+        let bad = |what: &str| {
+            Problem::new(format!("the response of git-lfs-authenticate there {what}")).with_hint(advice)
+        };
+        let said: AuthenticationResponse =
+            serde_json::from_slice(&said).map_err(|_| bad("is not Git LFS JSON"))?;
         let base: Option<Uri> = said.href.trim_end_matches('/').parse().ok();
         let is_safe = |uri: &Uri| match (uri.scheme_str(), uri.authority()) {
             (Some(scheme), Some(authority)) => {
-                let is_open = scheme == "http" && is_this_machine(authority.host());
+                let is_open = scheme == "http" && is_local_host(authority.host());
                 (scheme == "https" || is_open) && !authority.as_str().contains('@') && uri.query().is_none()
             }
             _ => false,
         };
-        let base = base.filter(is_safe).ok_or_else(|| bad("names no server by https://"))?;
-        let headers = batch::headers(said.header.unwrap_or_default()).map_err(Problem::new)?;
+        let base = base.filter(is_safe).ok_or_else(|| bad("names no https:// server"))?;
+        let headers = batch::parse_headers(said.header.unwrap_or_default()).map_err(Problem::new)?;
         Ok(Endpoint { base, headers })
     }
 
-    /// Where some objects are.
-    pub fn ask(
+    /// Sends a batch request.
+    pub fn request_batch(
         &self,
         endpoint: &Endpoint,
         missing: &[&Missing],
-    ) -> Result<BTreeMap<Oid, Result<Action, Refusal>>, Problem> {
+    ) -> Result<BTreeMap<Oid, Result<Action, LfsObjectError>>, Problem> {
         let url = format!("{}/objects/batch", endpoint.base.to_string().trim_end_matches('/'));
         let mut headers = endpoint.headers.clone();
         let media_type = HeaderValue::from_static(MEDIA_TYPE);
         headers.insert(ACCEPT, media_type.clone());
         headers.insert(CONTENT_TYPE, media_type);
-        let question = batch::question(missing.iter().map(|one| &one.pointer));
-        let link = self.link(&endpoint.base, true, ANSWER_MAX)?;
-        let answer = link.question(&url, &headers, question)?;
-        batch::answer(&answer).map_err(Problem::new)
+        let question = batch::batch_request(missing.iter().map(|one| &one.pointer));
+        let link = self.create_link(&endpoint.base, true, RESPONSE_BYTES_MAX)?;
+        let answer = link.post_document(&url, &headers, question)?;
+        batch::parse_batch_response(&answer).map_err(Problem::new)
     }
 
-    /// The way to the server of an object, which is shown who asks if it is the repository's own, and `shows`.
-    pub fn to(&self, uri: &Uri, shows: bool) -> Result<Arc<Link>, Problem> {
+    /// Creates a link to the server that has an object. Sends credentials only to the repository's own
+    /// server, and only if `shows` is true.
+    pub fn link_to(&self, uri: &Uri, shows: bool) -> Result<Arc<Link>, Problem> {
         let server = format!("{:?} {:?}", uri.scheme(), uri.authority());
         let mut links = self.links.borrow_mut();
         if let Some(link) = links.get(&(server.clone(), shows)) {
             return Ok(Arc::clone(link));
         }
-        // The last piece may be longer than what should come.
-        let link = self.link(uri, shows, self.bytes.saturating_add(ANSWER_MAX))?;
+        // The last chunk may exceed the expected size.
+        let link = self.create_link(uri, shows, self.bytes.saturating_add(RESPONSE_BYTES_MAX))?;
         links.insert((server, shows), Arc::clone(&link));
         Ok(link)
     }
 
-    /// How another server is reached. Whoever writes to a repository may choose it, so only one of this machine names others of it.
-    fn elsewhere(&self, host: &str) -> Access {
-        let is_here = match self.address.place() {
-            Place::Http(site) | Place::Ssh(site) => is_this_machine(&site.host),
+    /// Returns the access settings for another server. The repository's authors choose this server, so only
+    /// local repositories may name loopback addresses.
+    fn access_to_other_host(&self, host: &str) -> AccessSettings {
+        let is_here = match self.address.kind() {
+            AddressKind::Http(site) | AddressKind::Ssh(site) => is_local_host(&site.host),
             _ => false,
         };
-        let access = self.network.elsewhere(self.access, host);
-        Access { bars_loopback: access.bars_loopback || !is_here, ..access }
+        let access = self.network.access_to_other_host(self.access, host);
+        AccessSettings { blocks_loopback: access.blocks_loopback || !is_here, ..access }
     }
 
-    fn link(&self, to: &Uri, shows: bool, bytes: u64) -> Result<Arc<Link>, Problem> {
-        let is_own = origin(self.address).is_some_and(|own| is_same_or_safer(&own, to));
+    fn create_link(&self, to: &Uri, shows: bool, bytes: u64) -> Result<Arc<Link>, Problem> {
+        let is_own = http_address(self.address).is_some_and(|own| is_same_or_safer(&own, to));
         let access = match (is_own, shows) {
             (true, true) => self.access.clone(),
-            (true, false) => self.access.nameless(),
-            (false, _) => self.elsewhere(to.host().unwrap_or_default()),
+            (true, false) => self.access.without_credentials(),
+            (false, _) => self.access_to_other_host(to.host().unwrap_or_default()),
         };
-        Link::to(&to.to_string(), &access, self.network, Arc::clone(&self.attempt), bytes)
+        Link::for_address(&to.to_string(), &access, self.network, Arc::clone(&self.attempt), bytes)
     }
 }

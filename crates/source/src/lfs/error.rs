@@ -1,78 +1,78 @@
-//! What can be wrong with files that Git LFS keeps.
+//! Git LFS errors.
 
-/// Why the content of files that Git LFS keeps could not be had. Holds nothing that is secret.
+/// Error that prevents the content of Git LFS files from being obtained. It doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LfsError {
-    /// Nobody says where the objects are.
-    #[error("the repository {repository}: {files} cannot be had from Git LFS: {reason}{}{hint}", if hint.is_empty() { "" } else { "; " })]
+    /// The batch request failed.
+    #[error("repository {repository}: cannot fetch {files} from Git LFS: {reason}{}{hint}", if hint.is_empty() { "" } else { "; " })]
     Server {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
-        /// The path of the first file, and how many more.
+        /// Path of the first file, and the number of other files.
         files: String,
-        /// What the server or the connection said.
+        /// Message from the server or the connection.
         reason: String,
-        /// What to do about it; empty where nothing is known to help.
+        /// Remedy; empty if none is known.
         hint: &'static str,
     },
-    /// The object of one file is not to be had.
-    #[error(
-        "the repository {repository}: {file} cannot be had from Git LFS: its object {oid}: {reason}; {hint}"
-    )]
+    /// The object of a file is unavailable.
+    #[error("repository {repository}: cannot fetch {file} from Git LFS: its object {oid}: {reason}; {hint}")]
     Object {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
-        /// Its path.
+        /// Path of the file.
         file: String,
-        /// What its content is known by, in hexadecimal.
+        /// SHA-256 of the content in hexadecimal.
         oid: String,
-        /// What the server or the connection said.
+        /// Message from the server or the connection.
         reason: String,
-        /// What to do about it.
+        /// Remedy.
         hint: &'static str,
     },
-    /// What was fetched is not what the repository asks for.
+    /// The downloaded content does not match the pointer.
     #[error(
-        "the repository {repository}: {file} is not what its pointer of Git LFS says: {found}; push the right object with `git lfs push --object-id origin {oid}`, or commit the file anew"
+        "repository {repository}: {file} does not match its Git LFS pointer: {found}; push the right object with \
+         `git lfs push --object-id origin {oid}`, or commit the file again"
     )]
     Mismatch {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
-        /// Its path.
+        /// Path of the file.
         file: String,
-        /// What its content should be known by, in hexadecimal.
+        /// Expected SHA-256 of the content in hexadecimal.
         oid: String,
-        /// What is there, and what should be.
+        /// Actual and expected value.
         found: String,
     },
-    /// The repository says that its objects are somewhere where nobody asks for them.
-    #[error("the repository {repository}: its .lfsconfig {reason}; correct it, or take it away")]
+    /// The `.lfsconfig` names a server that is not allowed.
+    #[error("repository {repository}: its .lfsconfig {reason}; correct or remove it")]
     Config {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
-        /// What in it is wrong.
+        /// Reason why the server is not allowed.
         reason: &'static str,
     },
-    /// Programs would have to make the content.
+    /// The pointer needs LFS extensions, which are not supported.
     #[error(
-        "the repository {repository}: {file} is a pointer of Git LFS with extensions, whose programs are not run; commit it without them"
+        "repository {repository}: {file} is a Git LFS pointer with extensions, which are not supported; commit it without them"
     )]
     Extended {
-        /// The repository's address, as it is shown to people.
+        /// Address of the repository, without secrets.
         repository: String,
-        /// Its path.
+        /// Path of the file.
         file: String,
     },
-    /// What is fetched leads to others again and again.
+    /// Each round of fetching reveals more missing files.
     #[error(
-        "the repository {repository}: {file} and others of Git LFS are still missing after they were fetched {rounds} times; compare again when less is read of this repository, or keep kustomizations in Git itself"
+        "repository {repository}: {file} and other Git LFS files are still missing after {rounds} fetches; \
+         compare again when fewer files of this repository are read, or store kustomizations without Git LFS"
     )]
-    Endless {
-        /// The repository's address, as it is shown to people.
+    TooManyRounds {
+        /// Address of the repository, without secrets.
         repository: String,
-        /// The first file that is missing.
+        /// First missing file.
         file: String,
-        /// How often.
+        /// Number of rounds.
         rounds: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! The content of files while a commit is read, as far as it is kept; what is missing is noted.
+//! Provides stored file content while a commit is read, and records missing objects.
 
 use std::cell::{Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,65 +6,65 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::LfsError;
 use super::pointer::{Oid, Pointer};
 use super::store::Store;
-use crate::tree::Limits;
 use crate::{Address, SourceError};
 
-/// Where a repository says where its objects are.
+/// File that names the LFS server.
 pub(crate) const CONFIG: &str = ".lfsconfig";
 
-/// A pointer whose content is not there, and the first file that it is.
+/// Pointer without stored content, and the first file that contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Missing {
     pub file: String,
     pub pointer: Pointer,
 }
 
-/// What one reading of a commit has met.
+/// Objects encountered during one read of a commit.
 #[derive(Default)]
-struct Met {
+struct EncounteredObjects {
     missing: BTreeMap<Oid, Missing>,
-    /// Bytes of what is missing.
+    /// Total size of the missing objects in bytes.
     bytes: u64,
-    /// What was read, and is to stay until all is.
+    /// Objects that are in use and must not be evicted yet.
     used: BTreeSet<Oid>,
 }
 
-/// Gives the content of pointers.
+/// Resolves pointers to content.
 pub(crate) struct Lookup<'l> {
     store: &'l Store,
     repository: String,
-    met: RefCell<Met>,
+    encountered: RefCell<EncounteredObjects>,
 }
 
 impl<'l> Lookup<'l> {
     pub(super) fn new(store: &'l Store, repository: &Address) -> Self {
-        Self { store, repository: repository.to_string(), met: RefCell::default() }
+        Self { store, repository: repository.to_string(), encountered: RefCell::default() }
     }
 
-    /// Nothing was met yet.
-    pub fn begin(&self) {
-        *self.met.borrow_mut() = Met::default();
+    /// Starts a new read.
+    pub fn start_reading(&self) {
+        *self.encountered.borrow_mut() = EncounteredObjects::default();
     }
 
-    /// The content of a file that holds this: the same, or what it points to. Where that is missing it is the same too, and all is
-    /// to be read again.
-    pub fn content(&self, file: &str, held: Vec<u8>, limits: &Limits) -> Result<Vec<u8>, SourceError> {
+    /// Returns the content of a file: the file itself, or the content that its pointer refers to. If the
+    /// object is missing, returns the pointer and records the object, and the read must be repeated.
+    /// `bytes_max` limits the size of each file and the total size of all missing objects.
+    pub fn content(&self, file: &str, held: Vec<u8>, bytes_max: u64) -> Result<Vec<u8>, SourceError> {
         let Some(pointer) = Pointer::parse(&held) else { return Ok(held) };
         if pointer.is_extended {
             let (repository, file) = (self.repository.clone(), file.to_owned());
             return Err(LfsError::Extended { repository, file }.into());
         }
-        let limit = |what| SourceError::Limit { path: file.to_owned(), limit: limits.bytes, what };
-        if pointer.size > limits.bytes {
+        let limit = |what| SourceError::Limit { path: file.to_owned(), limit: bytes_max, what };
+        if pointer.size > bytes_max {
             return Err(limit("bytes in one file"));
         }
-        let mut met = self.met.borrow_mut();
+        let mut met = self.encountered.borrow_mut();
         if let Some(content) = self.store.read(pointer.oid) {
             met.used.insert(pointer.oid);
-            return if is_size(&content, pointer.size) {
+            return if has_size(&content, pointer.size) {
                 Ok(content)
             } else {
-                Err(self.lies(file, pointer, &content))
+                Err(self.size_mismatch(file, pointer, &content))
             };
         }
         let missing = || Missing { file: file.to_owned(), pointer };
@@ -72,44 +72,44 @@ impl<'l> Lookup<'l> {
             met.bytes = met.bytes.saturating_add(pointer.size);
             met.missing.insert(pointer.oid, missing());
         }
-        if met.bytes > limits.bytes {
-            return Err(limit("bytes of files of Git LFS beside it"));
+        if met.bytes > bytes_max {
+            return Err(limit("bytes of other Git LFS files"));
         }
         Ok(held)
     }
 
-    /// The object is the right one, and has another size than its pointer says.
-    fn lies(&self, file: &str, pointer: Pointer, content: &[u8]) -> SourceError {
-        let found = format!("its object has {} bytes, and not {}", content.len(), pointer.size);
+    /// Creates the error for an object whose size doesn't match the pointer.
+    fn size_mismatch(&self, file: &str, pointer: Pointer, content: &[u8]) -> SourceError {
+        let found = format!("its object has {} bytes instead of {}", content.len(), pointer.size);
         let (repository, file, oid) = (self.repository.clone(), file.to_owned(), pointer.oid.to_string());
         LfsError::Mismatch { repository, file, oid, found }.into()
     }
 
-    /// Whether nothing was missing.
+    /// Returns true if there were no missing objects.
     pub fn is_complete(&self) -> bool {
-        self.met.borrow().missing.is_empty()
+        self.encountered.borrow().missing.is_empty()
     }
 
-    /// What was missing, by its path.
+    /// Returns the missing objects, sorted by path.
     pub(super) fn missing(&self) -> Vec<Missing> {
-        let mut missing: Vec<Missing> = self.met.borrow().missing.values().cloned().collect();
+        let mut missing: Vec<Missing> = self.encountered.borrow().missing.values().cloned().collect();
         missing.sort_by(|one, other| one.file.cmp(&other.file));
         missing
     }
 
-    /// What was read.
+    /// Returns the objects in use.
     pub(super) fn used(&self) -> Ref<'_, BTreeSet<Oid>> {
-        Ref::map(self.met.borrow(), |met| &met.used)
+        Ref::map(self.encountered.borrow(), |met| &met.used)
     }
 
-    /// Something is missing still, though all of it was fetched.
-    pub fn endless(&self, rounds: usize) -> SourceError {
+    /// Creates the error for objects that are still missing after all rounds.
+    pub fn too_many_rounds(&self, rounds: usize) -> SourceError {
         let file = self.missing().into_iter().next().map(|one| one.file).unwrap_or_default();
-        LfsError::Endless { repository: self.repository.clone(), file, rounds }.into()
+        LfsError::TooManyRounds { repository: self.repository.clone(), file, rounds }.into()
     }
 }
 
-/// Whether a content has so many bytes.
-pub(super) fn is_size(content: &[u8], size: u64) -> bool {
+/// Returns true if the content has the given size.
+pub(super) fn has_size(content: &[u8], size: u64) -> bool {
     u64::try_from(content.len()).is_ok_and(|length| length == size)
 }

@@ -1,15 +1,15 @@
-//! Git LFS: files whose content is not in the repository. What is there in its place is a pointer, which says by what the content
-//! is known; a server of objects has the content itself.
+//! Git LFS: files whose content is stored outside the repository. The repository contains a pointer with the
+//! content's digest, and an LFS server provides the content.
 //!
 //! ```text
-//! Repository::in_commit ─▶ Reader::content ─ Pointer? ─▶ Lookup ─ Store: is it kept? ─▶ the content
-//!      ▲                                                   └── no: noted as missing, and the pointer stands for it meanwhile
-//!      └─ read once more ◀── Lfs::fetch ◀── nobody reads any more
-//!                              endpoint: whom to ask ─▶ batch: where they are ─▶ their content, checked ─▶ Store
+//! Repository::in_commit ─▶ Reader::content ─ Pointer? ─▶ Lookup ─ Store: present? ─▶ the content
+//!      ▲                                                   └── no: recorded as missing; the pointer is returned meanwhile
+//!      └─ repeated ◀── Lfs::fetch ◀── the reading has ended
+//!                              endpoint: server ─▶ batch: locations ─▶ content, verified ─▶ Store
 //! ```
 //!
-//! It is done for repositories whose Secret says `enableLfs`. What is fetched is kept beside the mirror, for that repository
-//! alone: whoever may name an object may not have it, unless the server gives it to them.
+//! LFS is enabled by `enableLfs` in the repository's Secret. Content is stored next to the mirror, separately
+//! for each repository, so that naming an object doesn't give access to it unless the server grants it.
 
 mod batch;
 mod config;
@@ -21,11 +21,11 @@ mod pointer;
 mod store;
 
 pub use error::LfsError;
-pub(crate) use fetch::{Lfs, Source};
+pub(crate) use fetch::{Lfs, LfsSource};
 pub(crate) use lookup::{CONFIG, Lookup};
-pub(crate) use store::ENDING;
 
-/// So often is a commit read again for what was missing: what was fetched may be a pointer's way to others. More than anybody has.
+/// Maximum number of times that a commit is read because of missing objects. Fetched content can reveal more
+/// pointers.
 pub(crate) const ROUNDS_MAX: usize = 32;
-/// What to do where a server does not have an object.
-pub(crate) const PUSH: &str = "push it with `git lfs push --all origin`, or commit the file anew";
+/// Remedy if a server doesn't have an object.
+pub(crate) const PUSH_HINT: &str = "push it with `git lfs push --all origin`, or commit the file again";

@@ -1,20 +1,20 @@
-//! Pointers, as <https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md> describes them.
+//! Pointers: <https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md>.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// A pointer has fewer bytes.
+/// Maximum size of a pointer in bytes.
 const BYTES_MAX: usize = 1024;
-/// The only version there is.
+/// The only supported version.
 const VERSION: &str = "https://git-lfs.github.com/spec/v1";
 
-/// What the content of a file is known by: its SHA-256.
+/// Object ID, which is the SHA-256 of the content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Oid([u8; 32]);
 
 impl Oid {
-    /// Of all digits, which are small letters.
+    /// Parses 64 lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
         let mut bytes = [0; 32];
@@ -33,8 +33,8 @@ impl Oid {
         Some(Self(bytes))
     }
 
-    /// That of a content.
-    pub fn of(content: &[u8]) -> Self {
+    /// Computes the object ID of the content.
+    pub fn hash_content(content: &[u8]) -> Self {
         Self(Sha256::digest(content).into())
     }
 }
@@ -51,18 +51,18 @@ impl fmt::Debug for Oid {
     }
 }
 
-/// What stands in a repository for the content of a file.
+/// Pointer to the content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pointer {
     pub oid: Oid,
-    /// Bytes of the content.
+    /// Size of the content in bytes.
     pub size: u64,
-    /// Programs have changed the content before it was stored, and would have to change it back.
+    /// True if extensions transformed the content before it was stored.
     pub is_extended: bool,
 }
 
 impl Pointer {
-    /// The pointer that a file is; nothing where it is any other file.
+    /// Parses a pointer; `None` if the content isn't a pointer.
     pub fn parse(content: &[u8]) -> Option<Self> {
         if content.len() >= BYTES_MAX {
             return None;
@@ -76,7 +76,7 @@ impl Pointer {
         let (mut oid, mut size, mut is_extended, mut last) = (None, None, false, "");
         for line in lines {
             let (key, value) = line?;
-            // In the order of the alphabet, each once.
+            // Keys must be unique and sorted.
             if key <= last {
                 return None;
             }
@@ -97,43 +97,43 @@ fn is_line(key: &str, value: &str) -> bool {
     !key.is_empty() && key.chars().all(is_key) && !value.is_empty() && !value.contains('\r')
 }
 
-/// A number as it is written in one way alone.
+/// Parses a number in canonical form.
 fn number(text: &str) -> Option<u64> {
     let is_plain = text.bytes().all(|sign| sign.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     is_plain.then(|| text.parse().ok()).flatten()
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use super::*;
 
     const OID: &str = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393";
 
-    fn plain(size: &str) -> String {
+    fn pointer_text(size: &str) -> String {
         format!("version {VERSION}\noid sha256:{OID}\nsize {size}\n")
     }
 
     #[test]
-    fn what_is_a_pointer() {
+    fn valid_pointers() {
         let oid = Oid::parse(OID).unwrap();
         assert_eq!(oid.to_string(), OID);
         for (size, number) in [("0", 0), ("12345", 12345), ("18446744073709551615", u64::MAX)] {
             let expected = Pointer { oid, size: number, is_extended: false };
-            assert_eq!(Pointer::parse(plain(size).as_bytes()), Some(expected), "{size}");
+            assert_eq!(Pointer::parse(pointer_text(size).as_bytes()), Some(expected), "{size}");
         }
         let extended =
             format!("version {VERSION}\next-0-foo sha256:{OID}\next-1-bar x\noid sha256:{OID}\nsize 1\n");
         assert_eq!(Pointer::parse(extended.as_bytes()), Some(Pointer { oid, size: 1, is_extended: true }));
         assert_eq!(
-            Oid::of(b"").to_string(),
+            Oid::hash_content(b"").to_string(),
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
         );
     }
 
     #[test]
-    fn what_is_none() {
-        let (upper, good) = (OID.to_uppercase(), plain("1"));
+    fn non_pointers() {
+        let (upper, good) = (OID.to_uppercase(), pointer_text("1"));
         let (cut, long) = (OID.get(1..).unwrap(), format!("{good}{}", "a".repeat(1024)));
         let with = |oid: &str, size: &str| format!("version {VERSION}\noid {oid}\nsize {size}\n");
         let whole = format!("sha256:{OID}");
@@ -177,10 +177,11 @@ mod tests {
         assert_eq!(Pointer::parse(&[good.as_bytes(), b"\xff"].concat()), None);
     }
 
-    /// There is one way to write a pointer: whatever is changed in one, what is read is what is written, or it is none.
+    /// A pointer has a canonical form, so any modification yields either a different pointer or no pointer at
+    /// all.
     #[test]
-    fn every_other_byte_counts() {
-        let good = plain("12345");
+    fn every_changed_byte_invalidates_a_pointer() {
+        let good = pointer_text("12345");
         for at in 0..good.len() {
             for byte in 0..=u8::MAX {
                 let mut changed = good.clone().into_bytes();
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_bytes_than_there_may_be() {
+    fn truncated_pointers() {
         for (length, expected) in [(1023, true), (1024, false)] {
             let before = format!("version {VERSION}\next-0-a ");
             let after = format!("\noid sha256:{OID}\nsize 1\n");

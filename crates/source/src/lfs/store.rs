@@ -1,5 +1,5 @@
-//! The objects of one repository that were fetched, beside its mirror. They can be lost at any time; what is wanted is fetched
-//! again.
+//! Stored objects of one repository, next to its mirror. They can be deleted at any time, and are fetched
+//! again on demand.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,14 +9,11 @@ use std::time::SystemTime;
 
 use super::pointer::Oid;
 use crate::SourceError;
-use crate::remote::NEW;
-
-/// How the name of such a folder ends.
-pub(crate) const ENDING: &str = "lfs";
+use crate::remote::NEW_SUFFIX;
 
 pub(super) struct Store {
     folder: PathBuf,
-    /// Bytes of all objects, beside those that are read at the time.
+    /// Maximum total size of all objects in bytes, not counting objects in use.
     bytes_max: u64,
 }
 
@@ -29,33 +26,34 @@ impl Store {
         self.folder.join(oid.to_string())
     }
 
-    /// An object, if it is there and whole.
+    /// Returns an object if it is present and undamaged.
     pub fn read(&self, oid: Oid) -> Option<Vec<u8>> {
-        // No server needs to have what is always the same.
-        if oid == Oid::of(b"") {
+        // The empty object doesn't need a server.
+        if oid == Oid::hash_content(b"") {
             return Some(Vec::new());
         }
         let path = self.path(oid);
         let content = fs::read(&path).ok()?;
-        if Oid::of(&content) == oid {
+        if Oid::hash_content(&content) == oid {
             return Some(content);
         }
-        tracing::warn!(object = %oid, "an object of Git LFS is damaged and is fetched again");
+        tracing::warn!(object = %oid, "damaged Git LFS object; fetching it again");
         let _ = fs::remove_file(path);
         None
     }
 
-    /// Whether an object is there, be it damaged.
+    /// Returns true if an object is present, even if it is damaged.
     pub fn has(&self, oid: Oid) -> bool {
         self.path(oid).exists()
     }
 
-    /// Keeps an object under its name, whole or not at all.
+    /// Stores an object atomically.
     pub fn put(&self, oid: Oid, content: &[u8]) -> Result<(), SourceError> {
         let path = self.path(oid);
         let put = || {
             fs::create_dir_all(&self.folder)?;
-            let mut new = tempfile::Builder::new().suffix(&format!(".{NEW}")).tempfile_in(&self.folder)?;
+            let mut new =
+                tempfile::Builder::new().suffix(&format!(".{NEW_SUFFIX}")).tempfile_in(&self.folder)?;
             new.write_all(content)?;
             new.persist(&path).map_err(|error| error.error)
         };
@@ -65,13 +63,13 @@ impl Store {
         })
     }
 
-    /// Makes room for so many bytes: the objects that came first go, but none of those that are `used`.
+    /// Evicts the oldest objects to make room, except for the objects in `used`.
     pub fn make_room(&self, bytes: u64, used: &BTreeSet<Oid>) {
-        let mut all = self.all();
+        let mut all = self.stored_objects();
         let there: u64 = all.iter().map(|one| one.bytes).fold(0, u64::saturating_add);
         let mut over = there.saturating_add(bytes).saturating_sub(self.bytes_max);
         all.retain(|one| !used.contains(&one.oid));
-        all.sort_by_key(|one| one.came);
+        all.sort_by_key(|one| one.modified_at);
         for one in all {
             if over == 0 {
                 return;
@@ -82,40 +80,40 @@ impl Store {
         }
     }
 
-    fn all(&self) -> Vec<Kept> {
+    fn stored_objects(&self) -> Vec<StoredObject> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        entries.filter_map(|entry| Kept::of(&entry.path())).collect()
+        entries.filter_map(|entry| StoredObject::from_path(&entry.path())).collect()
     }
 }
 
-/// An object that is there.
-struct Kept {
+/// A stored object.
+struct StoredObject {
     oid: Oid,
     bytes: u64,
-    came: SystemTime,
+    modified_at: SystemTime,
 }
 
-impl Kept {
-    fn of(path: &Path) -> Option<Self> {
+impl StoredObject {
+    fn from_path(path: &Path) -> Option<Self> {
         let oid = Oid::parse(path.file_name()?.to_str()?)?;
         let about = fs::metadata(path).ok()?;
-        Some(Self { oid, bytes: about.len(), came: about.modified().ok()? })
+        Some(Self { oid, bytes: about.len(), modified_at: about.modified().ok()? })
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod tests {
     use std::time::Duration;
 
     use super::*;
 
     #[test]
-    fn what_came_first_goes_and_what_is_used_stays() {
+    fn the_oldest_objects_are_evicted_except_those_in_use() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path().join("a.lfs"), 25);
         let contents = [[b'a'; 10], [b'b'; 10], [b'c'; 10]];
-        let oids = contents.map(|content| Oid::of(&content));
+        let oids = contents.map(|content| Oid::hash_content(&content));
         for (age, (oid, content)) in (0..).zip(oids.iter().zip(&contents)) {
             store.put(*oid, content).unwrap();
             let came = SystemTime::UNIX_EPOCH + Duration::from_secs(age);
@@ -132,16 +130,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_not_there() {
+    fn damaged_objects_are_missing() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path().join("a.lfs"), 25);
-        let oid = Oid::of(b"content");
+        let oid = Oid::hash_content(b"content");
         assert_eq!(store.read(oid), None);
         store.put(oid, b"content").unwrap();
         assert_eq!(store.read(oid).as_deref(), Some(&b"content"[..]));
         fs::write(store.path(oid), "contend").unwrap();
         assert_eq!((store.read(oid), store.has(oid)), (None, false));
-        assert_eq!(store.read(Oid::of(b"")), Some(Vec::new()), "it needs not be kept");
-        assert_eq!(store.all().len(), 0, "and nothing half is left");
+        assert_eq!(store.read(Oid::hash_content(b"")), Some(Vec::new()), "empty objects are not stored");
+        assert_eq!(store.stored_objects().len(), 0, "no partial object remains");
     }
 }

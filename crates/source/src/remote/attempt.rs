@@ -1,4 +1,4 @@
-//! One attempt to reach a server: it ends when its time is over, or when everything ends.
+//! An attempt to reach a server. It ends at its deadline or when the process shuts down.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -10,85 +10,88 @@ use tokio::sync::watch;
 
 use super::Problem;
 
-/// Why an attempt is over before it has an end of its own.
+/// Reason why an attempt ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
-    /// It took too long.
-    Late(Duration),
-    /// Nobody wants to know any more.
+pub(crate) enum AttemptEnd {
+    /// The deadline has passed.
+    TimedOut(Duration),
+    /// The process is shutting down.
     Stopped,
 }
 
-impl Over {
-    pub fn problem(self) -> Problem {
+impl AttemptEnd {
+    pub fn to_problem(self) -> Problem {
         match self {
-            Self::Late(limit) => Problem::new(format!("it was not over after {} s", limit.as_secs_f64()))
-                .hint("the server is too slow, or the repository too large"),
+            Self::TimedOut(limit) => {
+                Problem::new(format!("it did not finish within {} s", limit.as_secs_f64()))
+                    .with_hint("the server is too slow, or the repository too large")
+            }
             Self::Stopped => Problem::new("it was interrupted"),
         }
     }
 }
 
-/// One attempt, while it lasts.
+/// An attempt in progress.
 pub(crate) struct Attempt {
-    tell: watch::Sender<Option<Over>>,
-    flag: AtomicBool,
-    /// What is to be done then.
-    then: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
-    /// Dropping it ends the thread that waits for the end of the time.
+    end_sender: watch::Sender<Option<AttemptEnd>>,
+    is_ended: AtomicBool,
+    /// Callbacks to run when the attempt ends.
+    callbacks: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+    /// Sender that ends the thread waiting for the deadline when it is dropped.
     _ends: mpsc::Sender<()>,
 }
 
 impl Attempt {
-    fn end(&self, over: Over) {
-        self.tell.send_if_modified(|known| known.is_none() && known.replace(over).is_none());
-        self.flag.store(true, Ordering::Relaxed);
-        let then = std::mem::take(&mut *self.then.lock().unwrap_or_else(PoisonError::into_inner));
+    fn end(&self, over: AttemptEnd) {
+        self.end_sender.send_if_modified(|known| known.is_none() && known.replace(over).is_none());
+        self.is_ended.store(true, Ordering::Relaxed);
+        let then = std::mem::take(&mut *self.callbacks.lock().unwrap_or_else(PoisonError::into_inner));
         then.into_iter().for_each(|one| one());
     }
 
-    /// Has something done when it is over, or at once if it is.
-    pub fn when_over(&self, then: impl FnOnce() + Send + 'static) {
-        self.then.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(then));
-        if let Some(over) = self.over() {
+    /// Registers a callback for the end of the attempt. Runs the callback immediately if the attempt has
+    /// already ended.
+    pub fn on_end(&self, then: impl FnOnce() + Send + 'static) {
+        self.callbacks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(then));
+        if let Some(over) = self.end_reason() {
             self.end(over);
         }
     }
 
-    /// For those who look now and then.
-    pub fn flag(&self) -> &AtomicBool {
-        &self.flag
+    /// Returns a flag for code that polls.
+    pub fn end_flag(&self) -> &AtomicBool {
+        &self.is_ended
     }
 
-    /// Why it is over; `None` while it lasts.
-    pub fn over(&self) -> Option<Over> {
-        *self.tell.borrow()
+    /// Returns the reason why the attempt ended; `None` while it is in progress.
+    pub fn end_reason(&self) -> Option<AttemptEnd> {
+        *self.end_sender.borrow()
     }
 
-    /// Returns when it is over.
-    pub async fn ended(&self) -> Over {
-        let mut told = self.tell.subscribe();
+    /// Waits until the attempt ends.
+    pub async fn wait_for_end(&self) -> AttemptEnd {
+        let mut told = self.end_sender.subscribe();
         match told.wait_for(Option::is_some).await.map(|over| *over) {
             Ok(Some(over)) => over,
-            _ => Over::Stopped,
+            _ => AttemptEnd::Stopped,
         }
     }
 }
 
-/// All attempts under way.
+/// All attempts in progress.
 #[derive(Default)]
 pub(crate) struct Attempts {
-    known: Mutex<(bool, Vec<Weak<Attempt>>)>,
+    state: Mutex<(bool, Vec<Weak<Attempt>>)>,
 }
 
 impl Attempts {
-    /// Begins one that may take so long.
-    pub fn begin(&self, limit: Duration) -> Arc<Attempt> {
+    /// Starts an attempt with a time limit.
+    pub fn start(&self, limit: Duration) -> Arc<Attempt> {
         let (ends, ended) = mpsc::channel::<()>();
         let attempt = Arc::new(Attempt {
-            tell: watch::channel(None).0,
-            flag: AtomicBool::new(false),
-            then: Mutex::default(),
+            end_sender: watch::channel(None).0,
+            is_ended: AtomicBool::new(false),
+            callbacks: Mutex::default(),
             _ends: ends,
         });
         let watched = Arc::downgrade(&attempt);
@@ -96,24 +99,28 @@ impl Attempts {
             if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout)
                 && let Some(attempt) = watched.upgrade()
             {
-                attempt.end(Over::Late(limit));
+                attempt.end(AttemptEnd::TimedOut(limit));
             }
         };
-        let begun = thread::Builder::new().name("source-limit".to_owned()).spawn(watch);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        // Without the thread nothing would end it.
-        if known.0 || begun.is_err() {
-            attempt.end(Over::Stopped);
+        let started = thread::Builder::new().name("source-limit".to_owned()).spawn(watch);
+        let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Without the thread, the deadline wouldn't be enforced.
+        if known.0 || started.is_err() {
+            attempt.end(AttemptEnd::Stopped);
         }
         known.1.retain(|attempt| attempt.strong_count() > 0);
         known.1.push(Arc::downgrade(&attempt));
         attempt
     }
 
-    /// Ends those under way, and all later ones at once.
+    /// Ends all current attempts. Later attempts end immediately.
     pub fn stop(&self) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         known.0 = true;
-        known.1.drain(..).filter_map(|attempt| attempt.upgrade()).for_each(|one| one.end(Over::Stopped));
+        known
+            .1
+            .drain(..)
+            .filter_map(|attempt| attempt.upgrade())
+            .for_each(|one| one.end(AttemptEnd::Stopped));
     }
 }

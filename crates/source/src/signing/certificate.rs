@@ -1,7 +1,7 @@
-//! A public key: which keys it is made of, and what they are good for.
+//! OpenPGP certificates: their keys, and what each key may be used for.
 //!
-//! A key says of itself when it expires, what it is for and that it was revoked, in signatures of its own. Those that are not
-//! its own say nothing. The newest that is good counts, as for GnuPG.
+//! A key states its expiry, its uses and its revocation in its own signatures. Signatures by other keys are
+//! ignored. As in GnuPG, the newest valid signature counts.
 
 use pgp::composed::{SignedPublicKey, SignedPublicSubKey};
 use pgp::packet::{PublicKey, PublicSubkey, Signature, SignatureType, SubpacketData};
@@ -9,14 +9,14 @@ use pgp::types::{KeyDetails, Tag};
 
 use super::key_id::KeyId;
 
-/// One of the keys of a public key.
+/// Key in a certificate.
 pub(super) struct Signer {
     pub id: KeyId,
-    /// That of the public key it belongs to, as people name it.
+    /// ID of the certificate's primary key.
     pub primary: KeyId,
     pub key: Key,
-    /// In seconds since 1970.
-    pub made_at: i64,
+    /// Creation time in seconds since 1970.
+    pub created_at: i64,
     pub expires_at: Option<i64>,
     pub is_revoked: bool,
     pub is_for_signing: bool,
@@ -28,8 +28,8 @@ pub(super) enum Key {
 }
 
 impl Signer {
-    /// Whether a signature is one with this key of these bytes.
-    pub fn has_made(&self, signature: &Signature, of: &[u8]) -> bool {
+    /// Returns true if this key signed these bytes.
+    pub fn made_signature(&self, signature: &Signature, of: &[u8]) -> bool {
         let verified = match &self.key {
             Key::Primary(key) => signature.verify(key, of),
             Key::Sub(key) => signature.verify(key, of),
@@ -38,28 +38,28 @@ impl Signer {
     }
 }
 
-/// The keys of a public key; nothing of one that says nothing of itself.
+/// Returns the keys in a certificate; `None` if it doesn't have a valid self-signature.
 pub(super) fn signers(certificate: &SignedPublicKey) -> Option<Vec<Signer>> {
     let primary = &certificate.primary_key;
-    let own = newest(own(certificate))?;
+    let own = newest_signature(self_signatures(certificate))?;
     let is_revocation = |signature: &&Signature| signature.typ() == Some(SignatureType::KeyRevocation);
     let mut revocations = certificate.details.revocation_signatures.iter().filter(is_revocation);
     let first = Signer {
-        id: KeyId::of(primary),
-        primary: KeyId::of(primary),
+        id: KeyId::from_key(primary),
+        primary: KeyId::from_key(primary),
         key: Key::Primary(primary.clone()),
-        made_at: made_at(primary),
+        created_at: created_at(primary),
         expires_at: expires_at(primary, own),
         is_revoked: revocations.any(|signature| signature.verify_key(primary).is_ok()),
         is_for_signing: is_for_signing(own),
     };
-    let others = certificate.public_subkeys.iter().filter_map(|sub| subkey(sub, &first));
+    let others = certificate.public_subkeys.iter().filter_map(|sub| signer_of_subkey(sub, &first));
     let others: Vec<Signer> = others.collect();
     Some(std::iter::once(first).chain(others).collect())
 }
 
-/// What a key says of itself: to its user ids that are not revoked, and without any.
-fn own(certificate: &SignedPublicKey) -> impl Iterator<Item = &Signature> {
+/// Returns the self-signatures: signatures on user IDs that aren't revoked, and direct signatures.
+fn self_signatures(certificate: &SignedPublicKey) -> impl Iterator<Item = &Signature> {
     let primary = &certificate.primary_key;
     let of_users = certificate.details.users.iter().flat_map(move |user| {
         let is_own = move |signature: &&Signature| {
@@ -67,8 +67,8 @@ fn own(certificate: &SignedPublicKey) -> impl Iterator<Item = &Signature> {
         };
         let own: Vec<&Signature> = user.signatures.iter().filter(is_own).collect();
         let is_revocation = |one: &Signature| one.typ() == Some(SignatureType::CertRevocation);
-        let revoked =
-            newest(own.iter().copied().filter(|one| is_revocation(one))).and_then(Signature::created);
+        let revoked = newest_signature(own.iter().copied().filter(|one| is_revocation(one)))
+            .and_then(Signature::created);
         own.into_iter()
             .filter(move |one| !is_revocation(one) && revoked.is_none_or(|at| one.created() > Some(at)))
     });
@@ -78,43 +78,43 @@ fn own(certificate: &SignedPublicKey) -> impl Iterator<Item = &Signature> {
     of_users.chain(direct.filter(is_direct))
 }
 
-fn subkey(sub: &SignedPublicSubKey, primary: &Signer) -> Option<Signer> {
+fn signer_of_subkey(sub: &SignedPublicSubKey, primary: &Signer) -> Option<Signer> {
     let Key::Primary(by) = &primary.key else { return None };
     let of = |typ: SignatureType| {
         let is_one =
             move |one: &&Signature| one.typ() == Some(typ) && one.verify_subkey_binding(by, &sub.key).is_ok();
         sub.signatures.iter().filter(is_one)
     };
-    let binding = newest(of(SignatureType::SubkeyBinding))?;
-    // A key that signs has to say that it belongs there: nobody may take somebody else's for their own.
+    let binding = newest_signature(of(SignatureType::SubkeyBinding))?;
+    // A signing subkey must be cross-signed. Otherwise, anyone could claim another person's key.
     let belongs = |back: &Signature| back.verify_primary_key_binding(&sub.key, by).is_ok();
     let expires_at = expires_at(&sub.key, binding).into_iter().chain(primary.expires_at).min();
     Some(Signer {
-        id: KeyId::of(&sub.key),
+        id: KeyId::from_key(&sub.key),
         primary: primary.id,
         key: Key::Sub(sub.key.clone()),
-        made_at: made_at(&sub.key),
+        created_at: created_at(&sub.key),
         expires_at,
         is_revoked: primary.is_revoked || of(SignatureType::SubkeyRevocation).next().is_some(),
         is_for_signing: is_for_signing(binding) && binding.embedded_signature().is_some_and(belongs),
     })
 }
 
-fn newest<'s>(signatures: impl Iterator<Item = &'s Signature>) -> Option<&'s Signature> {
+fn newest_signature<'s>(signatures: impl Iterator<Item = &'s Signature>) -> Option<&'s Signature> {
     signatures.max_by_key(|signature| signature.created())
 }
 
-fn made_at(key: &impl KeyDetails) -> i64 {
+fn created_at(key: &impl KeyDetails) -> i64 {
     i64::from(key.created_at().as_secs())
 }
 
 fn expires_at(key: &impl KeyDetails, said: &Signature) -> Option<i64> {
     let after = said.key_expiration_time().map(|after| i64::from(after.as_secs()));
-    // Zero is for ever.
-    after.filter(|after| *after > 0).map(|after| made_at(key).saturating_add(after))
+    // Zero means that it never expires.
+    after.filter(|after| *after > 0).map(|after| created_at(key).saturating_add(after))
 }
 
-/// What does not say what it is for is for anything.
+/// Returns true if the key may sign. A key without usage flags may be used for any purpose.
 fn is_for_signing(said: &Signature) -> bool {
     let mut parts = said.config().into_iter().flat_map(|config| config.hashed_subpackets());
     let says = parts.any(|part| matches!(part.data, SubpacketData::KeyFlags(_)));

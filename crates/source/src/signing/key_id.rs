@@ -1,15 +1,15 @@
-//! The name of a key.
+//! Key IDs.
 
 use std::fmt;
 
 use pgp::types::{Fingerprint, KeyDetails, KeyId as Id};
 
-/// The name of a key: the last 16 digits of what people write.
+/// Long key ID, which is the last 16 hexadecimal digits of the fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyId([u8; 8]);
 
 impl KeyId {
-    /// Reads a name, or a fingerprint, in hexadecimal. Nothing of what is shorter than a name: too many keys end like that.
+    /// Parses a long key ID or a fingerprint in hexadecimal. Rejects short IDs, which aren't unique.
     pub fn parse(text: &str) -> Option<Self> {
         let digits: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
         let digits = digits.strip_prefix("0x").unwrap_or(&digits);
@@ -18,13 +18,13 @@ impl KeyId {
         u64::from_str_radix(digits.get(begin..)?, 16).ok().map(|id| Self(id.to_be_bytes()))
     }
 
-    /// That of a key.
-    pub fn of(key: &impl KeyDetails) -> Self {
+    /// Returns the ID of a key.
+    pub fn from_key(key: &impl KeyDetails) -> Self {
         Self::from(&key.legacy_key_id())
     }
 
-    /// That of the key with a fingerprint, where its kind of keys is known.
-    pub fn in_fingerprint(fingerprint: &Fingerprint) -> Option<Self> {
+    /// Returns the ID of the key that has a fingerprint, if the key's version is supported.
+    pub fn from_fingerprint(fingerprint: &Fingerprint) -> Option<Self> {
         let bytes = fingerprint.as_bytes();
         let id = match fingerprint {
             Fingerprint::V4(_) => bytes.last_chunk()?,
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_the_last_sixteen_digits() {
+    fn a_key_id_is_the_last_sixteen_digits() {
         for (text, expected) in [
             ("4AEE18F83AFDEB23", Some("4AEE18F83AFDEB23")),
             ("4aee18f83afdeb23", Some("4AEE18F83AFDEB23")),

@@ -1,4 +1,4 @@
-//! The public keys that signatures are checked with.
+//! Public keys for verifying signatures.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,105 +10,119 @@ use pgp::packet::{Signature, SignatureConfig, SignatureType, SubpacketData};
 use tidegate_model::Timestamp;
 
 use super::certificate::{Signer, signers};
-use super::flaw::Flaw;
 use super::key_id::KeyId;
-use crate::error::plain;
+use super::signature_error::SignatureError;
+use crate::error::to_line;
 
-/// The longest signature, as it is written.
+/// Maximum size of an armored signature in bytes.
 const SIGNATURE_MAX: usize = 64 << 10;
-/// So many signatures that were found to be good are remembered.
-const KNOWN_MAX: usize = 4096;
-/// Clocks differ.
-const AHEAD_SECONDS: i64 = 300;
+/// Maximum number of valid signatures in the cache.
+const CACHED_SIGNATURES_MAX: usize = 4096;
+/// Tolerance for clock differences.
+const CLOCK_SKEW_SECONDS: i64 = 300;
 
-/// The public keys that signatures are checked with.
+/// Public keys for verifying signatures.
 #[derive(Default)]
 pub(crate) struct Keyring {
-    /// As they are written, by their names.
-    written: BTreeMap<String, String>,
+    /// Armored keys by id.
+    armored: BTreeMap<String, String>,
     signers: Vec<Signer>,
-    /// What is signed, by its id, which says all of it, and for a tag by its name and its commit.
-    known: Mutex<BTreeMap<Signed, Good>>,
+    /// Valid signatures, by the ID of the signed object. For a tag, its name and commit are part of the key.
+    cache: Mutex<BTreeMap<SignedObject, ValidSignature>>,
 }
 
-/// What is signed: an object, its name where it is a tag, and the commit that it vouches for.
-pub(super) type Signed = (ObjectId, Option<String>, ObjectId);
+/// Signed object: its ID, its name if it is a tag, and the commit that it vouches for.
+pub(super) type SignedObject = (ObjectId, Option<String>, ObjectId);
 
-/// A signature that was good when it was checked.
+/// Signature that was valid when it was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Good {
+pub(super) struct ValidSignature {
     pub key: KeyId,
-    /// That of the public key which that belongs to.
+    /// Id of the certificate's primary key.
     pub primary: KeyId,
-    /// When the key expires, and when the signature does, in seconds since 1970.
-    key_until: Option<i64>,
-    until: Option<i64>,
+    /// Expiry time of the key and of the signature, in seconds since 1970.
+    key_expires_at: Option<i64>,
+    expires_at: Option<i64>,
 }
 
 impl Keyring {
-    /// The keys of a ConfigMap. One that cannot be used costs those alone whose commits are signed with it; it is told.
+    /// Parses the keys in a ConfigMap. An invalid key is logged, and only affects commits that were signed
+    /// with it.
     pub fn new(written: BTreeMap<String, String>) -> Self {
         let mut all = Vec::new();
         for (name, armored) in &written {
-            match read(name, armored) {
+            match parse_keys(name, armored) {
                 Ok(signers) => all.extend(signers),
-                Err(why) => tracing::warn!(key = name, why, "a key of argocd-gpg-keys-cm cannot be used"),
+                Err(reason) => {
+                    tracing::warn!(key = name, reason, "ignored an invalid key of argocd-gpg-keys-cm")
+                }
             }
         }
-        Self { written, signers: all, known: Mutex::default() }
+        Self { armored: written, signers: all, cache: Mutex::default() }
     }
 
-    /// Whether it is made of these.
-    pub fn is_of(&self, written: &BTreeMap<String, String>) -> bool {
-        self.written == *written
+    /// Returns true if the keyring was created from these keys.
+    pub fn has_keys(&self, written: &BTreeMap<String, String>) -> bool {
+        self.armored == *written
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<Signed, Good>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_cache(&self) -> MutexGuard<'_, BTreeMap<SignedObject, ValidSignature>> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The signature of an object that was good before, if it still is.
-    pub(super) fn remembered(&self, signed: &Signed, now: Timestamp) -> Option<Result<Good, Flaw>> {
-        let good = self.known().get(signed).copied()?;
-        Some(good.at(now).map(|()| good))
+    /// Returns the cached signature of an object, after checking that it is still valid.
+    pub(super) fn cached(
+        &self,
+        signed: &SignedObject,
+        now: Timestamp,
+    ) -> Option<Result<ValidSignature, SignatureError>> {
+        let good = self.lock_cache().get(signed).copied()?;
+        Some(good.check_at(now).map(|()| good))
     }
 
-    pub(super) fn remember(&self, signed: Signed, good: Good) {
-        let mut known = self.known();
-        if known.len() >= KNOWN_MAX {
+    pub(super) fn cache(&self, signed: SignedObject, good: ValidSignature) {
+        let mut known = self.lock_cache();
+        if known.len() >= CACHED_SIGNATURES_MAX {
             known.clear();
         }
         known.insert(signed, good);
     }
 
-    /// By whom these bytes are signed, if all is well with the signature and with the key, now.
-    pub(super) fn check(&self, armored: &[u8], of: &[u8], now: Timestamp) -> Result<Good, Flaw> {
-        let signature = one(armored)?;
-        let config = signature.config().ok_or_else(|| unreadable("its version is not known"))?;
+    /// Verifies a signature of these bytes, and checks that its key was valid at a time.
+    pub(super) fn check(
+        &self,
+        armored: &[u8],
+        of: &[u8],
+        now: Timestamp,
+    ) -> Result<ValidSignature, SignatureError> {
+        let signature = parse_one(armored)?;
+        let config = signature.config().ok_or_else(|| unreadable_signature("its version is unknown"))?;
         let is_of_bytes = matches!(config.typ, SignatureType::Binary | SignatureType::Text);
-        if !is_of_bytes || asks_too_much(config) {
-            return Err(unreadable("it is no signature of a text, or it asks for what is not known"));
+        if !is_of_bytes || has_unsupported_critical_part(config) {
+            return Err(unreadable_signature(
+                "it is not a signature of a text, or it has unknown critical parts",
+            ));
         }
-        let named = names(&signature);
+        let named = issuer_key_ids(&signature);
         let is_meant = |signer: &&Signer| named.is_empty() || named.contains(&signer.id);
         let meant: Vec<&Signer> = self.signers.iter().filter(is_meant).collect();
-        let made = meant.iter().find(|signer| signer.has_made(&signature, of));
+        let made = meant.iter().find(|signer| signer.made_signature(&signature, of));
         match (made, named.first()) {
-            (Some(signer), _) => judged(signer, &signature, config, now),
-            (None, None) => Err(Flaw::Nameless),
-            (None, Some(named)) if meant.is_empty() => Err(Flaw::Unknown(*named)),
-            (None, Some(named)) => Err(Flaw::Bad(*named)),
+            (Some(signer), _) => check_conditions(signer, &signature, config, now),
+            (None, None) => Err(SignatureError::NoIssuer),
+            (None, Some(named)) if meant.is_empty() => Err(SignatureError::Unknown(*named)),
+            (None, Some(named)) => Err(SignatureError::Bad(*named)),
         }
     }
 }
 
-/// Whether all else is well, where the signature is the key's.
-fn judged(
+/// Checks all other requirements for a cryptographically correct signature.
+fn check_conditions(
     signer: &Signer,
     signature: &Signature,
     config: &SignatureConfig,
     now: Timestamp,
-) -> Result<Good, Flaw> {
+) -> Result<ValidSignature, SignatureError> {
     let key = signer.id;
     use HashAlgorithm as Hash;
     let is_safe = matches!(
@@ -116,61 +130,63 @@ fn judged(
         Hash::Sha224 | Hash::Sha256 | Hash::Sha384 | Hash::Sha512 | Hash::Sha3_256 | Hash::Sha3_512
     );
     if !is_safe {
-        return Err(Flaw::Weak { key, hash: config.hash_alg.to_string() });
+        return Err(SignatureError::Weak { key, hash: config.hash_alg.to_string() });
     }
     if signer.is_revoked {
-        return Err(Flaw::Revoked(key));
+        return Err(SignatureError::Revoked(key));
     }
     if !signer.is_for_signing {
-        return Err(Flaw::NotForSigning(key));
+        return Err(SignatureError::NotForSigning(key));
     }
     let made = signature.created().map(|at| i64::from(at.as_secs()));
-    let Some(made) =
-        made.filter(|at| *at >= signer.made_at && *at <= now.as_seconds().saturating_add(AHEAD_SECONDS))
+    let Some(made) = made
+        .filter(|at| *at >= signer.created_at && *at <= now.as_seconds().saturating_add(CLOCK_SKEW_SECONDS))
     else {
-        return Err(Flaw::Untimely(key));
+        return Err(SignatureError::NotYetValid(key));
     };
     let lasts = signature.signature_expiration_time().map(|lasts| i64::from(lasts.as_secs()));
     let until = lasts.filter(|lasts| *lasts > 0).map(|lasts| made.saturating_add(lasts));
-    let good = Good { key, primary: signer.primary, key_until: signer.expires_at, until };
-    good.at(now).map(|()| good)
+    let good =
+        ValidSignature { key, primary: signer.primary, key_expires_at: signer.expires_at, expires_at: until };
+    good.check_at(now).map(|()| good)
 }
 
-impl Good {
-    /// Whether it is good at a time.
-    fn at(&self, now: Timestamp) -> Result<(), Flaw> {
+impl ValidSignature {
+    /// Returns an error if the signature has expired at a time.
+    fn check_at(&self, now: Timestamp) -> Result<(), SignatureError> {
         let over = |until: Option<i64>| {
             let until = until.filter(|until| *until <= now.as_seconds())?;
             Some(Timestamp::from_millis(until.saturating_mul(1000)))
         };
-        match (over(self.key_until), over(self.until)) {
-            (Some(at), _) => Err(Flaw::Expired { key: self.key, at }),
-            (None, Some(at)) => Err(Flaw::Over { key: self.key, at }),
+        match (over(self.key_expires_at), over(self.expires_at)) {
+            (Some(at), _) => Err(SignatureError::Expired { key: self.key, at }),
+            (None, Some(at)) => Err(SignatureError::SignatureExpired { key: self.key, at }),
             (None, None) => Ok(()),
         }
     }
 }
 
-fn unreadable(why: &str) -> Flaw {
-    Flaw::Unreadable(plain(why))
+fn unreadable_signature(reason: &str) -> SignatureError {
+    SignatureError::Unreadable(to_line(reason))
 }
 
-/// The only signature that is written there.
-fn one(armored: &[u8]) -> Result<Signature, Flaw> {
+/// Parses exactly one signature.
+fn parse_one(armored: &[u8]) -> Result<Signature, SignatureError> {
     if armored.len() > SIGNATURE_MAX {
-        return Err(unreadable(&format!("it is longer than {} KiB", SIGNATURE_MAX >> 10)));
+        return Err(unreadable_signature(&format!("it is longer than {} KiB", SIGNATURE_MAX >> 10)));
     }
-    let wrong = |error: pgp::errors::Error| unreadable(&error.to_string());
+    let wrong = |error: pgp::errors::Error| unreadable_signature(&error.to_string());
     let (mut found, _) = DetachedSignature::from_armor_many_buf(armored).map_err(wrong)?;
-    let first = found.next().ok_or_else(|| unreadable("there is none in it"))?.map_err(wrong)?;
+    let first =
+        found.next().ok_or_else(|| unreadable_signature("it contains no signature"))?.map_err(wrong)?;
     match found.next() {
-        Some(_) => Err(Flaw::Several),
+        Some(_) => Err(SignatureError::MultipleSignatures),
         None => Ok(first.signature),
     }
 }
 
-/// Whether it says something that has to be understood and is not.
-fn asks_too_much(config: &SignatureConfig) -> bool {
+/// Returns true if the signature contains a critical part that isn't supported.
+fn has_unsupported_critical_part(config: &SignatureConfig) -> bool {
     config.hashed_subpackets().any(|part| {
         let is_unknown = matches!(
             part.data,
@@ -180,27 +196,27 @@ fn asks_too_much(config: &SignatureConfig) -> bool {
     })
 }
 
-/// The keys that a signature names as its own.
-fn names(signature: &Signature) -> Vec<KeyId> {
+/// Returns the IDs of the keys that the signature names as its issuer.
+fn issuer_key_ids(signature: &Signature) -> Vec<KeyId> {
     let ids = signature.issuer_key_id().into_iter().map(KeyId::from);
     let fingerprints = signature.issuer_fingerprint();
-    fingerprints.into_iter().filter_map(KeyId::in_fingerprint).chain(ids).collect()
+    fingerprints.into_iter().filter_map(KeyId::from_fingerprint).chain(ids).collect()
 }
 
-/// The keys of one entry, which is named after one of them.
-fn read(name: &str, armored: &str) -> Result<Vec<Signer>, String> {
-    let named = KeyId::parse(name).ok_or("it is to be under its id, of 16 hexadecimal digits or more")?;
-    let wrong = |error: pgp::errors::Error| plain(&error.to_string());
+/// Parses the keys in one entry. The entry is named after one of them.
+fn parse_keys(name: &str, armored: &str) -> Result<Vec<Signer>, String> {
+    let named = KeyId::parse(name).ok_or("its name must be its ID of at least 16 hexadecimal digits")?;
+    let wrong = |error: pgp::errors::Error| to_line(&error.to_string());
     let (found, _) = SignedPublicKey::from_armor_many_buf(armored.as_bytes()).map_err(wrong)?;
     let mut all = Vec::new();
     for certificate in found {
         let certificate = certificate.map_err(wrong)?;
-        all.extend(signers(&certificate).ok_or("it does not say itself that it is one")?);
+        all.extend(signers(&certificate).ok_or("it has no valid self-signature")?);
     }
     if all.iter().any(|signer| signer.id == named || signer.primary == named) {
         Ok(all)
     } else {
         let ids: Vec<String> = all.iter().map(|signer| signer.id.to_string()).collect();
-        Err(format!("it is another key: {}", ids.join(", ")))
+        Err(format!("it contains another key: {}", ids.join(", ")))
     }
 }

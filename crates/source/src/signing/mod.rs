@@ -1,19 +1,19 @@
-//! By whom commits are signed: OpenPGP, as `git commit -S` and `git tag -s` make it.
+//! Commit signatures: OpenPGP, as created by `git commit -S` and `git tag -s`.
 //!
 //! ```text
-//! argocd-gpg-keys-cm ─▶ Keyring ── check(signature, what it is of, now) ─▶ Good { key, … } or a Flaw
+//! argocd-gpg-keys-cm ─▶ Keyring ── check(signature, signed bytes, now) ─▶ Good { key, … } or a Flaw
 //! commit, or the tag that names it ─▶ object ─┘                              │
-//!                              signatureKeys of a project ─▶ Wanted ◀────────┘
+//!                              signatureKeys of a project ─▶ RequiredKeys ◀────────┘
 //! ```
 //!
-//! What a signature is, and whether it is good, is the business of a library (`pgp`); which keys count is ours.
+//! The `pgp` library parses and verifies signatures, while this module decides which keys are accepted.
 
 mod certificate;
-mod flaw;
 mod key_id;
 mod keyring;
-mod object;
-mod wanted;
+mod required_keys;
+mod signature_error;
+mod signed_object;
 
 pub(crate) use keyring::Keyring;
-pub use wanted::Wanted;
+pub use required_keys::RequiredKeys;

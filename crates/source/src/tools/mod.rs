@@ -1,16 +1,16 @@
-//! The programs that make manifests: where they are, what they may take, and how they are run.
+//! Helm and Kustomize: finding the programs, limiting them and running them.
 //!
 //! ```text
-//! Tools ── find ─▶ Tool ── run (in a Workshop: a private folder with all it may see) ─▶ what it prints
+//! Tools ── find ─▶ Tool ── run (in a Workshop: a private folder with everything it may read) ─▶ output
 //! ```
 //!
-//! They are started without a shell, with nothing of our environment, without a network, and with
-//! limits of time, memory and output.
+//! They run without a shell, environment variables or network access, and with limits on time, memory and
+//! output.
 
-mod container;
-mod places;
+mod memory_limit;
 mod run;
-mod workshop;
+mod slots;
+mod working_folder;
 
 use std::env;
 use std::fs;
@@ -21,43 +21,43 @@ use std::time::Duration;
 
 use crate::SourceError;
 use crate::remote::Attempts;
-use places::Places;
-pub(crate) use run::{Call, RunError, run};
-use workshop::Workshops;
-pub(crate) use workshop::{SOURCE, Workshop, each_file, file_paths};
+pub(crate) use run::{RunError, ToolCall, run_tool};
+use slots::ToolSlots;
+use working_folder::WorkingFolders;
+pub(crate) use working_folder::{SOURCE_FOLDER, WorkingFolder, file_paths, visit_files};
 
-/// What a program may take.
+/// Resource limits of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolLimits {
-    /// Longest time from its start to its end; it is killed then.
+    /// Maximum run time. After this time, the tool is killed.
     pub time: Duration,
-    /// Bytes of memory that it may have.
+    /// Maximum memory in bytes.
     pub memory: u64,
-    /// Bytes that it prints.
+    /// Maximum size of the output in bytes.
     pub output: u64,
-    /// Programs at work at the same time; others wait.
-    pub at_once: usize,
+    /// Maximum number of concurrent runs. Additional runs wait.
+    pub concurrency: usize,
 }
 
-/// What is ended is gone at once; a busy system takes a moment.
+/// Maximum time to wait until killed tools have disappeared, which takes a moment on a busy system.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
-/// Memory of a program where nothing limits it further.
+/// Memory limit of a tool if the container doesn't have a limit.
 const MEMORY: u64 = 1 << 30;
-/// With less neither does anything.
+/// Minimum amount of memory that the tools need to work at all.
 const MEMORY_MIN: u64 = 128 << 20;
 
 impl Default for ToolLimits {
-    /// As long as Argo CD waits; the largest charts in use take a tenth of the rest.
+    /// The time limit is the same as in Argo CD. The largest charts in use need a tenth of the other limits.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        let (memory, at_once) = share(container::memory(), cores);
-        Self { time: Duration::from_secs(90), memory, output: 64 << 20, at_once }
+        let (memory, at_once) = share_resources(memory_limit::container_memory_limit(), cores);
+        Self { time: Duration::from_secs(90), memory, output: 64 << 20, concurrency: at_once }
     }
 }
 
-/// The memory of one program, and how many are at work at once. In a container with a limit they take half of it together: beyond it
-/// the system would end this process as well.
-fn share(container: Option<u64>, cores: usize) -> (u64, usize) {
+/// Returns the memory per tool and the number of concurrent runs. If the container has a memory limit, all
+/// tools together use at most half of it, because the kernel would otherwise kill this process as well.
+fn share_resources(container: Option<u64>, cores: usize) -> (u64, usize) {
     let Some(half) = container.map(|bytes| bytes / 2).filter(|bytes| *bytes > 0) else {
         return (MEMORY, cores);
     };
@@ -66,80 +66,81 @@ fn share(container: Option<u64>, cores: usize) -> (u64, usize) {
     (memory, fitting.unwrap_or(cores).clamp(1, cores.max(1)))
 }
 
-/// The programs that make manifests.
+/// Helm and Kustomize.
 #[derive(Clone, Default)]
 pub struct Tools {
-    /// `helm`, where it is not to be looked for on the `PATH`.
+    /// Path of `helm`; `None` looks it up on the `PATH`.
     pub helm: Option<PathBuf>,
-    /// `kustomize`, or `kubectl`, where neither is to be looked for on the `PATH`.
+    /// Path of `kustomize` or `kubectl`; `None` looks them up on the `PATH`.
     pub kustomize: Option<PathBuf>,
-    /// The folder in which they work. It belongs to this process alone.
+    /// Working folder, used exclusively by this process.
     pub folder: PathBuf,
-    /// What they may take.
+    /// Limits.
     pub limits: ToolLimits,
     pub(crate) attempts: Arc<Attempts>,
-    places: Arc<Places>,
-    workshops: Arc<Workshops>,
+    slots: Arc<ToolSlots>,
+    workshops: Arc<WorkingFolders>,
 }
 
 /// A program that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tool {
     pub program: PathBuf,
-    /// Another one at the same place has another one.
+    /// Identity of the program, which changes if the file at the path is replaced.
     pub identity: String,
 }
 
 impl Tools {
-    /// Those on the `PATH`, working in a folder.
+    /// Creates tools that are looked up on the `PATH` and work in a folder.
     pub fn new(folder: PathBuf) -> Self {
-        workshop::sweep(&folder);
+        working_folder::delete_stale_folders(&folder);
         Self { folder, ..Self::default() }
     }
 
-    /// Whether the system sees to it that they read nothing but what they are given.
+    /// Returns true if the system restricts which files the tools can read.
     pub fn are_confined() -> bool {
         tidegate_program::confines_files()
     }
 
-    /// Ends the programs at work, and returns when they and their folders are gone; later ones end at once.
+    /// Kills running tools, and waits until they and their folders are gone. Later runs end immediately.
     pub fn stop(&self) {
         self.attempts.stop();
-        self.workshops.closed(STOP_WITHIN);
+        self.workshops.wait_until_closed(STOP_WITHIN);
     }
 
     pub(crate) fn helm(&self, path: &str) -> Result<Tool, SourceError> {
-        find(self.helm.as_deref(), &["helm"]).ok_or_else(|| SourceError::NoTool {
+        find_tool(self.helm.as_deref(), &["helm"]).ok_or_else(|| SourceError::NoTool {
             path: path.to_owned(),
             what: "a Helm chart",
             program: "helm",
             given: self.helm.clone(),
-            advice: "install Helm 3.8 or newer on the PATH of `tidegate serve`, or name its program with --helm or TIDEGATE_HELM",
+            advice: "install Helm 3.8 or newer on the PATH of `tidegate serve`, or set its path with --helm or TIDEGATE_HELM",
         })
     }
 
     pub(crate) fn kustomize(&self, path: &str) -> Result<Tool, SourceError> {
-        find(self.kustomize.as_deref(), &["kustomize", "kubectl"]).ok_or_else(|| SourceError::NoTool {
+        find_tool(self.kustomize.as_deref(), &["kustomize", "kubectl"]).ok_or_else(|| SourceError::NoTool {
             path: path.to_owned(),
-            what: "a folder for Kustomize",
+            what: "a kustomization",
             program: "kustomize or kubectl",
             given: self.kustomize.clone(),
-            advice: "install one of them on the PATH of `tidegate serve`, or name its program with --kustomize or TIDEGATE_KUSTOMIZE",
+            advice: "install one of them on the PATH of `tidegate serve`, or set its path with --kustomize or TIDEGATE_KUSTOMIZE",
         })
     }
 }
 
-/// The program that is named, or the first one on the `PATH`. It is looked for anew each time: it may come and go.
-fn find(given: Option<&Path>, names: &[&str]) -> Option<Tool> {
+/// Returns the configured program, or the first match on the `PATH`. Searches every time, because programs
+/// may be installed later.
+fn find_tool(given: Option<&Path>, names: &[&str]) -> Option<Tool> {
     if let Some(given) = given {
-        return tool(given);
+        return tool_at(given);
     }
     let path = env::var_os("PATH")?;
     let folders: Vec<PathBuf> = env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
-    names.iter().find_map(|name| folders.iter().find_map(|folder| tool(&folder.join(name))))
+    names.iter().find_map(|name| folders.iter().find_map(|folder| tool_at(&folder.join(name))))
 }
 
-fn tool(program: &Path) -> Option<Tool> {
+fn tool_at(program: &Path) -> Option<Tool> {
     let found = fs::metadata(program).ok()?;
     let is_program = found.is_file() && found.permissions().mode() & 0o111 != 0;
     let program = fs::canonicalize(program).ok().filter(|_| is_program)?;
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_fit_into_the_container() {
+    fn tools_fit_into_the_memory_limit() {
         const GIB: u64 = 1 << 30;
         for (container, cores, expected) in [
             (None, 2, (GIB, 2)),
@@ -162,7 +163,7 @@ mod tests {
             (Some(64 * GIB), 4, (GIB, 4)),
             (Some(1 << 20), 4, (MEMORY_MIN, 1)),
         ] {
-            assert_eq!(share(container, cores), expected, "{container:?}");
+            assert_eq!(share_resources(container, cores), expected, "{container:?}");
         }
     }
 }

@@ -1,66 +1,69 @@
-//! Running a program that makes manifests, in its private folder.
+//! Runs Helm or Kustomize in a private folder.
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 use std::thread::available_parallelism;
 
-use tidegate_program::{Limits, Over, Ran, Room, RunError as Ended};
+use tidegate_program::{Limits, ProgramOutput, Sandbox, StopReason};
 
-use super::{Tool, ToolLimits, Tools, Workshop};
+use super::{Tool, ToolLimits, Tools, WorkingFolder};
 use crate::remote;
 
-/// Nobody listens there: what is not to be asked over the network ends at once, also where the system does not see to that.
-const NOWHERE: &str = "http://127.0.0.1:9";
+/// Proxy address without a listener. It makes requests fail immediately, even if the kernel doesn't block the
+/// network.
+const UNREACHABLE_PROXY: &str = "http://127.0.0.1:9";
 
-/// How a program is called.
-pub(crate) struct Call<'c> {
+/// Call of a tool.
+pub(crate) struct ToolCall<'c> {
     pub tool: &'c Tool,
     pub arguments: Vec<OsString>,
-    pub workshop: &'c Workshop,
-    /// For whom.
-    pub whose: &'c str,
+    pub workshop: &'c WorkingFolder,
+    /// Application that the tool is called for.
+    pub application: &'c str,
 }
 
-/// Why a program has made nothing.
+/// Reason why a tool didn't produce manifests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RunError {
-    /// It says so itself.
+    /// The tool exited with an error. The text is its standard error.
     #[error("{0}")]
     Failed(String),
-    /// It did not begin, or had to be ended.
+    /// The tool could not be started or had to be stopped.
     #[error(transparent)]
-    Ended(#[from] tidegate_program::RunError),
+    Stopped(#[from] tidegate_program::RunError),
 }
 
-/// Runs a program to its end; what it prints.
-pub(crate) fn run(tools: &Tools, call: Call<'_>) -> Result<Vec<u8>, RunError> {
-    let place = tools.places.take(call.whose, tools.limits.at_once);
-    let attempt = tools.attempts.begin(tools.limits.time);
-    let over = || {
-        attempt.over().map(|over| match over {
-            remote::Over::Late(limit) => Over::Late(limit),
-            remote::Over::Stopped => Over::Stopped,
+/// Runs a tool until it exits, and returns its standard output.
+pub(crate) fn run_tool(tools: &Tools, call: ToolCall<'_>) -> Result<Vec<u8>, RunError> {
+    let place = tools.slots.acquire(call.application, tools.limits.concurrency);
+    let attempt = tools.attempts.start(tools.limits.time);
+    let stop = || {
+        attempt.end_reason().map(|over| match over {
+            remote::AttemptEnd::TimedOut(limit) => StopReason::Timeout(limit),
+            remote::AttemptEnd::Stopped => StopReason::Canceled,
         })
     };
     let limits = Limits { memory: tools.limits.memory, output: tools.limits.output };
     let cores = available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
-    let room = Room {
-        reads: vec![call.tool.program.clone()],
-        writes: vec![call.workshop.path().to_owned()],
-        processor: tools.limits.time.saturating_mul(cores),
+    let sandbox = Sandbox {
+        readable: vec![call.tool.program.clone()],
+        writable: vec![call.workshop.path().to_owned()],
+        cpu_time: tools.limits.time.saturating_mul(cores),
     };
-    let ran = tidegate_program::run_confined(&mut command(&call, &tools.limits), &room, &limits, over);
-    place.leave(matches!(ran, Err(Ended::Late(_) | Ended::Memory(_) | Ended::Output(_))));
-    let Ran { status, output, words } = ran?;
+    use tidegate_program::RunError::{Memory, Output, Timeout};
+    let result =
+        tidegate_program::run_confined(&mut tool_command(&call, &tools.limits), &sandbox, &limits, stop);
+    place.release(matches!(result, Err(Timeout(_) | Memory(_) | Output(_))));
+    let ProgramOutput { status, stdout, stderr } = result?;
     if status.success() {
-        return Ok(output);
+        return Ok(stdout);
     }
-    let words = call.workshop.hide(&String::from_utf8_lossy(&words));
-    Err(RunError::Failed(if words.trim().is_empty() { status.to_string() } else { words }))
+    let stderr = call.workshop.remove_folder_path(&String::from_utf8_lossy(&stderr));
+    Err(RunError::Failed(if stderr.trim().is_empty() { status.to_string() } else { stderr }))
 }
 
-fn command(call: &Call<'_>, limits: &ToolLimits) -> Command {
+fn tool_command(call: &ToolCall<'_>, limits: &ToolLimits) -> Command {
     let (home, mut command) = (call.workshop.home(), Command::new(&call.tool.program));
     command.args(&call.arguments).current_dir(call.workshop.source());
     command.env_clear();
@@ -77,15 +80,15 @@ fn command(call: &Call<'_>, limits: &ToolLimits) -> Command {
         ("HELM_DATA_HOME", "data"),
         ("HELM_PLUGINS", "plugins"),
         ("KUBECONFIG", "none"),
-        // No other program is there to be found.
+        // Prevents the tool from finding other programs.
         ("PATH", "none"),
     ] {
         set(&mut command, name, &home.join(folder));
     }
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
-        command.env(name, NOWHERE);
+        command.env(name, UNREACHABLE_PROXY);
     }
-    // What is freed is looked for earlier than it is too much.
+    // Go's garbage collector works harder before the hard limit is reached.
     let soft = limits.memory.saturating_div(4).saturating_mul(3);
     command.env("GOMEMLIMIT", soft.to_string()).env("LC_ALL", "C").env("TZ", "UTC");
     command

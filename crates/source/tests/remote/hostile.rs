@@ -1,156 +1,164 @@
-//! Servers that are not there, or behave badly.
+//! Unavailable or misbehaving servers.
 
 use std::thread;
 
 use tidegate_source::SourceError;
-use tidegate_testkit::git::{Asked, GitServer, Manners};
+use tidegate_testkit::git::{GitServer, RequestKind, ServerBehavior};
 
-use super::bench::{Bench, MAP, SHORT, limits};
+use super::fixture::{MAP, RemoteFixture, SHORT, limits};
 
-fn hangs(asked: Asked) -> Manners {
-    Manners { hang: Some(asked), ..Manners::default() }
+fn never_responds(asked: RequestKind) -> ServerBehavior {
+    ServerBehavior { unanswered: Some(asked), ..ServerBehavior::default() }
 }
 
-/// What comes in the end: a machine that has much to do is slower than the limit now and then.
-fn at_last<T>(ask: impl Fn() -> Result<T, SourceError>) -> T {
+/// Retries until the call succeeds, because a busy machine sometimes exceeds the time limit.
+fn retry_until_success<T>(ask: impl Fn() -> Result<T, SourceError>) -> T {
     let is_late = |error: &SourceError| error.to_string().contains("did not answer within 0.3 s");
     let mut asked = (0..1000).map(|_| ask()).skip_while(|answer| answer.as_ref().is_err_and(is_late));
     asked.next().unwrap().unwrap()
 }
 
 #[test]
-fn a_server_that_does_not_answer() {
-    let Some(bench) = Bench::with(GitServer::start, limits(|limits| limits.answer = SHORT)) else { return };
-    bench.server.behave(hangs(Asked::Names));
-    let error = bench.open().look().unwrap_err().to_string();
+fn an_unresponsive_server() {
+    let Some(bench) = RemoteFixture::with(GitServer::start, limits(|limits| limits.response = SHORT)) else {
+        return;
+    };
+    bench.server.set_behavior(never_responds(RequestKind::Refs));
+    let error = bench.open().observe().unwrap_err().to_string();
     assert!(error.contains("did not answer within 0.3 s") && error.contains(&bench.url()), "{error}");
-    bench.server.behave(Manners::default());
-    let commit = at_last(|| bench.open().look().and_then(|_| bench.open().resolve("main")));
-    bench.server.behave(hangs(Asked::Objects));
+    bench.server.set_behavior(ServerBehavior::default());
+    let commit = retry_until_success(|| bench.open().observe().and_then(|_| bench.open().resolve("main")));
+    bench.server.set_behavior(never_responds(RequestKind::Objects));
     let error = bench.read(&commit).unwrap_err().to_string();
     assert!(error.contains("did not answer") && error.contains(&commit), "{error}");
-    bench.server.behave(Manners::default());
-    assert_eq!(at_last(|| bench.read(&commit)).len(), 1);
+    bench.server.set_behavior(ServerBehavior::default());
+    assert_eq!(retry_until_success(|| bench.read(&commit)).len(), 1);
 }
 
 #[test]
-fn an_answer_without_end() {
+fn an_endless_response() {
     let small = limits(|limits| (limits.names_bytes, limits.pack_bytes) = (100_000, 100_000));
-    let Some(bench) = Bench::with(GitServer::start, small) else { return };
-    for asked in [Asked::Greeting, Asked::Names] {
-        bench.server.behave(Manners { endless: Some(asked), ..Manners::default() });
-        assert!(bench.open().look().is_err(), "{asked:?}");
+    let Some(bench) = RemoteFixture::with(GitServer::start, small) else { return };
+    for asked in [RequestKind::Capabilities, RequestKind::Refs] {
+        bench.server.set_behavior(ServerBehavior { endless: Some(asked), ..ServerBehavior::default() });
+        assert!(bench.open().observe().is_err(), "{asked:?}");
     }
-    bench.server.behave(Manners::default());
-    let commit = bench.open().look().and_then(|_| bench.open().resolve("main")).unwrap();
-    bench.server.behave(Manners { endless: Some(Asked::Objects), ..Manners::default() });
+    bench.server.set_behavior(ServerBehavior::default());
+    let commit = bench.open().observe().and_then(|_| bench.open().resolve("main")).unwrap();
+    bench
+        .server
+        .set_behavior(ServerBehavior { endless: Some(RequestKind::Objects), ..ServerBehavior::default() });
     let error = bench.read(&commit).unwrap_err().to_string();
     assert!(error.contains(&commit), "{error}");
-    // More than is read, of a server that means well.
-    bench.server.behave(Manners::default());
+    // More than the limit, from a server that behaves correctly.
+    bench.server.set_behavior(ServerBehavior::default());
     let noise: String =
         (0..50_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     bench.commit("large.txt", &noise);
-    let error = bench.look_and_read("main").unwrap_err().to_string();
-    assert!(error.contains("longer than anybody reads"), "{error}");
+    let error = bench.observe_and_read("main").unwrap_err().to_string();
+    assert!(error.contains("response is too large"), "{error}");
 }
 
-/// Little that becomes much.
+/// A small response that expands to a large one.
 #[test]
-fn a_bomb() {
-    let Some(bench) = Bench::with(GitServer::start, limits(|limits| limits.object_bytes = 1 << 20)) else {
+fn a_decompression_bomb() {
+    let Some(bench) = RemoteFixture::with(GitServer::start, limits(|limits| limits.object_bytes = 1 << 20))
+    else {
         return;
     };
     bench.commit("bomb.txt", &"a".repeat(4 << 20));
-    let error = bench.look_and_read("main").unwrap_err().to_string();
+    let error = bench.observe_and_read("main").unwrap_err().to_string();
     assert!(error.contains("cannot be fetched"), "{error}");
-    assert!(bench.mirrors().is_empty(), "nothing is left of it: {:?}", bench.mirrors());
+    assert!(bench.mirrors().is_empty(), "the mirror is not empty: {:?}", bench.mirrors());
 }
 
 #[test]
-fn half_an_answer() {
-    let Some(bench) = Bench::new() else { return };
-    for asked in [Asked::Greeting, Asked::Names] {
-        bench.server.behave(Manners { half: Some(asked), ..Manners::default() });
-        let error = bench.open().look().unwrap_err().to_string();
-        assert!(error.contains("middle of its answer"), "{asked:?}: {error}");
+fn an_incomplete_response() {
+    let Some(bench) = RemoteFixture::new() else { return };
+    for asked in [RequestKind::Capabilities, RequestKind::Refs] {
+        bench.server.set_behavior(ServerBehavior { truncated: Some(asked), ..ServerBehavior::default() });
+        let error = bench.open().observe().unwrap_err().to_string();
+        assert!(error.contains("before the end of its response"), "{asked:?}: {error}");
     }
-    bench.server.behave(Manners::default());
-    let commit = bench.open().look().and_then(|_| bench.open().resolve("main")).unwrap();
-    bench.server.behave(Manners { half: Some(Asked::Objects), ..Manners::default() });
+    bench.server.set_behavior(ServerBehavior::default());
+    let commit = bench.open().observe().and_then(|_| bench.open().resolve("main")).unwrap();
+    bench
+        .server
+        .set_behavior(ServerBehavior { truncated: Some(RequestKind::Objects), ..ServerBehavior::default() });
     let error = bench.read(&commit).unwrap_err().to_string();
-    assert!(error.contains("middle of its answer"), "{error}");
-    bench.server.behave(Manners::default());
+    assert!(error.contains("before the end of its response"), "{error}");
+    bench.server.set_behavior(ServerBehavior::default());
     assert_eq!(bench.read(&commit).unwrap().len(), 1);
 }
 
 #[test]
-fn what_a_server_refuses() {
-    let Some(bench) = Bench::new() else { return };
+fn rejections_of_a_server() {
+    let Some(bench) = RemoteFixture::new() else { return };
     for (status, expected) in [
-        (404, "private repository"),
+        (404, "private repositories"),
         (403, "403"),
-        (500, "next look"),
+        (500, "next comparison"),
         (204, "204"),
-        (302, "without saying where"),
+        (302, "without a location"),
     ] {
-        bench.server.behave(Manners { status: Some(status), ..Manners::default() });
-        let error = bench.open().look().unwrap_err().to_string();
+        bench.server.set_behavior(ServerBehavior { status: Some(status), ..ServerBehavior::default() });
+        let error = bench.open().observe().unwrap_err().to_string();
         assert!(error.contains(expected) && error.contains(&bench.url()), "{status}: {error}");
     }
     let redirect = Some(("/repo".to_owned(), bench.url()));
-    bench.server.behave(Manners { redirect, ..Manners::default() });
-    let error = bench.open().look().unwrap_err().to_string();
+    bench.server.set_behavior(ServerBehavior { redirect, ..ServerBehavior::default() });
+    let error = bench.open().observe().unwrap_err().to_string();
     assert!(error.contains("more than 5 times"), "{error}");
 }
 
-/// While it is away nothing is made up; who asks learns why. When it is back, that is a change.
+/// During an outage, the refs must be an error with its reason. When the server comes back, that must count
+/// as a change.
 #[test]
-fn a_server_that_goes_and_comes_back() {
-    let Some(mut bench) = Bench::new() else { return };
+fn a_server_outage() {
+    let Some(mut bench) = RemoteFixture::new() else { return };
     let commit = bench.open().resolve("main").unwrap();
     bench.read(&commit).unwrap();
-    bench.server.go_away();
-    assert!(bench.open().look_again(), "that it is away is new");
-    assert!(!bench.open().look_again());
+    bench.server.stop_listening();
+    assert!(bench.open().observe_availability(), "the outage is reported as new");
+    assert!(!bench.open().observe_availability());
     let error = bench.open().resolve("main").unwrap_err().to_string();
     assert!(error.contains("cannot be reached") && error.contains(&bench.url()), "{error}");
-    assert_eq!(bench.read(&commit).unwrap().len(), 1, "what was fetched is there");
-    bench.server.come_back();
-    assert!(bench.open().look_again());
+    assert_eq!(bench.read(&commit).unwrap().len(), 1, "fetched content is available");
+    bench.server.resume_listening();
+    assert!(bench.open().observe_availability());
     assert_eq!(bench.open().resolve("main").unwrap(), commit);
 }
 
-/// Whoever ends does not wait for a server.
+/// A shutdown must not wait for a server.
 #[test]
-fn it_can_be_interrupted() {
-    let Some(bench) = Bench::new() else { return };
-    bench.server.behave(hangs(Asked::Greeting));
+fn requests_can_be_canceled() {
+    let Some(bench) = RemoteFixture::new() else { return };
+    bench.server.set_behavior(never_responds(RequestKind::Capabilities));
     thread::scope(|scope| {
-        let look = scope.spawn(|| bench.open().look().unwrap_err().to_string());
-        bench.server.await_request();
+        let look = scope.spawn(|| bench.open().observe().unwrap_err().to_string());
+        bench.server.wait_for_request();
         bench.repositories.stop();
         let error = look.join().unwrap();
         assert!(error.contains("interrupted"), "{error}");
     });
-    assert!(bench.open().look().is_err(), "and nothing begins any more");
+    assert!(bench.open().observe().is_err(), "no new request starts");
 }
 
-/// A name that leads out of the repository is content like any other, and is refused where it is read.
+/// A name that leads outside the repository is stored like any other, but must be refused when it is read.
 #[test]
 fn hostile_trees() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = RemoteFixture::new() else { return };
     bench.commit("app/b.yaml", MAP);
     std::os::unix::fs::symlink("../../../../etc/passwd", bench.path().join("app/c.yaml")).unwrap();
     bench.git(&["add", "--all"]);
     bench.git(&["commit", "--quiet", "--message", "a link"]);
-    let error = bench.look_and_read("main").unwrap_err().to_string();
-    assert!(error.contains("outside of the repository"), "{error}");
-    // Another repository is not fetched because a tree names one of its commits.
+    let error = bench.observe_and_read("main").unwrap_err().to_string();
+    assert!(error.contains("outside the repository"), "{error}");
+    // A commit that a tree names must not cause a fetch from another repository.
     bench.git(&["rm", "--quiet", "-r", "app"]);
     let elsewhere = format!("160000,{},app", "1".repeat(40));
     bench.git(&["update-index", "--add", "--cacheinfo", &elsewhere]);
     bench.git(&["commit", "--quiet", "--message", "a submodule"]);
-    let error = bench.look_and_read("main").unwrap_err().to_string();
+    let error = bench.observe_and_read("main").unwrap_err().to_string();
     assert!(error.contains("app is a submodule"), "{error}");
 }

@@ -1,18 +1,18 @@
-//! Repositories of a real Git server on loopback. What was asked is read from the server's own record.
+//! Repositories on a real Git server on the loopback interface. The server records its requests.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
     missing_docs,
-    reason = "tests stop at the first surprise"
+    reason = "tests may panic"
 )]
 
-mod bench;
+mod credentials;
+mod fixture;
 mod hostile;
-mod issued;
 mod lfs;
 mod mirror;
-mod proxied;
-mod reach;
-mod signed;
+mod proxy;
+mod signatures;
 mod ssh;
+mod temporary_tokens;

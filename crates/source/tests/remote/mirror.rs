@@ -1,72 +1,78 @@
-//! What is asked of a server, and what is kept of its answers.
+//! Requests to a server, and the cache for its responses.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::thread;
 
-use tidegate_source::{Reach, Repositories, SourceError};
-use tidegate_testkit::git::{Asked, GitServer, Manners};
+use tidegate_source::{RemoteAccess, Repositories, SourceError};
+use tidegate_testkit::git::{GitServer, RequestKind, ServerBehavior};
 
-use super::bench::{Bench, MAP, limits, read};
+use super::fixture::{MAP, RemoteFixture, limits, read};
 
-/// An unchanged commit costs one question for the names, and nothing else.
+/// An unchanged commit must cost a single request for the refs.
 #[test]
 fn a_commit_is_fetched_once() {
-    let Some(bench) = Bench::new() else { return };
-    assert_eq!(bench.look_and_read("main").unwrap()[0].content, MAP.as_bytes());
-    assert_eq!(bench.server.asked(), [Asked::Names, Asked::Objects]);
+    let Some(bench) = RemoteFixture::new() else { return };
+    assert_eq!(bench.observe_and_read("main").unwrap()[0].content, MAP.as_bytes());
+    assert_eq!(bench.server.request_kinds(), [RequestKind::Refs, RequestKind::Objects]);
     for _ in 0..3 {
-        assert_eq!(bench.look_and_read("main").unwrap().len(), 1);
-        assert_eq!(bench.server.asked(), [Asked::Names]);
+        assert_eq!(bench.observe_and_read("main").unwrap().len(), 1);
+        assert_eq!(bench.server.request_kinds(), [RequestKind::Refs]);
     }
     bench.commit("elsewhere.yaml", "{}");
-    assert_eq!(bench.open().look(), Ok(true));
-    assert_eq!(bench.open().look(), Ok(false));
-    assert_eq!(bench.server.asked(), [Asked::Names, Asked::Names], "nobody wants the new commit yet");
+    assert_eq!(bench.open().observe(), Ok(true));
+    assert_eq!(bench.open().observe(), Ok(false));
+    assert_eq!(
+        bench.server.request_kinds(),
+        [RequestKind::Refs, RequestKind::Refs],
+        "the new commit is not needed yet"
+    );
     // Another process with the same state directory.
-    let again = Repositories::new(Reach::new(bench.folder.path().join("mirrors")));
+    let again = Repositories::new(RemoteAccess::new(bench.folder.path().join("mirrors")));
     let repository = again.open(&bench.url(), Path::new("/")).unwrap();
-    repository.look().unwrap();
+    repository.observe().unwrap();
     let commit = repository.resolve("").unwrap();
     assert_eq!(read(&repository, &commit).unwrap().len(), 1);
-    assert_eq!(bench.server.asked(), [Asked::Names, Asked::Objects]);
-    assert_eq!(bench.look_and_read("main").unwrap().len(), 1);
-    assert_eq!(bench.server.asked(), [Asked::Names], "what one has fetched is there for all");
+    assert_eq!(bench.server.request_kinds(), [RequestKind::Refs, RequestKind::Objects]);
+    assert_eq!(bench.observe_and_read("main").unwrap().len(), 1);
+    assert_eq!(bench.server.request_kinds(), [RequestKind::Refs], "fetched commits are shared");
 }
 
-/// What a process was fetching when it was killed is removed by the next one, which reads what had come before.
+/// The next process must remove an incomplete fetch that a killed process left behind, and must still be able
+/// to read earlier commits.
 #[test]
 fn a_killed_fetch_leaves_nothing() {
-    let Some(bench) = Bench::new() else { return };
-    bench.look_and_read("main").unwrap();
+    let Some(bench) = RemoteFixture::new() else { return };
+    bench.observe_and_read("main").unwrap();
     let mirror = bench.mirrors().remove(0);
     let halves = [".tmpaejKkK", ".tmptMpLvs"].map(|name| mirror.join("objects/pack").join(name));
     let beside = mirror.with_extension("new");
     let names = mirror.join("shallow.new");
     halves.iter().chain([&names]).for_each(|path| fs::write(path, "half").unwrap());
     fs::create_dir_all(beside.join("objects/pack")).unwrap();
-    bench.server.asked();
-    let next = Repositories::new(Reach::new(bench.folder.path().join("mirrors")));
+    bench.server.request_kinds();
+    let next = Repositories::new(RemoteAccess::new(bench.folder.path().join("mirrors")));
     for left in halves.iter().chain([&names, &beside]) {
         assert!(!left.exists(), "{left:?}");
     }
     let repository = next.open(&bench.url(), Path::new("/")).unwrap();
-    repository.look().unwrap();
+    repository.observe().unwrap();
     let commit = repository.resolve("").unwrap();
     assert_eq!(read(&repository, &commit).unwrap()[0].content, MAP.as_bytes());
-    assert_eq!(bench.server.asked(), [Asked::Names], "nothing is fetched again");
+    assert_eq!(bench.server.request_kinds(), [RequestKind::Refs], "nothing is fetched again");
 }
 
-/// The server is told what is there already, and sends the rest: not the history, and not a large file that is the same.
+/// The server must be told which commits exist, and send only the rest: neither the history nor an unchanged
+/// large file.
 #[test]
-fn only_what_is_new_is_sent() {
-    let Some(bench) = Bench::new() else { return };
+fn only_new_objects_are_sent() {
+    let Some(bench) = RemoteFixture::new() else { return };
     let noise: String =
         (0..200_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     bench.commit("large.txt", &noise);
     let first = bench.commit("app/b.yaml", MAP);
-    bench.look_and_read("main").unwrap();
+    bench.observe_and_read("main").unwrap();
     let packs = || {
         let folder = bench.mirrors()[0].join("objects/pack");
         let packs = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
@@ -81,57 +87,61 @@ fn only_what_is_new_is_sent() {
     assert!(before.len() == 1 && before[0] > 500_000, "{before:?}");
     bench.server.requests();
     let second = bench.commit("app/c.yaml", MAP);
-    assert_eq!(bench.look_and_read("main").unwrap().len(), 3);
+    assert_eq!(bench.observe_and_read("main").unwrap().len(), 3);
     assert!(packs()[0] < 10_000, "{:?}", packs());
     let requests = bench.server.requests();
-    let asked = &requests.iter().find(|one| one.asked == Asked::Objects).unwrap().body;
+    let asked = &requests.iter().find(|one| one.kind == RequestKind::Objects).unwrap().body;
     for line in
         [format!("want {second}"), format!("have {first}"), format!("shallow {first}"), "deepen 1".into()]
     {
         assert!(asked.contains(&line), "{line}: {asked}");
     }
-    // A commit without its history, whole: Git's own program finds nothing missing.
+    // The commit is complete although its history is missing, so Git's own program doesn't report anything as
+    // missing.
     let mut check = std::process::Command::new("git");
     let check = check.arg("-C").arg(&bench.mirrors()[0]).args(["fsck", "--full", &second]).output().unwrap();
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
 }
 
-/// Many applications that want the same at once cost what one costs, and not more than two.
+/// If many applications send the same request at the same time, it must cost at most twice as much as a
+/// single one.
 #[test]
-fn many_ask_at_once() {
-    let Some(bench) = Bench::new() else { return };
+fn concurrent_callers_share_a_request() {
+    let Some(bench) = RemoteFixture::new() else { return };
     thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| assert_eq!(bench.look_and_read("main").unwrap().len(), 1));
+            scope.spawn(|| assert_eq!(bench.observe_and_read("main").unwrap().len(), 1));
         }
     });
-    let asked = bench.server.asked();
-    let names = asked.iter().filter(|one| **one == Asked::Names).count();
+    let asked = bench.server.request_kinds();
+    let names = asked.iter().filter(|one| **one == RequestKind::Refs).count();
     assert_eq!(asked.len() - names, 1, "{asked:?}");
     assert!(names <= 8, "{asked:?}");
 }
 
-/// A commit that no branch has any more is still read; one that the server does not have is named.
+/// A commit that is no longer on any branch must still be readable. If the server doesn't have the commit,
+/// the error must name it.
 #[test]
 fn history_is_rewritten() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = RemoteFixture::new() else { return };
     let first = bench.open().resolve("main").unwrap();
     bench.git(&["commit", "--amend", "--quiet", "--message", "another"]);
     assert_eq!(bench.read(&first).unwrap().len(), 1, "the server still has it");
-    assert_ne!(bench.open().look().and_then(|_| bench.open().resolve("main")).unwrap(), first);
+    assert_ne!(bench.open().observe().and_then(|_| bench.open().resolve("main")).unwrap(), first);
     let gone = "1234567890123456789012345678901234567890";
     let error = bench.read(gone).unwrap_err().to_string();
     assert!(error.contains(gone) && error.contains("not our ref"), "{error}");
 }
 
-/// What nobody uses any more takes no room, whoever has fetched it; what is used, or worked with, stays.
+/// An unused mirror must be removed, regardless of which process fetched it. A mirror that is used or open
+/// must stay.
 #[test]
-fn a_mirror_goes_with_the_last_who_uses_it() {
-    let Some(bench) = Bench::new() else { return };
-    bench.look_and_read("main").unwrap();
+fn a_mirror_is_deleted_with_its_last_user() {
+    let Some(bench) = RemoteFixture::new() else { return };
+    bench.observe_and_read("main").unwrap();
     let mirrors = bench.folder.path().join("mirrors");
     let used = BTreeSet::from([bench.open().address().clone()]);
-    // Of an earlier process, one that was half made, and what is no mirror.
+    // A mirror of an earlier process, an incomplete one, and a folder that is not a mirror.
     for name in
         ["0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef.new", "charts", "keys-1"]
     {
@@ -157,17 +167,17 @@ fn a_mirror_goes_with_the_last_who_uses_it() {
     assert_eq!(names(), kept(true));
     let at_work = bench.open();
     bench.repositories.keep_only(&BTreeSet::new());
-    assert_eq!(names(), kept(true), "somebody works with it");
+    assert_eq!(names(), kept(true), "it is in use");
     drop(at_work);
     bench.repositories.keep_only(&BTreeSet::new());
     assert_eq!(names(), kept(false));
-    assert_eq!(bench.look_and_read("main").unwrap().len(), 1, "it is fetched again");
+    assert_eq!(bench.observe_and_read("main").unwrap().len(), 1, "it is fetched again");
     assert_eq!(names(), kept(true));
 }
 
 #[test]
-fn a_damaged_mirror_is_made_anew() {
-    let Some(bench) = Bench::new() else { return };
+fn a_damaged_mirror_is_recreated() {
+    let Some(bench) = RemoteFixture::new() else { return };
     let commit = bench.open().resolve("main").unwrap();
     bench.read(&commit).unwrap();
     let mirror = bench.mirrors()[0].clone();
@@ -176,7 +186,7 @@ fn a_damaged_mirror_is_made_anew() {
         &|| fs::remove_file(mirror.join("HEAD")).unwrap(),
         &|| fs::write(mirror.join("shallow"), "nonsense").unwrap(),
         &|| fs::remove_dir_all(&mirror).unwrap(),
-        // The commit is there, and its files are not.
+        // The commit exists, but its files don't.
         &|| {
             for file in fs::read_dir(mirror.join("objects/pack")).unwrap().map(|file| file.unwrap().path()) {
                 let mut content = fs::read(&file).unwrap();
@@ -195,20 +205,20 @@ fn a_damaged_mirror_is_made_anew() {
         bench.server.requests();
         damage();
         assert_eq!(bench.read(&commit).unwrap().len(), 1, "{number}");
-        assert_eq!(bench.server.asked(), [Asked::Objects], "{number}");
+        assert_eq!(bench.server.request_kinds(), [RequestKind::Objects], "{number}");
         assert_eq!(bench.read(&commit).unwrap().len(), 1, "{number}");
-        assert!(bench.server.asked().is_empty(), "{number}");
+        assert!(bench.server.request_kinds().is_empty(), "{number}");
     }
 }
 
-/// What is here may be damaged where only the next fetch needs it.
+/// The mirror may be damaged in a place that only the next fetch needs.
 #[test]
-fn a_fetch_that_finds_damage_makes_the_mirror_anew() {
-    let Some(bench) = Bench::new() else { return };
+fn a_fetch_that_finds_damage_recreates_the_mirror() {
+    let Some(bench) = RemoteFixture::new() else { return };
     let noise: String =
         (0..9_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     bench.commit("large.txt", &noise);
-    bench.look_and_read("main").unwrap();
+    bench.observe_and_read("main").unwrap();
     let pack =
         fs::read_dir(bench.mirrors()[0].join("objects/pack")).unwrap().map(|file| file.unwrap().path());
     let pack = pack.into_iter().find(|path| path.extension().is_some_and(|end| end == "pack")).unwrap();
@@ -217,68 +227,73 @@ fn a_fetch_that_finds_damage_makes_the_mirror_anew() {
     content[middle..middle + 100].fill(0);
     fs::remove_file(&pack).unwrap();
     fs::write(&pack, content).unwrap();
-    // It is sent as a change of the file that cannot be read.
+    // It is sent as a delta against the unreadable file.
     bench.commit("large.txt", &format!("{noise} and more"));
-    assert_eq!(bench.look_and_read("main").unwrap().len(), 1);
-    let mut asked = bench.server.asked();
-    asked.retain(|one| *one == Asked::Objects);
-    assert_eq!(asked.len(), 3, "one before, one in vain, and all of it");
+    assert_eq!(bench.observe_and_read("main").unwrap().len(), 1);
+    let mut asked = bench.server.request_kinds();
+    asked.retain(|one| *one == RequestKind::Objects);
+    assert_eq!(asked.len(), 3, "one earlier, one failed and one full fetch");
 }
 
-/// What was fetched long ago does not stay for ever.
+/// Old fetched data must be removed eventually.
 #[test]
 fn a_mirror_does_not_grow_without_bound() {
-    let Some(bench) = Bench::with(GitServer::start, limits(|limits| limits.mirror_fetches = 4)) else {
+    let Some(bench) = RemoteFixture::with(GitServer::start, limits(|limits| limits.mirror_fetches = 4))
+    else {
         return;
     };
     let first = bench.open().resolve("main").unwrap();
     for number in 0..10 {
         bench.commit("app/a.yaml", &format!("{MAP} # {number}"));
-        bench.look_and_read("main").unwrap();
+        bench.observe_and_read("main").unwrap();
         let packs = fs::read_dir(bench.mirrors()[0].join("objects/pack")).unwrap();
         assert!(packs.count() <= 2 * 4, "{number}");
         assert_eq!(bench.mirrors().len(), 1);
     }
     bench.server.requests();
-    assert_eq!(bench.read(&first).unwrap().len(), 1, "what is wanted again is fetched again");
-    assert_eq!(bench.server.asked(), [Asked::Objects]);
-    let by_size = Bench::with(GitServer::start, limits(|limits| limits.mirror_bytes = 1)).unwrap();
+    assert_eq!(bench.read(&first).unwrap().len(), 1, "a commit that is needed again is fetched again");
+    assert_eq!(bench.server.request_kinds(), [RequestKind::Objects]);
+    let by_size = RemoteFixture::with(GitServer::start, limits(|limits| limits.mirror_bytes = 1)).unwrap();
     for number in 0..12 {
         let noise: String = (0..2_000_u64)
             .map(|n| format!("{:x}", (n + number * 7919).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
             .collect();
         by_size.commit("app/a.yaml", &format!("{MAP} # {noise}"));
-        by_size.look_and_read("main").unwrap();
+        by_size.observe_and_read("main").unwrap();
     }
     let shallow = fs::read_to_string(by_size.mirrors()[0].join("shallow")).unwrap();
     assert!(shallow.lines().count() < 12, "{shallow}");
 }
 
-/// A server that speaks the first version of Git's protocol alone.
+/// The server supports only the first version of Git's protocol.
 #[test]
 fn an_old_server() {
-    let Some(bench) = Bench::new() else { return };
-    bench.server.behave(Manners { old: true, ..Manners::default() });
-    assert_eq!(bench.look_and_read("main").unwrap().len(), 1);
+    let Some(bench) = RemoteFixture::new() else { return };
+    bench.server.set_behavior(ServerBehavior { is_legacy_protocol: true, ..ServerBehavior::default() });
+    assert_eq!(bench.observe_and_read("main").unwrap().len(), 1);
     bench.commit("app/b.yaml", MAP);
-    assert_eq!(bench.look_and_read("").unwrap().len(), 2);
-    assert_eq!(bench.look_and_read("").unwrap().len(), 2);
-    assert_eq!(bench.server.asked(), [Asked::Objects, Asked::Objects], "names come with the greeting");
+    assert_eq!(bench.observe_and_read("").unwrap().len(), 2);
+    assert_eq!(bench.observe_and_read("").unwrap().len(), 2);
+    assert_eq!(
+        bench.server.request_kinds(),
+        [RequestKind::Objects, RequestKind::Objects],
+        "names come with the greeting"
+    );
 }
 
 #[test]
 fn revisions() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = RemoteFixture::new() else { return };
     let first = bench.open().resolve("main").unwrap();
     let second = bench.commit("app/b.yaml", MAP);
     bench.git(&["tag", "--annotate", "--message", "first", "v1", &first]);
     bench.git(&["tag", "plain", &first]);
     bench.git(&["branch", "plain", &second]);
     bench.git(&["branch", "deep/er", &first]);
-    // A branch whose name is a constraint: one for which there is a tag, and one for which there is none.
+    // Branches named like constraints: one with a matching tag, and one without.
     bench.git(&["branch", "1.x", &second]);
     bench.git(&["branch", "2.x", &second]);
-    bench.open().look().unwrap();
+    bench.open().observe().unwrap();
     for (revision, expected) in [
         ("", &second),
         ("HEAD", &second),
@@ -310,10 +325,10 @@ fn revisions() {
 
 #[test]
 fn an_empty_repository() {
-    let Some(mut bench) = Bench::new() else { return };
+    let Some(mut bench) = RemoteFixture::new() else { return };
     bench.name = "empty";
     fs::create_dir(bench.path()).unwrap();
     bench.git(&["init", "--quiet"]);
-    bench.open().look().unwrap();
+    bench.open().observe().unwrap();
     assert!(matches!(bench.open().resolve(""), Err(SourceError::Empty { .. })));
 }

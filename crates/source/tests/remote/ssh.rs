@@ -1,4 +1,4 @@
-//! Git by SSH, with a program in the place of `ssh` that writes down how it was called and then does what a server would.
+//! Git over SSH, with a replacement for `ssh` that records its arguments and then acts like a server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tempfile::TempDir;
 use tidegate_model::Object;
-use tidegate_source::{Credentials, Reach, Repositories, commit_folder};
+use tidegate_source::{Credentials, RemoteAccess, Repositories, commit_folder};
 use tidegate_testkit::program::write_script;
 
-use super::bench::{MAP, SHORT, read, secret, write};
-use super::issued::server::{Server, json as answer};
-use super::lfs::{CONTENT, asked, has, pointer};
+use super::fixture::{MAP, SHORT, read, secret, write};
+use super::lfs::{CONTENT, authorized_requests, pointer, respond_with};
+use super::temporary_tokens::server::{Server, json as answer};
 
 const KEY: &str = "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n-----END OPENSSH PRIVATE KEY-----";
 
-struct Stage {
+struct SshFixture {
     folder: TempDir,
     program: PathBuf,
 }
 
-impl Stage {
-    /// `server` is what comes after the program has written down how it was called.
+impl SshFixture {
+    /// Creates a test setup. `server` is what the program does after it has recorded its arguments.
     fn new(server: &str) -> Option<Self> {
-        if !tidegate_testkit::git::is_there() {
+        if !tidegate_testkit::git::is_available() {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -42,9 +42,9 @@ impl Stage {
     }
 
     fn repositories(&self, credentials: Credentials) -> Repositories {
-        let mut reach = Reach::new(self.mirrors());
+        let mut reach = RemoteAccess::new(self.mirrors());
         (reach.ssh, reach.credentials) = (self.program.clone(), credentials);
-        reach.limits.look = SHORT * 20;
+        reach.limits.list_refs = SHORT * 20;
         Repositories::new(reach)
     }
 
@@ -57,15 +57,17 @@ impl Stage {
     }
 
     fn error(&self) -> String {
-        let repository =
-            self.repositories(given("repository", &self.url())).open(&self.url(), Path::new("/")).unwrap();
-        let error = repository.look().unwrap_err().to_string();
+        let repository = self
+            .repositories(ssh_credentials("repository", &self.url()))
+            .open(&self.url(), Path::new("/"))
+            .unwrap();
+        let error = repository.observe().unwrap_err().to_string();
         assert!(!error.contains("hunter2"), "{error}");
         error
     }
 }
 
-fn given(kind: &str, url: &str) -> Credentials {
+fn ssh_credentials(kind: &str, url: &str) -> Credentials {
     let mut credentials = Credentials::default();
     credentials.add(&secret(kind, &[("url", url), ("sshPrivateKey", KEY)])).unwrap();
     let hosts = serde_json::json!({
@@ -78,17 +80,17 @@ fn given(kind: &str, url: &str) -> Credentials {
 
 #[test]
 fn a_repository_by_ssh() {
-    let Some(stage) = Stage::new("eval \"git ${l#git-}\" | cat") else { return };
+    let Some(stage) = SshFixture::new("eval \"git ${l#git-}\" | cat") else { return };
     let url = stage.url();
-    let repositories = stage.repositories(given("repository", &url));
+    let repositories = stage.repositories(ssh_credentials("repository", &url));
     let repository = repositories.open(&url, Path::new("/")).unwrap();
     for _ in 0..2 {
-        repository.look().unwrap();
+        repository.observe().unwrap();
         let commit = repository.resolve("main").unwrap();
         assert_eq!(read(&repository, &commit).unwrap().len(), 1);
     }
     let record = fs::read_to_string(stage.folder.path().join("record")).unwrap();
-    assert_eq!(record.matches("BatchMode=yes").count(), 3, "two looks, one commit");
+    assert_eq!(record.matches("BatchMode=yes").count(), 3, "two refreshes, one commit");
     for line in [
         "StrictHostKeyChecking=yes",
         "IdentityAgent=none",
@@ -102,83 +104,85 @@ fn a_repository_by_ssh() {
     ] {
         assert!(record.contains(line), "{line:?}: {record}");
     }
-    assert!(!record.contains("CARGO"), "nothing of our own environment: {record}");
+    assert!(!record.contains("CARGO"), "the environment is not inherited: {record}");
     let left: Vec<_> =
         fs::read_dir(stage.mirrors()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 1, "no key is left: {left:?}");
-    // What a killed process has left is removed by the next.
+    // The next process removes what a killed process left behind.
     fs::create_dir(stage.mirrors().join("ssh-left")).unwrap();
     stage.repositories(Credentials::default());
     assert!(!stage.mirrors().join("ssh-left").exists());
 }
 
 #[test]
-fn what_goes_wrong_is_named() {
+fn failures_are_described() {
     for (server, expected) in [
-        ("echo 'Host key verification failed.' >&2; exit 255", "key of its host is not known; make sure"),
+        ("echo 'Host key verification failed.' >&2; exit 255", "its host key is unknown; verify the host"),
         (
             "echo 'WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!' >&2; echo 'Host key verification failed.' >&2; exit 255",
-            "another one than argocd-ssh-known-hosts-cm says",
+            "differs from the one in argocd-ssh-known-hosts-cm",
         ),
         (
             "echo 'deploy@example.com: Permission denied (publickey).' >&2; exit 255",
             "sshPrivateKey of Secret given",
         ),
-        ("echo 'Load key \"x\": invalid format' >&2; exit 255", "is no private key"),
+        ("echo 'Load key \"x\": invalid format' >&2; exit 255", "is not a private key"),
         (
             "echo 'ssh: connect to host example.com port 2222: Connection refused' >&2; exit 255",
             "Connection refused",
         ),
-        // As long as the look may last, and not for ever.
-        ("exec tail -f /dev/null", "not over after"),
+        // Waits until the time limit of an observation.
+        ("exec tail -f /dev/null", "not finish within"),
     ] {
-        let Some(stage) = Stage::new(server) else { return };
+        let Some(stage) = SshFixture::new(server) else { return };
         let error = stage.error();
         assert!(error.contains(expected), "{server}: {error}");
     }
-    let Some(mut stage) = Stage::new("") else { return };
+    let Some(mut stage) = SshFixture::new("") else { return };
     stage.program = "/nowhere/ssh".into();
-    assert!(stage.error().contains("there is no program /nowhere/ssh"), "{}", stage.error());
+    assert!(stage.error().contains("the program /nowhere/ssh was not found"), "{}", stage.error());
 }
 
 #[test]
-fn what_is_missing_is_said_before_anything_is_started() {
-    let Some(stage) = Stage::new("exit 1") else { return };
+fn missing_credentials_are_reported_before_the_start() {
+    let Some(stage) = SshFixture::new("exit 1") else { return };
     let url = stage.url();
     let mut only_key = Credentials::default();
     only_key.add(&secret("repository", &[("url", &url), ("sshPrivateKey", KEY)])).unwrap();
-    for (credentials, expected) in [(Credentials::default(), "no key to show"), (only_key, "ssh-keyscan")] {
+    for (credentials, expected) in
+        [(Credentials::default(), "there is no SSH key"), (only_key, "ssh-keyscan")]
+    {
         let repository = stage.repositories(credentials).open(&url, Path::new("/")).unwrap();
-        let error = repository.look().unwrap_err().to_string();
+        let error = repository.observe().unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
     assert!(!stage.folder.path().join("record").exists());
 }
 
-/// A server of objects that is asked over SSH who it is, and gives what is to be shown to it.
+/// A Git LFS server whose credentials are requested over SSH.
 #[test]
 fn objects_of_git_lfs() {
     let server = Server::start(|_| answer(404, &json!({})));
     let says =
         json!({"href": format!("{}/lfs", server.url()), "header": {"Authorization": "RemoteAuth hunter2"}});
     let asks = format!("case $l in git-lfs*) echo '{says}';; *) eval \"git ${{l#git-}}\" | cat;; esac");
-    let Some(stage) = Stage::new(&asks) else { return };
+    let Some(stage) = SshFixture::new(&asks) else { return };
     write(&stage.folder.path().join("repo's"), "app/a.yaml", &pointer(CONTENT));
     commit_folder(&stage.folder.path().join("repo's"), "change", 1_795_253_400).unwrap();
     let url = server.url();
-    server.behave(has(&[CONTENT], move |oid| json!({"href": format!("{url}/{oid}")})));
+    server.set_responses(respond_with(&[CONTENT], move |oid| json!({"href": format!("{url}/{oid}")})));
     let files = |host: &str| {
         let url = stage.url().replace("example.com", host);
         let fields = [("url", url.as_str()), ("sshPrivateKey", KEY), ("enableLfs", "true")];
-        // The hosts that are known, and the Secret in the place of another.
-        let mut credentials = given("repository", "ssh://deploy@other.example/a");
+        // The known hosts, and another host's Secret.
+        let mut credentials = ssh_credentials("repository", "ssh://deploy@other.example/a");
         credentials.add(&secret("repository", &fields)).unwrap();
         let repository = stage.repositories(credentials).open(&url, Path::new("/")).unwrap();
-        repository.look().unwrap();
+        repository.observe().unwrap();
         read(&repository, &repository.resolve("main").unwrap())
     };
     assert_eq!(files("127.0.0.1").unwrap()[0].content, CONTENT.as_bytes());
-    let asked = asked(&server);
+    let asked = authorized_requests(&server);
     let shown = Some("RemoteAuth hunter2".to_owned());
     let [(batch, first), (_, second)] = asked.as_slice() else { panic!("{asked:?}") };
     assert_eq!((batch.as_str(), first, second), ("POST /lfs/objects/batch", &shown, &None));
@@ -187,8 +191,11 @@ fn objects_of_git_lfs() {
         record.contains("git-lfs-authenticate '") && record.contains("/repo'\\''s' download"),
         "{record}"
     );
-    // Another machine does not have us ask what is on this one.
+    // Another machine must not be able to cause requests to this one.
     let error = files("example.com").unwrap_err().to_string();
-    assert!(error.contains("app/a.yaml") && error.contains("this machine"), "{error}");
+    assert!(
+        error.contains("cannot fetch app/a.yaml from Git LFS: its host is a loopback address"),
+        "{error}"
+    );
     assert_eq!(server.requests().len(), 0);
 }

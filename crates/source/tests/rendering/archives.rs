@@ -1,13 +1,13 @@
-//! Archives of charts, also such as nobody should send.
+//! Chart archives, including malicious ones.
 
 use std::fmt::Write as _;
 
 use zlib_rs::{Deflate, DeflateFlush};
 
-/// One entry: its path, its kind as `tar` says it, and what it holds.
+/// Entry: path, `tar` type flag, and content.
 pub type Entry<'e> = (&'e str, u8, &'e [u8]);
 
-/// An archive of a chart, with these files in its folder.
+/// Returns a chart archive with these files in its folder.
 pub fn chart(files: &[(&str, &str)]) -> Vec<u8> {
     let paths: Vec<String> = files.iter().map(|(path, _)| format!("web/{path}")).collect();
     let entries =

@@ -1,5 +1,5 @@
-//! Remote bases and files of kustomizations: fetched by us, and built by the real Kustomize, which is not let to any network.
-//! What is expected is what it makes of the same files in one repository.
+//! Remote bases and files of kustomizations, fetched by Tidegate and built by the real Kustomize without
+//! network access. The expected result is what Kustomize builds from the same files in a single repository.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,12 +10,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tidegate_model::Timestamp;
 use tidegate_model::argo::ApplicationSource;
-use tidegate_source::{Allowed, Fetching, Reach, Repositories, Wanted, commit_folder};
-use tidegate_testkit::git::{self, Asked, GitServer, Manners};
+use tidegate_source::{
+    AllowedSources, DependencyFetcher, RemoteAccess, Repositories, RequiredKeys, commit_folder,
+};
+use tidegate_testkit::git::{self, GitServer, RequestKind, ServerBehavior};
 use tidegate_testkit::tools;
 use tidegate_testkit::web::{Page, WebServer};
 
-use crate::bench::{Bench, source};
+use crate::fixture::{RenderFixture, source};
 
 const DEPLOYMENT: &str =
     "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 1}\n";
@@ -23,24 +25,24 @@ const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared}\n";
 const COMPONENT: &str =
     "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {tls: 'on'}\n";
 
-/// A repository of our own, and a server with others.
-struct Stage {
-    bench: Bench,
+/// Local repository, and servers with remote bases.
+struct RemoteBaseFixture {
+    bench: RenderFixture,
     git: GitServer,
     web: WebServer,
     repositories: Arc<Repositories>,
 }
 
-impl Stage {
+impl RemoteBaseFixture {
     fn new() -> Option<Self> {
-        let mut bench = Bench::new();
+        let mut bench = RenderFixture::new();
         bench.making.tools.kustomize = Some(tools::kustomize()?);
-        if !git::is_there() {
+        if !git::is_available() {
             return None;
         }
         fs::create_dir(bench.path("root")).unwrap();
         let git = GitServer::start(&bench.path("root"));
-        let repositories = Arc::new(Repositories::new(Reach::new(bench.path("mirrors"))));
+        let repositories = Arc::new(Repositories::new(RemoteAccess::new(bench.path("mirrors"))));
         let mut stage = Self { bench, git, web: WebServer::start(), repositories };
         stage.allow(&["http://127.0.0.1"]);
         for (file, content) in [
@@ -57,16 +59,16 @@ impl Stage {
         Some(stage)
     }
 
-    /// Allows these beginnings, at any port of the servers here.
+    /// Allows these URL prefixes, with any port of the test servers.
     fn allow(&mut self, prefixes: &[&str]) {
-        self.allow_as(prefixes, |_| Ok(()), None);
+        self.allow_with(prefixes, |_| Ok(()), None);
     }
 
-    fn allow_as(
+    fn allow_with(
         &mut self,
         prefixes: &[&str],
         permits: fn(&str) -> Result<(), String>,
-        signed: Option<(Wanted, Timestamp)>,
+        signed: Option<(RequiredKeys, Timestamp)>,
     ) {
         let port = |server: &str| server.rsplit(':').next().unwrap().trim_matches('/').to_owned();
         let ports = [port(&self.git.url("")), port(&self.web.host())];
@@ -75,13 +77,13 @@ impl Stage {
             if prefix.ends_with("127.0.0.1") { all } else { vec![(*prefix).to_owned()] }
         });
         let bases = with_ports.map(|prefix| prefix.parse().unwrap()).collect();
-        let allowed = Arc::new(Allowed { bases, ..Allowed::default() });
-        let fetching = Fetching::new(
+        let allowed = Arc::new(AllowedSources { bases, ..AllowedSources::default() });
+        let fetching = DependencyFetcher::new(
             (Arc::clone(&self.repositories), allowed),
             (String::new(), Arc::new(permits)),
             signed,
         );
-        self.bench.making.fetching = Some(Arc::new(fetching));
+        self.bench.making.dependencies = Some(Arc::new(fetching));
     }
 
     fn root(&self, repository: &str) -> PathBuf {
@@ -101,7 +103,7 @@ impl Stage {
         format!("{}{rest}", self.git.url("base"))
     }
 
-    /// Writes the kustomization of our own repository.
+    /// Writes and commits the kustomization of the local repository.
     fn write(&self, kustomization: &str) {
         self.bench.write("repo/overlay/kustomization.yaml", kustomization);
         let _ = commit_folder(&self.bench.path("repo"), "change", 1_795_253_400).unwrap();
@@ -123,9 +125,9 @@ impl Stage {
         self.bench.locate(&overlay()).unwrap().key
     }
 
-    /// What a look at all repositories finds.
-    fn look(&self) -> Vec<bool> {
-        self.repositories.all().iter().map(|known| known.look_again()).collect()
+    /// Observes all repositories, and returns which of them have changed.
+    fn observe(&self) -> Vec<bool> {
+        self.repositories.open_sources().iter().map(|known| known.observe_availability()).collect()
     }
 }
 
@@ -135,12 +137,12 @@ fn overlay() -> ApplicationSource {
 
 #[test]
 fn a_remote_base_is_built_like_a_local_one() {
-    let Some(stage) = Stage::new() else { return };
-    // The same files in our own repository.
+    let Some(stage) = RemoteBaseFixture::new() else { return };
+    // The same files in the local repository.
     let copy = Command::new("cp").arg("-r").arg(stage.root("base")).arg(stage.bench.path("repo")).status();
     assert!(copy.unwrap().success());
     fs::remove_dir_all(stage.bench.path("repo/.git")).unwrap();
-    // One in another repository, which names the first.
+    // A base in another repository that refers to the first one.
     let nested = format!("namePrefix: deep-\nresources: ['{}']\n", stage.base("//app?ref=main"));
     stage.bench.write("root/nested/deep/er/kustomization.yaml", &nested);
     stage.commit("nested");
@@ -173,7 +175,7 @@ fn a_remote_base_is_built_like_a_local_one() {
         assert!(!built.is_empty());
         assert_eq!(built, stage.objects(&local), "{remote}");
     }
-    // A source may name one itself.
+    // The source itself may refer to a remote component.
     stage.write("resources: [../app]\n");
     let mut said = overlay();
     said.kustomize = serde_json::from_value(json!({"components": [url("//tls?ref=v1")]})).unwrap();
@@ -182,8 +184,8 @@ fn a_remote_base_is_built_like_a_local_one() {
 }
 
 #[test]
-fn a_base_that_moves_is_seen_with_one_question() {
-    let Some(stage) = Stage::new() else { return };
+fn a_moved_base_is_observed_with_one_request() {
+    let Some(stage) = RemoteBaseFixture::new() else { return };
     let entries = |one: &str, other: &str| {
         format!(
             "resources: ['{}', '{}']\n",
@@ -197,17 +199,17 @@ fn a_base_that_moves_is_seen_with_one_question() {
     let fixed = stage.key();
     let built = stage.objects(&entries("?ref=main", "?ref=main"));
     assert_eq!(built.len(), 3);
-    let (key, _) = (stage.key(), stage.git.asked());
-    assert_eq!(stage.look(), [false], "nothing has moved");
-    assert_eq!(stage.git.asked(), [Asked::Names], "one question, however many bases are of it");
-    // What is not needed makes no difference.
+    let (key, _) = (stage.key(), stage.git.request_kinds());
+    assert_eq!(stage.observe(), [false], "nothing has moved");
+    assert_eq!(stage.git.request_kinds(), [RequestKind::Refs], "one request for all bases of a repository");
+    // A change to unused files must not change the key.
     stage.bench.write("root/base/elsewhere/a.yaml", MAP);
     stage.commit("base");
-    assert_eq!((stage.look(), stage.key()), (vec![true], key));
+    assert_eq!((stage.observe(), stage.key()), (vec![true], key));
     stage.bench.write("root/base/app/deployment.yaml", &DEPLOYMENT.replace("replicas: 1", "replicas: 2"));
     stage.commit("base");
-    assert_eq!(stage.key(), key, "what the last look has shown counts");
-    assert_eq!(stage.look(), [true]);
+    assert_eq!(stage.key(), key, "the last refresh counts");
+    assert_eq!(stage.observe(), [true]);
     assert_ne!(stage.key(), key);
     assert_eq!(
         stage.bench.objects(&overlay()).unwrap().iter().filter(|one| one["spec"]["replicas"] == 2).count(),
@@ -216,70 +218,75 @@ fn a_base_that_moves_is_seen_with_one_question() {
     stage.write(&format!("resources: ['{}']\n", stage.base("//app?ref=v1")));
     assert_eq!(stage.key(), fixed, "a tag stays");
     stage.run("base", &["branch", "v1", "main"]);
-    assert_eq!((stage.look(), stage.key()), (vec![true], fixed), "a tag comes before a branch of its name");
-    // It is used, and can be looked at, also where it is not to be had.
-    let used = || stage.bench.making.fetching.as_ref().unwrap().used();
+    assert_eq!(
+        (stage.observe(), stage.key()),
+        (vec![true], fixed),
+        "a tag comes before a branch of its name"
+    );
+    // A base that can't be resolved still counts as used, so that it is observed.
+    let used = || stage.bench.making.dependencies.as_ref().unwrap().used_dependencies();
     stage.write(&format!("resources: ['{}']\n", stage.base("//app?ref=none")));
     assert!(stage.bench.locate(&overlay()).is_err());
     assert!(used().iter().any(|used| used.source.target_revision == "none"), "{:?}", used());
 }
 
 #[test]
-fn files_of_servers_are_resources() {
-    let Some(stage) = Stage::new() else { return };
-    let page = |content: &str| Page { etag: Some(format!("\"{}\"", content.len())), ..Page::of(content) };
-    stage.web.put("/a.yaml", page(MAP));
+fn remote_files_are_resources() {
+    let Some(stage) = RemoteBaseFixture::new() else { return };
+    let page =
+        |content: &str| Page { etag: Some(format!("\"{}\"", content.len())), ..Page::with_body(content) };
+    stage.web.add_page("/a.yaml", page(MAP));
     let url = stage.web.url("/a.yaml");
     let built = stage.objects(&format!("namePrefix: x-\nresources: ['{url}']\n"));
     assert_eq!(built.iter().map(|one| one["metadata"]["name"].clone()).collect::<Vec<_>>(), ["x-shared"]);
     let key = stage.key();
-    assert_eq!(stage.web.paths().len(), 1, "it is asked for once");
-    assert_eq!(stage.look(), [false]);
-    stage.web.put("/a.yaml", page(&MAP.replace("shared", "other")));
-    assert_eq!((stage.look(), stage.key() == key), (vec![true], false));
-    stage.web.put("/a.yaml", Page { is_endless: true, ..Page::default() });
-    assert_eq!(stage.look(), [true]);
-    assert!(stage.error(&format!("resources: ['{url}']")).contains("longer than anybody reads"));
-    stage.web.put("/a.yaml", Page { status: 404, ..Page::default() });
-    stage.look();
+    assert_eq!(stage.web.requested_paths().len(), 1, "it is requested once");
+    assert_eq!(stage.observe(), [false]);
+    stage.web.add_page("/a.yaml", page(&MAP.replace("shared", "other")));
+    assert_eq!((stage.observe(), stage.key() == key), (vec![true], false));
+    stage.web.add_page("/a.yaml", Page { is_endless: true, ..Page::default() });
+    assert_eq!(stage.observe(), [true]);
+    assert!(stage.error(&format!("resources: ['{url}']")).contains("response is too large"));
+    stage.web.add_page("/a.yaml", Page { status: 404, ..Page::default() });
+    stage.observe();
     assert!(stage.error(&format!("resources: ['{url}']")).contains("404"));
     let error = stage.error(&format!("resources: ['{url}?token=hunter2']"));
     assert!(error.contains("with a query"), "{error}");
 }
 
 #[test]
-fn nothing_is_fetched_that_is_not_allowed() {
-    let Some(mut stage) = Stage::new() else { return };
+fn only_allowed_addresses_are_fetched() {
+    let Some(mut stage) = RemoteBaseFixture::new() else { return };
     let kustomization = format!("resources: ['{}']\n", stage.base("//app?ref=v1"));
-    let is_asked = |stage: &Stage| !stage.git.asked().is_empty();
+    let is_asked = |stage: &RemoteBaseFixture| !stage.git.request_kinds().is_empty();
     stage.allow(&[]);
     let error = stage.error(&kustomization);
     assert!(
-        error.contains("--allow-remote-bases` names them") && error.contains("/base//app?ref=v1"),
+        error.contains("--allow-remote-bases` allows it") && error.contains("/base//app?ref=v1"),
         "{error}"
     );
-    stage.bench.making.fetching = None;
-    assert!(stage.error(&kustomization).contains("--allow-remote-bases` names them"));
+    stage.bench.making.dependencies = None;
+    assert!(stage.error(&kustomization).contains("--allow-remote-bases` allows it"));
     for prefix in ["https://127.0.0.1", "*", "https://example.com"] {
         stage.allow(&[prefix]);
-        assert!(stage.error(&kustomization).contains("none of the addresses in"), "{prefix}");
+        assert!(stage.error(&kustomization).contains("none of the prefixes in"), "{prefix}");
     }
-    stage.allow_as(&["http://127.0.0.1"], |url| Err(format!("project team does not permit {url}")), None);
+    stage.allow_with(&["http://127.0.0.1"], |url| Err(format!("project team does not permit {url}")), None);
     assert!(stage.error(&kustomization).contains("project team does not permit http://127.0.0.1"));
     assert!(!is_asked(&stage));
-    // Commits have to be signed as those of the source.
-    let wanted = Wanted::new("team", ["4AEE18F83AFDEB23"]).unwrap();
+    // Commits of bases need the same signatures as the source's commits.
+    let wanted = RequiredKeys::new("team", ["4AEE18F83AFDEB23"]).unwrap();
     let now = Timestamp::from_millis(1_795_253_400_000);
-    stage.allow_as(&["http://127.0.0.1"], |_| Ok(()), Some((wanted, now)));
+    stage.allow_with(&["http://127.0.0.1"], |_| Ok(()), Some((wanted, now)));
     let error = stage.error(&kustomization);
     assert!(error.contains("is not signed"), "{error}");
     let error = stage.error(&format!("resources: ['{}']", stage.web.url("/a.yaml")));
-    assert!(error.contains("has no signature that is checked"), "{error}");
+    assert!(error.contains("cannot be verified"), "{error}");
 }
 
 #[test]
 fn hostile_bases() {
-    let Some(mut stage) = Stage::new() else { return };
+    let Some(mut stage) = RemoteBaseFixture::new() else { return };
     let host = stage.git.url("");
     stage.bench.write("root/loop/kustomization.yaml", &format!("resources: ['{host}loop//.?ref=main']\n"));
     stage.commit("loop");
@@ -303,11 +310,11 @@ fn hostile_bases() {
     for number in 2..101 {
         stage.run("base", &["tag", &format!("v{number}")]);
     }
-    stage.git.behave(Manners {
+    stage.git.set_behavior(ServerBehavior {
         redirect: Some(("/away".to_owned(), "http://169.254.169.254/latest".to_owned())),
-        ..Manners::default()
+        ..ServerBehavior::default()
     });
-    stage.web.put("/away.yaml", Page::to("http://169.254.169.254/latest/a.yaml"));
+    stage.web.add_page("/away.yaml", Page::redirect_to("http://169.254.169.254/latest/a.yaml"));
     for (entry, expected) in [
         (format!("{host}away//app"), "link-local"),
         (stage.web.url("/away.yaml"), "link-local"),
@@ -315,37 +322,38 @@ fn hostile_bases() {
         (stage.base("//app/../../x"), "leads out"),
         (format!("{host}%2e%2e/x//app"), "%2e"),
         (format!("{host}x%2Fy//app"), "%2f"),
-        (stage.base("//none?ref=v1"), "not there"),
+        (stage.base("//none?ref=v1"), "missing"),
         (stage.base("//app/deployment.yaml?ref=v1"), "a file"),
         (stage.base("//.?ref=v1"), "no kustomization.yaml"),
         (stage.base("//app?ref=none"), "no branch, tag or commit"),
         (stage.base("//app?ref=--upload-pack=x"), "no branch, tag or commit"),
         (format!("{host}none//app"), "404"),
         (format!("{host}loop//."), "cycle detected"),
-        (format!("{host}link//app"), "outside of the repository"),
+        (format!("{host}link//app"), "outside the repository"),
         (format!("{host}out//app"), "leads out of the repository"),
         (format!("{host}out//charts"), "helmCharts"),
-        (format!("{host}deep0//."), "more than 8 remote bases inside each other"),
+        (format!("{host}deep0//."), "more than 8 nested remote bases"),
         ("https://me:hunter2@127.0.0.1/a/b".to_owned(), "password"),
-        ("file:///etc//x".to_owned(), "on this machine"),
+        ("file:///etc//x".to_owned(), "a local repository"),
     ] {
         let error = stage.error(&format!("resources: ['{entry}']\n"));
         assert!(error.contains(expected), "{entry}: {error}");
     }
     let error = stage.error(&format!("resources: [{}]\n", many.join(", ")));
     assert!(error.contains("more than 100 remote bases"), "{error}");
-    // All that is asked safely is no leave to ask this machine.
-    stage.allow(&["*", "http://127.1", "http://2130706433", "https://169.254.169.254"]);
+    // Loopback and link-local addresses stay forbidden in every spelling, unless an allowed address names
+    // this machine.
+    stage.allow(&["*", "https://169.254.169.254"]);
     for (entry, expected) in [
-        ("https://127.0.0.1:1/a/b", "address of this machine"),
-        ("https://[::1]:1/a/b", "address of this machine"),
-        ("https://0.0.0.0/a/b", "address of this machine"),
-        ("http://127.1/a/b", "address of this machine"),
-        ("http://2130706433/a.yaml", "address of this machine"),
-        ("https://a.localhost/a/b", "address of this machine"),
+        ("https://127.0.0.1:1/a/b", "is a loopback address"),
+        ("https://[::1]:1/a/b", "is a loopback address"),
+        ("https://0.0.0.0/a/b", "is a loopback address"),
+        ("https://127.1/a/b", "is a loopback address"),
+        ("https://2130706433/a.yaml", "is a loopback address"),
+        ("https://a.localhost/a/b", "is a loopback address"),
         ("https://169.254.169.254/a/b", "link-local"),
-        ("ssh://git@127.0.0.1/a/b", "address of this machine"),
-        ("git@127.1:a/b", "address of this machine"),
+        ("ssh://git@127.0.0.1/a/b", "is a loopback address"),
+        ("git@127.1:a/b", "is a loopback address"),
     ] {
         let error = stage.error(&format!("resources: ['{entry}']\n"));
         assert!(error.contains(expected), "{entry}: {error}");

@@ -1,11 +1,12 @@
-//! Charts, made by the real Helm. What is expected is what `helm template` prints for the same options.
+//! Charts rendered by the real Helm. The expected result is what `helm template` prints with the same
+//! options.
 
 use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
-use tidegate_source::Referred;
+use tidegate_source::ReferencedSource;
 
-use crate::bench::{Bench, chart};
+use crate::fixture::{RenderFixture, chart};
 
 const MAP: &str = r#"apiVersion: v1
 kind: ConfigMap
@@ -20,9 +21,9 @@ data:
   has: {{ .Capabilities.APIVersions.Has "example.com/v1" | quote }}
 "#;
 
-/// A repository with a chart that shows what it was told.
-fn bench() -> Option<Bench> {
-    let bench = Bench::with_helm()?;
+/// Creates a repository with a chart that prints its inputs.
+fn bench() -> Option<RenderFixture> {
+    let bench = RenderFixture::with_helm()?;
     for (file, content) in [
         ("Chart.yaml", "{apiVersion: v2, name: web, version: 0.1.0}"),
         ("values.yaml", "{value: chart, number: 0, a: {b: chart}, list: [], file: ''}"),
@@ -47,20 +48,20 @@ fn bench() -> Option<Bench> {
     Some(bench)
 }
 
-fn data(bench: &Bench, helm: Value) -> Value {
+fn data(bench: &RenderFixture, helm: Value) -> Value {
     let objects = bench.objects(&chart(helm)).unwrap();
     objects.into_iter().find(|one| one["kind"] == "ConfigMap").unwrap()
 }
 
-fn kinds(bench: &Bench, helm: Value) -> Vec<String> {
+fn kinds(bench: &RenderFixture, helm: Value) -> Vec<String> {
     let objects = bench.objects(&chart(helm)).unwrap();
     objects.iter().map(|one| one["kind"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn a_chart_is_made_for_its_application() {
+fn a_chart_is_rendered_for_its_application() {
     let Some(bench) = bench() else { return };
-    let plain = crate::bench::source(json!({"repoURL": "./repo", "path": "charts/web"}));
+    let plain = crate::fixture::source(json!({"repoURL": "./repo", "path": "charts/web"}));
     assert_eq!(bench.locate(&plain).unwrap().source_type(), "Helm");
     let map = data(&bench, Value::Null);
     assert_eq!(map["metadata"], json!({"name": "web", "namespace": "shop"}));
@@ -71,7 +72,7 @@ fn a_chart_is_made_for_its_application() {
     assert_eq!(map["metadata"], json!({"name": "other", "namespace": "elsewhere"}));
     let map = data(&bench, json!({"kubeVersion": "1.27.3", "apiVersions": ["example.com/v1"]}));
     assert_eq!((&map["data"]["kube"], &map["data"]["has"]), (&json!("v1.27.3"), &json!("true")));
-    // Each manifest is known by its template.
+    // Each manifest is identified by its template.
     let located = bench.locate(&plain).unwrap();
     let files = bench.open("repo").read(&located, &bench.making).unwrap();
     let paths: Vec<_> = files.iter().map(|file| file.path.as_str()).collect();
@@ -80,7 +81,7 @@ fn a_chart_is_made_for_its_application() {
 
 /// `parameters > valuesObject > values > valueFiles > values.yaml`.
 #[test]
-fn which_value_wins() {
+fn precedence_of_values() {
     let Some(bench) = bench() else { return };
     let files = json!(["envs/b.yaml"]);
     let parameters = json!([{"name": "value", "value": "parameter"}, {"name": "number", "value": "7"}]);
@@ -115,7 +116,7 @@ fn which_value_wins() {
 }
 
 #[test]
-fn which_files_of_values_are_meant() {
+fn selection_of_values_files() {
     let Some(bench) = bench() else { return };
     for (files, expected) in [
         (json!(["envs/a.yaml", "envs/b.yaml"]), "b"),
@@ -125,7 +126,7 @@ fn which_files_of_values_are_meant() {
         (json!(["/$ARGOCD_APP_NAME/values.yaml"]), "team"),
         (json!(["envs/*.yaml"]), "b"),
         (json!(["envs/**/*.yaml"]), "c"),
-        // Where it is named by itself counts.
+        // An explicit name takes precedence.
         (json!(["envs/*.yaml", "envs/a.yaml"]), "a"),
         (json!(["envs/a.yaml", "envs/*.yaml"]), "b"),
         (json!(["envs/deep/*.yaml", "envs/**/*.yaml"]), "b"),
@@ -137,8 +138,8 @@ fn which_files_of_values_are_meant() {
         (json!(["none/*.yaml"]), "values file glob \"none/*.yaml\" matched no files"),
         (json!(["../../../../etc/passwd"]), "leads out of the repository"),
         (json!(["/../etc/passwd"]), "leads out of the repository"),
-        (json!(["https://example.com/values.yaml"]), "is on a server"),
-        (json!(["$values/a.yaml"]), "the ref \"values\", and there is none"),
+        (json!(["https://example.com/values.yaml"]), "is remote"),
+        (json!(["$values/a.yaml"]), "ref \"values\", which does not exist"),
     ] {
         let error = bench.error(&chart(json!({"valueFiles": files})));
         assert!(error.contains(expected), "{files}: {error}");
@@ -156,7 +157,10 @@ fn values_of_another_repository() {
     bench.write("other/envs/a.yaml", "{value: two}");
     let newer = bench.commit("other");
     let repository = bench.open("other");
-    bench.making.referred.insert("values".into(), Referred { repository: repository.clone(), commit });
+    bench
+        .making
+        .referenced
+        .insert("values".into(), ReferencedSource { repository: repository.clone(), commit });
     let named = |file: &str| json!({"valueFiles": [file], "fileParameters": [{"name": "file", "path": "$values/envs/a.yaml"}]});
     let first = bench.locate(&chart(named("$values/envs/a.yaml"))).unwrap();
     for file in ["$values/envs/a.yaml", "$values/envs/*.yaml", "$values/none/../envs/a.yaml"] {
@@ -167,14 +171,14 @@ fn values_of_another_repository() {
             "{file}"
         );
     }
-    // Another commit of it is something else.
-    bench.making.referred.insert("values".into(), Referred { repository, commit: newer });
+    // A different commit of it is a different input.
+    bench.making.referenced.insert("values".into(), ReferencedSource { repository, commit: newer });
     assert_ne!(bench.locate(&chart(named("$values/envs/a.yaml"))).unwrap().key, first.key);
     assert_eq!(data(&bench, named("$values/envs/a.yaml"))["data"]["value"], "two");
     for (file, expected) in [
         ("$values/none.yaml", "has no file none.yaml"),
         ("$values/../../etc/passwd", "leads out"),
-        ("$other/a.yaml", "there is $values"),
+        ("$other/a.yaml", "refers to a source with ref \"other\", which does not exist; known refs: $values"),
     ] {
         let error = bench.error(&chart(json!({"valueFiles": [file]})));
         assert!(error.contains(expected), "{error}");
@@ -182,7 +186,7 @@ fn values_of_another_repository() {
 }
 
 #[test]
-fn what_helm_refuses_is_told_in_its_words() {
+fn errors_of_helm_are_quoted() {
     let Some(bench) = bench() else { return };
     bench.write("repo/charts/web/values.schema.json", r#"{"properties": {"value": {"maxLength": 5}}}"#);
     bench.commit("repo");
@@ -214,13 +218,16 @@ fn what_helm_refuses_is_told_in_its_words() {
 }
 
 #[test]
-fn charts_of_charts_have_to_be_there() {
+fn subcharts_must_exist() {
     let Some(bench) = bench() else { return };
     let needs = "{apiVersion: v2, name: web, version: 0.1.0, dependencies: [{name: other, version: 1.0.0, repository: 'https://example.com'}]}";
     bench.write("repo/charts/web/Chart.yaml", needs);
     bench.commit("repo");
     let error = bench.error(&chart(json!({})));
-    assert!(error.contains("needs the charts other") && error.contains("helm dependency update"), "{error}");
+    assert!(
+        error.contains("depends on the charts other") && error.contains("helm dependency update"),
+        "{error}"
+    );
     bench.write("repo/charts/web/charts/other/Chart.yaml", "{apiVersion: v2, name: other, version: 1.0.0}");
     bench.write(
         "repo/charts/web/charts/other/templates/a.yaml",
@@ -231,14 +238,14 @@ fn charts_of_charts_have_to_be_there() {
 }
 
 #[test]
-fn links_of_a_chart_lead_nowhere_else() {
+fn links_of_a_chart_stay_in_the_repository() {
     let Some(bench) = bench() else { return };
     let path = bench.path("repo/charts/web");
     symlink("../../../shared/values.yaml", path.join("envs/link.yaml")).unwrap();
     symlink("../../../shared", path.join("envs/folder")).unwrap();
     bench.commit("repo");
     assert_eq!(data(&bench, json!({"valueFiles": ["envs/link.yaml"]}))["data"]["value"], "shared");
-    // What a link leads to is part of what is made.
+    // The target of a link is part of the cache key.
     let before = bench.locate(&chart(json!({}))).unwrap().key;
     bench.write("repo/shared/values.yaml", "{value: other}");
     bench.commit("repo");
@@ -246,7 +253,7 @@ fn links_of_a_chart_lead_nowhere_else() {
     symlink("..", path.join("envs/loop")).unwrap();
     bench.commit("repo");
     let error = bench.error(&chart(json!({})));
-    assert!(error.contains("links to folders inside each other"), "{error}");
+    assert!(error.contains("nested links to folders"), "{error}");
     std::fs::remove_file(path.join("envs/loop")).unwrap();
     symlink("/etc/passwd", path.join("templates/passwd.yaml")).unwrap();
     bench.commit("repo");
@@ -255,11 +262,11 @@ fn links_of_a_chart_lead_nowhere_else() {
 }
 
 #[test]
-fn the_same_is_made_once() {
+fn equal_inputs_are_rendered_once() {
     let Some(bench) = bench() else { return };
     let key = |helm: Value| bench.locate(&chart(helm)).unwrap().key;
     let first = key(json!({}));
-    // Another commit, with the same chart.
+    // A different commit that contains the same chart.
     bench.write("repo/elsewhere/a.yaml", "a");
     bench.commit("repo");
     assert_eq!(key(json!({})), first);
@@ -280,9 +287,9 @@ fn the_same_is_made_once() {
     assert_ne!(key(json!({})), first);
 }
 
-/// Helm follows what a schema refers to, wherever that is.
+/// Helm follows all references in a schema.
 #[test]
-fn schemas_are_read_of_nowhere_else() {
+fn schemas_are_read_only_from_the_chart() {
     let Some(bench) = bench() else { return };
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -307,12 +314,12 @@ fn schemas_are_read_of_nowhere_else() {
     let inside = json!({"$ref": "#/$defs/all", "$defs": {"all": {"required": ["missing"]}}});
     bench.write("repo/charts/web/values.schema.json", &inside.to_string());
     bench.commit("repo");
-    assert!(bench.error(&chart(json!({}))).contains("missing"), "it counts");
-    assert!(listener.accept().is_err(), "nobody was asked");
+    assert!(bench.error(&chart(json!({}))).contains("missing"), "it is used");
+    assert!(listener.accept().is_err(), "no request was sent");
 }
 
 #[test]
-fn what_files_hold_is_not_told_when_a_chart_fails() {
+fn contents_of_files_are_not_shown_when_a_chart_fails() {
     let Some(bench) = bench() else { return };
     let fails = "{{ fail (printf \"%s, %s, %s\" .Values.value .Values.file .Values.db.password) }}";
     bench.write("repo/charts/web/templates/map.yaml", fails);
@@ -327,9 +334,9 @@ fn what_files_hold_is_not_told_when_a_chart_fails() {
     assert!(error.contains("++++++++, ++++++++") && !error.contains("c4n4ry"), "{error}");
 }
 
-/// Helm would read what follows the comma, wherever that is.
+/// Helm would read any file that is named after the comma.
 #[test]
-fn a_file_parameter_is_of_one_name() {
+fn a_file_parameter_has_one_name() {
     let Some(bench) = bench() else { return };
     for name in
         ["x=/etc/passwd,file", "x=/usr/lib/os-release,file", "x=http://127.0.0.1:1/a,file", "a,b", "a=b"]

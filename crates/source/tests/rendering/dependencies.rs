@@ -1,18 +1,18 @@
-//! Charts that charts need: fetched by us, and made by the real Helm.
+//! Chart dependencies, fetched by Tidegate and rendered by the real Helm.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tidegate_model::Object;
-use tidegate_source::{Allowed, Credentials, Fetching, Reach, Repositories};
+use tidegate_source::{AllowedSources, Credentials, DependencyFetcher, RemoteAccess, Repositories};
 use tidegate_testkit::web::{Page, WebServer};
 
 use crate::archives::{chart as packed_chart, gzip, sha256, tar};
-use crate::bench::{Bench, chart, source};
+use crate::fixture::{RenderFixture, chart, source};
 
-/// A chart in our repository, and a server with others.
-struct Stage {
-    bench: Bench,
+/// Chart in the source repository, and a server with other charts.
+struct DependencyFixture {
+    bench: RenderFixture,
     server: WebServer,
     repositories: Arc<Repositories>,
 }
@@ -31,10 +31,10 @@ fn packed(name: &str, version: &str) -> Vec<u8> {
     ])
 }
 
-impl Stage {
+impl DependencyFixture {
     fn new() -> Option<Self> {
-        let bench = Bench::with_helm()?;
-        let repositories = Arc::new(Repositories::new(Reach::new(bench.path("mirrors"))));
+        let bench = RenderFixture::with_helm()?;
+        let repositories = Arc::new(Repositories::new(RemoteAccess::new(bench.path("mirrors"))));
         let mut stage = Self { bench, server: WebServer::start(), repositories };
         let here = format!("http://{}", stage.server.host());
         stage.allow(&[&here, &here.replace("http", "oci")]);
@@ -48,18 +48,18 @@ impl Stage {
     }
 
     fn allow(&mut self, prefixes: &[&str]) {
-        self.allow_as(prefixes, |_| Ok(()));
+        self.allow_with(prefixes, |_| Ok(()));
     }
 
-    fn allow_as(&mut self, prefixes: &[&str], permits: fn(&str) -> Result<(), String>) {
+    fn allow_with(&mut self, prefixes: &[&str], permits: fn(&str) -> Result<(), String>) {
         let charts = prefixes.iter().map(|prefix| prefix.parse().unwrap()).collect();
-        let allowed = Arc::new(Allowed { charts, ..Allowed::default() });
-        let fetching = Fetching::new(
+        let allowed = Arc::new(AllowedSources { charts, ..AllowedSources::default() });
+        let fetching = DependencyFetcher::new(
             (Arc::clone(&self.repositories), allowed),
             (String::new(), Arc::new(permits)),
             None,
         );
-        self.bench.making.fetching = Some(Arc::new(fetching));
+        self.bench.making.dependencies = Some(Arc::new(fetching));
     }
 
     fn publish(&self, name: &str, versions: &[&str]) {
@@ -68,16 +68,16 @@ impl Stage {
             let archive = packed(name, version);
             let file = format!("{name}-{version}.tgz");
             releases.push(json!({"version": version, "urls": [file], "digest": sha256(&archive)}));
-            self.server.put(&format!("/charts/{file}"), Page::of(archive));
+            self.server.add_page(&format!("/charts/{file}"), Page::with_body(archive));
         }
         self.index(json!({name: releases}));
     }
 
     fn index(&self, entries: Value) {
         let index = json!({"apiVersion": "v1", "entries": entries}).to_string();
-        self.server.put("/charts/index.yaml", Page::of(index));
-        self.repositories.all().iter().for_each(|known| {
-            known.look_again();
+        self.server.add_page("/charts/index.yaml", Page::with_body(index));
+        self.repositories.open_sources().iter().for_each(|known| {
+            known.observe_availability();
         });
     }
 
@@ -85,8 +85,8 @@ impl Stage {
         self.server.url("/charts")
     }
 
-    /// Writes the chart's own file, with what it needs.
-    fn needs(&self, dependencies: Value) {
+    /// Writes the chart's own file, including its dependencies.
+    fn write_dependencies(&self, dependencies: Value) {
         let own =
             json!({"apiVersion": "v2", "name": "web", "version": "0.1.0", "dependencies": dependencies});
         self.write("Chart.yaml", &own.to_string());
@@ -101,8 +101,8 @@ impl Stage {
         std::fs::remove_file(self.bench.path(&format!("repo/charts/web/{file}"))).unwrap();
     }
 
-    /// `name version value` of each object that is made.
-    fn made(&self) -> Vec<String> {
+    /// Returns `name version value` of each rendered object.
+    fn rendered_objects(&self) -> Vec<String> {
         let objects = self.bench.objects(&chart(json!({}))).unwrap();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let told = |one: &Value| {
@@ -123,63 +123,69 @@ impl Stage {
 }
 
 #[test]
-fn the_newest_chart_that_is_asked_for() {
-    let Some(stage) = Stage::new() else { return };
+fn the_newest_matching_chart() {
+    let Some(stage) = DependencyFixture::new() else { return };
     for (version, expected) in
         [("1.0.0", "1.0.0"), ("1.x.x", "1.2.0"), ("^1.0.0", "1.2.0"), (">=1.0.0", "2.0.0"), ("1", "1.2.0")]
     {
-        stage.needs(json!([stage.other(version)]));
-        let made = stage.made();
+        stage.write_dependencies(json!([stage.other(version)]));
+        let made = stage.rendered_objects();
         assert_eq!(made, [format!("other-other {expected} given"), "web 0.1.0 web".to_owned()], "{version}");
     }
-    // A condition and an alias are Helm's business, and another chart of the same name is another one.
+    // Helm handles conditions and aliases, and distinguishes two charts with the same name.
     let with = |mut one: Value, more: Value| {
         one.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         one
     };
-    stage.needs(json!([with(stage.other("1.0.0"), json!({"condition": "other.enabled"}))]));
+    stage.write_dependencies(json!([with(stage.other("1.0.0"), json!({"condition": "other.enabled"}))]));
     stage.write("values.yaml", "value: web\nother: {enabled: false}\nsecond: {value: second}\n");
-    assert_eq!(stage.made(), ["web 0.1.0 web"]);
-    stage.needs(json!([stage.other("1.0.0"), with(stage.other("2.0.0"), json!({"alias": "second"}))]));
+    assert_eq!(stage.rendered_objects(), ["web 0.1.0 web"]);
+    stage.write_dependencies(json!([
+        stage.other("1.0.0"),
+        with(stage.other("2.0.0"), json!({"alias": "second"}))
+    ]));
     stage.write("values.yaml", "value: web\nother: {value: given}\nsecond: {value: second}\n");
-    assert_eq!(stage.made(), ["other-other 1.0.0 given", "other-second 2.0.0 second", "web 0.1.0 web"]);
-    // What is there is not fetched.
-    stage.needs(json!([stage.other("1.0.0")]));
+    assert_eq!(
+        stage.rendered_objects(),
+        ["other-other 1.0.0 given", "other-second 2.0.0 second", "web 0.1.0 web"]
+    );
+    // Dependencies that are included in the chart aren't fetched.
+    stage.write_dependencies(json!([stage.other("1.0.0")]));
     std::fs::create_dir_all(stage.bench.path("repo/charts/web/charts")).unwrap();
     std::fs::write(stage.bench.path("repo/charts/web/charts/strange.tgz"), packed("other", "1.0.5")).unwrap();
     stage.write("again", "");
-    assert_eq!(stage.made(), ["other-other 1.0.5 given", "web 0.1.0 web"]);
-    let all = stage.server.paths();
+    assert_eq!(stage.rendered_objects(), ["other-other 1.0.5 given", "web 0.1.0 web"]);
+    let all = stage.server.requested_paths();
     let index = all.iter().filter(|path| path.ends_with("index.yaml")).count();
-    assert_eq!((index, all.len()), (1, 4), "one look, and each archive once: {all:?}");
+    assert_eq!((index, all.len()), (1, 4), "one refresh fetches each archive once: {all:?}");
 }
 
 #[test]
-fn a_new_version_makes_other_manifests() {
-    let Some(stage) = Stage::new() else { return };
-    stage.needs(json!([stage.other("1.x")]));
+fn a_new_version_changes_the_manifests() {
+    let Some(stage) = DependencyFixture::new() else { return };
+    stage.write_dependencies(json!([stage.other("1.x")]));
     let key = || stage.bench.locate(&chart(json!({}))).unwrap().key;
     let before = key();
     assert_eq!(key(), before);
     stage.publish("other", &["1.0.0", "1.3.0"]);
     assert_ne!(key(), before);
-    assert!(stage.made().contains(&"other-other 1.3.0 given".to_owned()));
-    let used = stage.bench.making.fetching.as_ref().unwrap().used();
+    assert!(stage.rendered_objects().contains(&"other-other 1.3.0 given".to_owned()));
+    let used = stage.bench.making.dependencies.as_ref().unwrap().used_dependencies();
     assert!(used.iter().all(|used| used.source.repo_url == stage.url()) && !used.is_empty());
 }
 
 #[test]
-fn what_is_locked_counts() {
-    let Some(stage) = Stage::new() else { return };
-    stage.needs(json!([stage.other("1.x")]));
+fn the_lock_file_counts() {
+    let Some(stage) = DependencyFixture::new() else { return };
+    stage.write_dependencies(json!([stage.other("1.x")]));
     let lock = |version: &str, repository: &str| {
         let dependencies = json!([{"name": "other", "version": version, "repository": repository}]);
         stage.write("Chart.lock", &json!({"dependencies": dependencies, "digest": "sha256:0"}).to_string());
     };
     lock("1.0.0", &format!("{}/", stage.url()));
-    assert!(stage.made().contains(&"other-other 1.0.0 given".to_owned()));
+    assert!(stage.rendered_objects().contains(&"other-other 1.0.0 given".to_owned()));
     for (version, repository, expected) in [
-        ("2.0.0", stage.url(), "it has other 2.0.0, and 1.x is asked for"),
+        ("2.0.0", stage.url(), "it has other 2.0.0, but 1.x is required"),
         ("1.0.0", "https://example.com".to_owned(), "from another repository"),
     ] {
         lock(version, &repository);
@@ -189,18 +195,18 @@ fn what_is_locked_counts() {
     stage.write("Chart.lock", "{dependencies: []}");
     assert!(stage.error().contains("it has no other"));
     stage.remove("Chart.lock");
-    // Older charts have both in files of their own.
+    // Older charts have separate files for metadata and dependencies.
     stage.write("Chart.yaml", "{apiVersion: v1, name: web, version: 0.1.0}");
     stage.write("requirements.yaml", &json!({"dependencies": [stage.other("1.x")]}).to_string());
-    assert!(stage.made().contains(&"other-other 1.2.0 given".to_owned()));
+    assert!(stage.rendered_objects().contains(&"other-other 1.2.0 given".to_owned()));
     let locked = json!({"dependencies": [stage.other("1.0.0")]});
     stage.write("requirements.lock", &locked.to_string());
-    assert!(stage.made().contains(&"other-other 1.0.0 given".to_owned()));
+    assert!(stage.rendered_objects().contains(&"other-other 1.0.0 given".to_owned()));
 }
 
 #[test]
 fn charts_of_the_same_repository() {
-    let Some(mut stage) = Stage::new() else { return };
+    let Some(mut stage) = DependencyFixture::new() else { return };
     stage.allow(&[]);
     for (file, content) in [
         ("Chart.yaml", "{apiVersion: v2, name: other, version: 1.1.0}"),
@@ -210,21 +216,23 @@ fn charts_of_the_same_repository() {
         stage.bench.write(&format!("repo/shared/other/{file}"), content);
     }
     let local = |version: &str, path: &str| {
-        stage.needs(json!([{"name": "other", "version": version, "repository": format!("file://{path}")}]));
+        stage.write_dependencies(
+            json!([{"name": "other", "version": version, "repository": format!("file://{path}")}]),
+        );
     };
     local("1.x", "../../shared/other");
-    assert_eq!(stage.made(), ["other 1.1.0 given", "web 0.1.0 web"]);
+    assert_eq!(stage.rendered_objects(), ["other 1.1.0 given", "web 0.1.0 web"]);
     let key = || stage.bench.locate(&chart(json!({}))).unwrap().key;
     let before = key();
     stage.bench.write("repo/shared/other/values.yaml", "value: changed\n");
     stage.write("again", "1");
     assert_ne!(key(), before);
     for (version, path, expected) in [
-        ("2.x", "../../shared/other", "it has the version 1.1.0, and 2.x is asked for"),
+        ("2.x", "../../shared/other", "it has version 1.1.0, but 2.x is required"),
         ("1.x", "../../shared/none", "there is no folder shared/none"),
         ("1.x", "../../../outside", "leads out of the repository"),
         ("1.x", "/etc", "absolute"),
-        ("1.x", "../../shared", "has no Chart.yaml"),
+        ("1.x", "../../shared", "shared has no readable Chart.yaml"),
     ] {
         local(version, path);
         let error = stage.error();
@@ -234,7 +242,7 @@ fn charts_of_the_same_repository() {
 
 #[test]
 fn names_of_repositories_and_registries() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = DependencyFixture::new() else { return };
     let secrets = |fields: &[Value]| {
         let mut credentials = Credentials::default();
         for (at, fields) in fields.iter().enumerate() {
@@ -252,106 +260,113 @@ fn names_of_repositories_and_registries() {
         json!({"type": "helm", "url": team, "enableOCI": "true", "insecureOCIForceHttp": "true"}),
     ]);
     for repository in ["@mine", "alias:mine"] {
-        stage.needs(json!([{"name": "other", "version": "1.0.0", "repository": repository}]));
-        assert!(stage.made().contains(&"other-other 1.0.0 given".to_owned()));
+        stage.write_dependencies(json!([{"name": "other", "version": "1.0.0", "repository": repository}]));
+        assert!(stage.rendered_objects().contains(&"other-other 1.0.0 given".to_owned()));
     }
-    let visits = stage.server.visits();
+    let visits = stage.server.requests();
     assert!(visits.iter().all(|visit| visit.authorization.as_deref() == Some("Basic bWU6aHVudGVyMg==")));
-    stage.needs(json!([{"name": "other", "version": "1.0.0", "repository": "@none"}]));
-    assert!(stage.error().contains("no repository Secret of type helm has the name \"none\""));
+    stage.write_dependencies(json!([{"name": "other", "version": "1.0.0", "repository": "@none"}]));
+    assert!(stage.error().contains("no repository Secret of type helm is named \"none\""));
     // A registry.
     let archive = packed("other", "1.4.0");
     let digest = format!("sha256:{}", sha256(&archive));
     let layer = json!({"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "digest": digest});
-    let v2 = |path: &str, body: Vec<u8>| stage.server.put(&format!("/v2/team/other/{path}"), Page::of(body));
+    let v2 = |path: &str, body: Vec<u8>| {
+        stage.server.add_page(&format!("/v2/team/other/{path}"), Page::with_body(body))
+    };
     v2("tags/list?n=1000", br#"{"tags": ["1.4.0"]}"#.to_vec());
     v2("manifests/1.4.0", json!({"layers": [layer]}).to_string().into_bytes());
     v2(&format!("blobs/{digest}"), archive);
-    stage.needs(json!([{"name": "other", "version": "1.x", "repository": format!("oci://{team}")}]));
-    assert!(stage.made().contains(&"other-other 1.4.0 given".to_owned()));
+    stage.write_dependencies(
+        json!([{"name": "other", "version": "1.x", "repository": format!("oci://{team}")}]),
+    );
+    assert!(stage.rendered_objects().contains(&"other-other 1.4.0 given".to_owned()));
 }
 
 #[test]
-fn no_chart_is_fetched_that_is_not_allowed() {
-    let Some(mut stage) = Stage::new() else { return };
-    stage.needs(
+fn only_allowed_charts_are_fetched() {
+    let Some(mut stage) = DependencyFixture::new() else { return };
+    stage.write_dependencies(
         json!([stage.other("1.x"), {"name": "b", "version": "1", "repository": "oci://example.com/b"}]),
     );
     stage.allow(&[]);
     let error = stage.error();
-    assert!(error.contains("--allow-chart-dependencies` names their repository"), "{error}");
+    assert!(error.contains("--allow-chart-dependencies` allows their repository"), "{error}");
     assert!(
         error.contains("other (http://127.0.0.1") && error.contains("b (oci://example.com/b)"),
         "{error}"
     );
-    stage.bench.making.fetching = None;
-    assert!(stage.error().contains("--allow-chart-dependencies` names their repository"));
+    stage.bench.making.dependencies = None;
+    assert!(stage.error().contains("--allow-chart-dependencies` allows their repository"));
     stage.allow(&["*"]);
-    stage.needs(json!([stage.other("1.x")]));
-    assert!(stage.error().contains("none of the addresses in `tidegate serve --allow-chart-dependencies`"));
+    stage.write_dependencies(json!([stage.other("1.x")]));
+    assert!(stage.error().contains("none of the prefixes in `tidegate serve --allow-chart-dependencies`"));
     let here = format!("http://{}", stage.server.host());
-    stage.allow_as(&[&here], |_| Err("project team does not permit it".to_owned()));
-    assert!(stage.error().contains("needs the chart other") && stage.error().contains("does not permit it"));
-    assert_eq!(stage.server.paths(), Vec::<String>::new());
+    stage.allow_with(&[&here], |_| Err("project team does not permit it".to_owned()));
+    assert!(
+        stage.error().contains("depends on the chart other") && stage.error().contains("does not permit it")
+    );
+    assert_eq!(stage.server.requested_paths(), Vec::<String>::new());
 }
 
 #[test]
 fn hostile_dependencies() {
-    let Some(mut stage) = Stage::new() else { return };
+    let Some(mut stage) = DependencyFixture::new() else { return };
     let bomb = vec![b'0'; 200 << 20];
     let own: crate::archives::Entry<'_> = ("other/Chart.yaml", b'0', b"name: other\nversion: 9.0.0");
     let archives = [
         (gzip(&tar(&[own, ("other/bomb", b'0', &bomb)])), "more than 128 MiB"),
         (gzip(&tar(&[own, ("other/../../out", b'0', b"x")])), "leads out of the chart"),
         (gzip(&tar(&[own, ("other/link", b'2', b"")])), "is a link"),
-        (b"nothing".to_vec(), "no archive"),
+        (b"nothing".to_vec(), "not a chart archive"),
     ];
     for (at, (archive, expected)) in archives.into_iter().enumerate() {
         let version = format!("9.0.{at}");
-        stage.server.put(&format!("/charts/{at}.tgz"), Page::of(archive));
+        stage.server.add_page(&format!("/charts/{at}.tgz"), Page::with_body(archive));
         stage.index(json!({"other": [{"version": version, "urls": [format!("{at}.tgz")]}]}));
-        stage.needs(json!([stage.other(&version)]));
+        stage.write_dependencies(json!([stage.other(&version)]));
         let error = stage.error();
         assert!(error.contains(expected), "{error}");
     }
-    stage.server.put("/charts/away.tgz", Page::to("http://169.254.169.254/a.tgz"));
+    stage.server.add_page("/charts/away.tgz", Page::redirect_to("http://169.254.169.254/a.tgz"));
     stage.index(json!({"other": [
         {"version": "8.0.0", "urls": ["away.tgz"]},
         {"version": "8.0.1", "urls": ["http://169.254.169.254/a.tgz"]},
         {"version": "8.0.2", "urls": ["a.tgz"], "digest": "00"},
     ]}));
-    stage.server.put("/charts/a.tgz", Page::of(packed("other", "8.0.2")));
+    stage.server.add_page("/charts/a.tgz", Page::with_body(packed("other", "8.0.2")));
     for (dependency, expected) in [
         (stage.other("8.0.0"), "link-local"),
         (stage.other("8.0.1"), "link-local"),
-        (stage.other("8.0.2"), "the digest is another one"),
+        (stage.other("8.0.2"), "digest of the received content does not match"),
         (stage.other("7.x"), "no version 7.x"),
-        (json!({"name": "../other", "version": "1", "repository": stage.url()}), "no name of a chart"),
+        (json!({"name": "../other", "version": "1", "repository": stage.url()}), "not a valid chart name"),
         (json!({"name": "other", "version": "1", "repository": "example.com/a"}), "has no scheme"),
-        (json!({"name": "other", "version": "1", "repository": ""}), "needs the charts other"),
+        (json!({"name": "other", "version": "1", "repository": ""}), "depends on the charts other"),
     ] {
-        stage.needs(json!([dependency]));
+        stage.write_dependencies(json!([dependency]));
         let error = stage.error();
         assert!(error.contains(expected), "{dependency}: {error}");
     }
-    stage.allow(&["*", "http://127.1"]);
-    stage.needs(json!([{"name": "other", "version": "1", "repository": "http://127.1/charts"}]));
-    assert!(stage.error().contains("address of this machine"), "{}", stage.error());
+    stage.allow(&["*"]);
+    stage
+        .write_dependencies(json!([{"name": "other", "version": "1", "repository": "https://127.1/charts"}]));
+    assert!(stage.error().contains("is a loopback address"), "{}", stage.error());
     let many: Vec<Value> = (0..101)
         .map(|at| json!({"name": format!("c{at}"), "version": "1", "repository": stage.url()}))
         .collect();
-    stage.needs(Value::from(many));
-    assert!(stage.error().contains("more than 100 charts"));
+    stage.write_dependencies(Value::from(many));
+    assert!(stage.error().contains("more than 100 dependencies"));
 }
 
-/// A chart of a Helm repository may need others as well, which it should have brought.
+/// A chart in a Helm repository must include its own dependencies.
 #[test]
 fn a_packed_chart_that_needs_another() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = DependencyFixture::new() else { return };
     let needs =
         json!({"apiVersion": "v2", "name": "app", "version": "1.0.0", "dependencies": [stage.other("1.x")]});
     let archive = packed_chart(&[("Chart.yaml", &needs.to_string()), ("templates/map.yaml", &map("app"))]);
-    stage.server.put("/charts/app.tgz", Page::of(archive));
+    stage.server.add_page("/charts/app.tgz", Page::with_body(archive));
     let other = packed("other", "1.0.0");
     stage.index(json!({
         "app": [{"version": "1.0.0", "urls": ["app.tgz"]}],
@@ -360,7 +375,7 @@ fn a_packed_chart_that_needs_another() {
     let asked = source(json!({"repoURL": stage.url(), "chart": "app", "targetRevision": "1.0.0"}));
     let origin = stage.repositories.origin(&asked, stage.bench.folder.path()).unwrap();
     let found = origin.locate(&asked, "1.0.0", &stage.bench.making).unwrap();
-    let files = origin.read(&found, &stage.bench.making).unwrap();
+    let files = origin.read_manifests(&found, &stage.bench.making).unwrap();
     let paths: Vec<_> = files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths, ["app/charts/other/templates/map.yaml", "app/templates/map.yaml"]);
 }

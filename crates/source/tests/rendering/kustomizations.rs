@@ -1,4 +1,5 @@
-//! Kustomizations, built by the real program. What is expected is what it builds from the same words written by hand.
+//! Kustomizations built by the real Kustomize. The expected result is that of a handwritten file with the
+//! same settings.
 
 use std::os::unix::fs::symlink;
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 use tidegate_model::argo::ApplicationSource;
 use tidegate_testkit::tools;
 
-use crate::bench::{Bench, source};
+use crate::fixture::{RenderFixture, source};
 
 const DEPLOYMENT: &str = "
 apiVersion: apps/v1
@@ -20,9 +21,9 @@ spec:
     spec: {containers: [{name: web, image: 'nginx:1.0'}, {name: side, image: 'busybox:1.0'}]}
 ";
 
-/// A base, and an overlay that changes it.
-fn bench() -> Option<Bench> {
-    let mut bench = Bench::new();
+/// Creates a base, and an overlay that changes it.
+fn bench() -> Option<RenderFixture> {
+    let mut bench = RenderFixture::new();
     bench.making.tools.kustomize = Some(tools::kustomize()?);
     for (file, content) in [
         ("base/deployment.yaml", DEPLOYMENT),
@@ -62,7 +63,7 @@ fn a_base_and_its_overlay() {
         .map(|one| &one["image"])
         .collect();
     assert_eq!(images, ["nginx:1.1", "busybox:1.0"]);
-    // Of the repository only what it needs counts.
+    // Only the relevant files in the repository count.
     let key = bench.locate(&plain).unwrap().key;
     bench.write("repo/elsewhere/a.yaml", "changed");
     bench.commit("repo");
@@ -73,9 +74,9 @@ fn a_base_and_its_overlay() {
     assert_eq!(bench.objects(&plain).unwrap()[0]["spec"]["replicas"], 2);
 }
 
-/// Each field does what `kustomize edit` would do to the file, and is built like a file that was written so.
+/// Each field must have the same effect as `kustomize edit` has on the file.
 #[test]
-fn what_a_source_changes() {
+fn changes_by_a_source() {
     let Some(bench) = bench() else { return };
     let base = "resources: [../../base]\n";
     let patch = r#"[{"op": "replace", "path": "/spec/replicas", "value": 7}]"#;
@@ -143,13 +144,16 @@ fn what_a_source_changes() {
 }
 
 #[test]
-fn what_cannot_be_changed_so_is_named() {
+fn impossible_changes_are_reported() {
     let Some(bench) = bench() else { return };
     for (said, expected) in [
-        (json!({"commonLabels": {"team": "b"}}), "label team already"),
+        (
+            json!({"commonLabels": {"team": "b"}}),
+            "it already has the label team; source.kustomize.forceCommonLabels replaces it",
+        ),
         (json!({"images": ["nginx"]}), "name=other:tag"),
-        (json!({"replicas": [{"name": "web", "count": "many"}]}), "no number"),
-        (json!({"components": ["../../components/none"]}), "there is no components/none in the commit"),
+        (json!({"replicas": [{"name": "web", "count": "many"}]}), "not a valid number"),
+        (json!({"components": ["../../components/none"]}), "the commit has no components/none"),
         (json!({"components": ["../../../none"]}), "leads out of the repository"),
         (json!({"version": "v4"}), "source.kustomize.version"),
         (json!({"openapi": {}}), "source.kustomize.openapi is not supported"),
@@ -167,7 +171,7 @@ fn what_cannot_be_changed_so_is_named() {
     );
     assert!(bench.error(&two).contains("source.helm and source.kustomize"));
     let none = source(json!({"repoURL": "./repo", "path": "elsewhere", "kustomize": {"namePrefix": "a-"}}));
-    assert!(bench.error(&none).contains("elsewhere is said to be for Kustomize"));
+    assert!(bench.error(&none).contains("elsewhere is configured for Kustomize"));
 }
 
 #[test]
@@ -197,30 +201,30 @@ fn nothing_is_fetched_for_a_kustomization() {
     ] {
         let plugin = "{apiVersion: builtin, kind: ConfigMapGenerator, metadata: {name: a}, files: ['a=http://127.0.0.1/a']}";
         bench.write("repo/base/plugin.yaml", plugin);
-        // Also where the overlay itself names nothing of the kind.
+        // Also if the overlay itself doesn't have such fields.
         bench.write("repo/base/kustomization.yaml", &format!("{text}\n"));
         bench.commit("repo");
         let error = bench.error(&overlay(json!({})));
         assert!(
-            error.starts_with("base/kustomization.yaml names ") && error.contains(named),
+            error.starts_with("base/kustomization.yaml refers to ") && error.contains(named),
             "{text}: {error}"
         );
-        assert!(error.contains("which is on a server") && !error.contains("hunter2"), "{error}");
+        assert!(error.contains("which is remote") && !error.contains("hunter2"), "{error}");
     }
     for (text, expected) in [
         ("resources: [../../elsewhere]", "leads out of the repository"),
         ("resources: [/etc]", "absolute"),
-        ("resources: [none.yaml]", "base/kustomization.yaml: it names none.yaml"),
+        ("resources: [none.yaml]", "base/kustomization.yaml: it refers to none.yaml"),
         ("resources: [", "base/kustomization.yaml: "),
-        ("[1]", "no map of fields"),
+        ("[1]", "not a map of fields"),
         ("helmCharts: [{name: a, repo: 'https://example.com'}]\n", "enable-helm"),
-        // Kustomize takes them for the same, and whoever looks for them should as well.
-        ("Resources: ['http://127.0.0.1/a.yaml']", "it has Resources, which Kustomize takes for resources"),
-        ("re\u{17f}ources: ['http://127.0.0.1/a.yaml']", "takes for resources; write resources"),
-        ("Components: [../../../../elsewhere]", "takes for components"),
-        ("HelmCharts: [{name: a}]", "takes for helmCharts"),
+        // Kustomize treats both names as the same, and so must the check.
+        ("Resources: ['http://127.0.0.1/a.yaml']", "it has Resources, which Kustomize reads as resources"),
+        ("re\u{17f}ources: ['http://127.0.0.1/a.yaml']", "reads as resources; use resources"),
+        ("Components: [../../../../elsewhere]", "reads as components"),
+        ("HelmCharts: [{name: a}]", "reads as helmCharts"),
         ("configMapGenerator: [{name: a, files: [../elsewhere/a.yaml]}]", "elsewhere/a.yaml"),
-        // Kustomize would say whether it is there.
+        // Kustomize would reveal whether the file exists.
         ("configMapGenerator: [{name: a, files: [../../../key]}]", "leads out of the repository"),
         ("secretGenerator: [{name: a, envs: [/etc/passwd]}]", "absolute paths"),
         ("patches: [{path: ../../../../etc/passwd}]", "leads out of the repository"),
@@ -234,7 +238,7 @@ fn nothing_is_fetched_for_a_kustomization() {
 }
 
 #[test]
-fn links_of_a_kustomization_lead_nowhere_else() {
+fn links_of_a_kustomization_stay_in_the_repository() {
     let Some(bench) = bench() else { return };
     symlink("../elsewhere/a.yaml", bench.path("repo/base/link.yaml")).unwrap();
     bench.write("repo/base/kustomization.yaml", "resources: [deployment.yaml, link.yaml]\n");
@@ -242,11 +246,11 @@ fn links_of_a_kustomization_lead_nowhere_else() {
     assert_eq!(bench.objects(&overlay(json!({}))).unwrap().len(), 2);
     symlink("/etc/hostname", bench.path("repo/base/outside.yaml")).unwrap();
     bench.commit("repo");
-    assert!(bench.error(&overlay(json!({}))).contains("outside of the repository"));
+    assert!(bench.error(&overlay(json!({}))).contains("outside the repository"));
 }
 
 #[test]
-fn a_kustomization_comes_before_a_chart() {
+fn a_kustomization_takes_precedence_over_a_chart() {
     let Some(bench) = bench() else { return };
     bench.write("repo/overlays/dev/Chart.yaml", "{apiVersion: v2, name: a, version: 0.1.0}");
     bench.commit("repo");
@@ -254,9 +258,9 @@ fn a_kustomization_comes_before_a_chart() {
     assert_eq!(bench.locate(&plain).unwrap().source_type(), "Kustomize");
 }
 
-/// Whatever a kustomization has Kustomize do: the system keeps it from the network.
+/// A kustomization may attempt anything, so the system must deny it network access.
 #[test]
-fn what_no_check_knows_of_is_not_asked_either() {
+fn unknown_remote_entries_are_not_fetched_either() {
     let Some(bench) = bench() else { return };
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -270,11 +274,11 @@ fn what_no_check_knows_of_is_not_asked_either() {
     bench.commit("repo");
     let error = bench.error(&overlay(json!({})));
     assert!(error.contains("permission denied"), "{error}");
-    assert!(listener.accept().is_err(), "nobody was asked");
+    assert!(listener.accept().is_err(), "no request was sent");
 }
 
 #[test]
-fn what_secrets_hold_is_not_told_when_kustomize_fails() {
+fn values_of_secrets_are_not_shown_when_kustomize_fails() {
     let Some(bench) = bench() else { return };
     for text in [
         "secretGenerator: [{name: a, literals: [c4n4ry-of-a-literal]}]\n",

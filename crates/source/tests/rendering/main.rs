@@ -1,17 +1,17 @@
-//! Manifests that programs make: with the real ones, where they are there, and with small ones of our own that behave badly.
+//! Rendering manifests: with the real tools if they are installed, and with misbehaving scripts.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
     missing_docs,
-    reason = "tests stop at the first surprise"
+    reason = "tests may panic"
 )]
 
 mod archives;
 mod bases;
-mod bench;
 mod charts;
 mod dependencies;
+mod execution;
+mod fixture;
 mod kustomizations;
 mod repositories;
-mod running;

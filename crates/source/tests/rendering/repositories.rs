@@ -1,38 +1,38 @@
-//! Charts of Helm repositories and OCI registries.
+//! Charts in Helm repositories and OCI registries.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_model::Object;
 use tidegate_model::argo::ApplicationSource;
-use tidegate_source::{Credentials, Making, Origin, Reach, Repositories, SourceError};
+use tidegate_source::{Credentials, Origin, RemoteAccess, RenderInputs, Repositories, SourceError};
 use tidegate_testkit::web::{Page, WebServer};
 
 use crate::archives::{Entry, chart, gzip, sha256, tar};
-use crate::bench::{Bench, source};
+use crate::fixture::{RenderFixture, source};
 
 const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {value: '{{ .Values.value }}', version: '{{ .Chart.Version }}'}\n";
 /// `me:hunter2`.
 const ME: &str = "Basic bWU6aHVudGVyMg==";
 const CHART_TYPE: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 
-struct Stage {
+struct ChartRepositoryFixture {
     folder: TempDir,
     server: WebServer,
     repositories: Repositories,
-    making: Making,
+    making: RenderInputs,
 }
 
-impl Stage {
-    /// With a program that prints the chart it was given, in the place of Helm.
+impl ChartRepositoryFixture {
+    /// Creates a test setup with a script in place of Helm that prints the chart.
     fn new() -> Self {
-        let mut bench = Bench::new();
+        let mut bench = RenderFixture::new();
         bench.script("cd \"$3\"; for file in Chart.yaml values.yaml templates/*; do while read -r line; do echo \"$line\"; done < $file; done");
         Self::with(bench)
     }
 
-    fn with(bench: Bench) -> Self {
-        let Bench { folder, making, .. } = bench;
-        let repositories = Repositories::new(Reach::new(folder.path().join("mirrors")));
+    fn with(bench: RenderFixture) -> Self {
+        let RenderFixture { folder, making, .. } = bench;
+        let repositories = Repositories::new(RemoteAccess::new(folder.path().join("mirrors")));
         Self { folder, server: WebServer::start(), repositories, making }
     }
 
@@ -40,24 +40,24 @@ impl Stage {
         self.repositories.origin(source, self.folder.path())
     }
 
-    fn made(&self, source: &ApplicationSource) -> Result<(String, String), SourceError> {
+    fn render(&self, source: &ApplicationSource) -> Result<(String, String), SourceError> {
         let origin = self.origin(source)?;
         let version = origin.resolve(source, &source.target_revision)?;
         let found = origin.locate(source, &version, &self.making)?;
-        assert_eq!((found.source_type(), found.is_made()), ("Helm", true));
-        let files = origin.read(&found, &self.making)?;
+        assert_eq!((found.source_type(), found.is_rendered()), ("Helm", true));
+        let files = origin.read_manifests(&found, &self.making)?;
         Ok((version, files.iter().map(|file| String::from_utf8_lossy(&file.content).into_owned()).collect()))
     }
 
     fn error(&self, source: &ApplicationSource) -> String {
-        let error = self.made(source).unwrap_err().to_string();
+        let error = self.render(source).unwrap_err().to_string();
         assert!(!error.contains("hunter") && !error.contains("bWU6"), "{error}");
         error
     }
 
-    fn look(&self) {
-        for origin in self.repositories.all() {
-            origin.look_again();
+    fn observe(&self) {
+        for origin in self.repositories.open_sources() {
+            origin.observe_availability();
         }
     }
 
@@ -71,13 +71,13 @@ impl Stage {
         self.repositories.set_credentials(credentials);
     }
 
-    /// A Helm repository with these versions.
+    /// Publishes a Helm repository with these versions.
     fn publish(&self, versions: &[&str]) {
         let mut entries = Vec::new();
         for version in versions {
             let archive = packed(version);
             entries.push(json!({"version": version, "urls": [format!("web-{version}.tgz")], "digest": sha256(&archive)}));
-            self.server.put(&format!("/charts/web-{version}.tgz"), Page::of(archive));
+            self.server.add_page(&format!("/charts/web-{version}.tgz"), Page::with_body(archive));
         }
         self.index(json!({"web": entries}));
     }
@@ -85,7 +85,7 @@ impl Stage {
     fn index(&self, entries: Value) {
         let index = json!({"apiVersion": "v1", "entries": entries}).to_string();
         let etag = Some(format!("\"{}\"", &sha256(index.as_bytes())[..8]));
-        self.server.put("/charts/index.yaml", Page { etag, ..Page::of(index) });
+        self.server.add_page("/charts/index.yaml", Page { etag, ..Page::with_body(index) });
     }
 
     fn web(&self, revision: &str) -> ApplicationSource {
@@ -103,8 +103,8 @@ fn packed(version: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_newest_version_that_is_allowed() {
-    let stage = Stage::new();
+fn the_newest_allowed_version() {
+    let stage = ChartRepositoryFixture::new();
     stage.publish(&["1.0.0", "1.2.0", "1.3.0-rc1", "2.0.0"]);
     for (wanted, expected) in [
         ("1.0.0", "1.0.0"),
@@ -115,28 +115,30 @@ fn the_newest_version_that_is_allowed() {
         ("1.2", "1.2.0"),
         ("*", "2.0.0"),
     ] {
-        let (version, made) = stage.made(&stage.web(wanted)).unwrap();
+        let (version, made) = stage.render(&stage.web(wanted)).unwrap();
         assert_eq!(version, expected, "{wanted}");
         assert!(made.contains(&format!("version: {expected}\n")), "{made}");
     }
-    // One look, and each archive once.
-    let mut paths = stage.server.paths();
+    // A single observation, and each archive is fetched once.
+    let mut paths = stage.server.requested_paths();
     paths.sort();
     assert_eq!(
         paths,
         ["/charts/index.yaml", "/charts/web-1.0.0.tgz", "/charts/web-1.2.0.tgz", "/charts/web-2.0.0.tgz"]
     );
     let origin = stage.origin(&stage.web("*")).unwrap();
-    assert!(!origin.look_again(), "nothing has changed");
+    assert!(!origin.observe_availability(), "nothing has changed");
     stage.publish(&["1.0.0", "2.1.0"]);
-    assert!(origin.look_again());
-    assert_eq!(stage.made(&stage.web("*")).unwrap().0, "2.1.0");
-    // What was fetched stays, also for the next process, and also when the server has lost it.
-    let again =
-        Stage { repositories: Repositories::new(Reach::new(stage.folder.path().join("mirrors"))), ..stage };
-    again.server.visits();
-    assert_eq!(again.made(&again.web("1.2.0")).unwrap().0, "1.2.0");
-    assert_eq!(again.server.paths(), Vec::<String>::new());
+    assert!(origin.observe_availability());
+    assert_eq!(stage.render(&stage.web("*")).unwrap().0, "2.1.0");
+    // Fetched charts stay, also for the next process, and after the server has removed them.
+    let again = ChartRepositoryFixture {
+        repositories: Repositories::new(RemoteAccess::new(stage.folder.path().join("mirrors"))),
+        ..stage
+    };
+    again.server.requests();
+    assert_eq!(again.render(&again.web("1.2.0")).unwrap().0, "1.2.0");
+    assert_eq!(again.server.requested_paths(), Vec::<String>::new());
     for (wanted, chart, expected) in [
         ("3.*", "web", "no version 3.* of its chart \"web\""),
         ("9.9.9", "web", "no version 9.9.9"),
@@ -148,9 +150,9 @@ fn the_newest_version_that_is_allowed() {
 }
 
 #[test]
-fn a_chart_is_made_with_its_values() {
-    let Some(bench) = Bench::with_helm() else { return };
-    let stage = Stage::with(bench);
+fn a_chart_is_rendered_with_its_values() {
+    let Some(bench) = RenderFixture::with_helm() else { return };
+    let stage = ChartRepositoryFixture::with(bench);
     stage.publish(&["1.2.0"]);
     let with = |helm: Value| {
         let mut asked = stage.web("1.*");
@@ -162,7 +164,7 @@ fn a_chart_is_made_with_its_values() {
         (json!({"valueFiles": ["values-prod.yaml"]}), "value: 'prod'"),
         (json!({"valueFiles": ["values-*.yaml"], "values": "value: text"}), "value: 'text'"),
     ] {
-        let made = stage.made(&with(helm)).unwrap().1;
+        let made = stage.render(&with(helm)).unwrap().1;
         assert!(made.contains(expected) && made.contains("name: web"), "{made}");
     }
     let error = stage.error(&with(json!({"valueFiles": ["none.yaml"]})));
@@ -175,55 +177,58 @@ fn a_chart_is_made_with_its_values() {
 }
 
 #[test]
-fn credentials_stay_with_the_server_they_are_meant_for() {
-    let stage = Stage::new();
+fn credentials_stay_with_their_server() {
+    let stage = ChartRepositoryFixture::new();
     let other = WebServer::start();
     stage.publish(&["1.0.0"]);
     let archive = packed("1.0.0");
-    other.put("/web.tgz", Page::of(archive.clone()));
+    other.add_page("/web.tgz", Page::with_body(archive.clone()));
     stage.index(
         json!({"web": [{"version": "1.0.0", "urls": [other.url("/web.tgz")], "digest": sha256(&archive)}]}),
     );
     let url = stage.server.url("/charts");
     stage.secret(json!({"type": "helm", "url": url, "username": "me", "password": "hunter2"}));
-    stage.made(&stage.web("1.0.0")).unwrap();
-    assert!(stage.server.visits().iter().all(|visit| visit.authorization.as_deref() == Some(ME)));
-    assert!(other.visits().iter().all(|visit| visit.authorization.is_none()));
-    // Sent on, they stay behind as well.
+    stage.render(&stage.web("1.0.0")).unwrap();
+    assert!(stage.server.requests().iter().all(|visit| visit.authorization.as_deref() == Some(ME)));
+    assert!(other.requests().iter().all(|visit| visit.authorization.is_none()));
+    // Redirect targets don't receive them either.
     stage.publish(&["2.0.0"]);
     let archive = packed("2.0.0");
-    other.put("/web-2.tgz", Page::of(archive));
-    stage.server.put("/charts/web-2.0.0.tgz", Page::to(&other.url("/web-2.tgz")));
-    stage.made(&stage.web("2.0.0")).unwrap();
-    assert_eq!(other.visits().iter().map(|visit| visit.authorization.clone()).collect::<Vec<_>>(), [None]);
-    // Only where the source asks for it they are shown to whom the index names.
+    other.add_page("/web-2.tgz", Page::with_body(archive));
+    stage.server.add_page("/charts/web-2.0.0.tgz", Page::redirect_to(&other.url("/web-2.tgz")));
+    stage.render(&stage.web("2.0.0")).unwrap();
+    assert_eq!(other.requests().iter().map(|visit| visit.authorization.clone()).collect::<Vec<_>>(), [None]);
+    // Servers that the index names receive them only if the source allows it.
     let archive = packed("3.0.0");
-    other.put("/web-3.tgz", Page::of(archive.clone()));
+    other.add_page("/web-3.tgz", Page::with_body(archive.clone()));
     stage.index(
         json!({"web": [{"version": "3.0.0", "urls": [other.url("/web-3.tgz")], "digest": sha256(&archive)}]}),
     );
     let mut passes = stage.web("3.0.0");
     passes.helm = serde_json::from_value(json!({"passCredentials": true})).unwrap();
-    stage.made(&passes).unwrap();
+    stage.render(&passes).unwrap();
     assert_eq!(
-        other.visits().iter().map(|visit| visit.authorization.as_deref()).collect::<Vec<_>>(),
+        other.requests().iter().map(|visit| visit.authorization.as_deref()).collect::<Vec<_>>(),
         [Some(ME)]
     );
-    stage.server.put("/charts/index.yaml", Page::default().only_for("Basic eHg6eA==", "Basic realm=\"a\""));
-    stage.look();
+    stage.server.add_page(
+        "/charts/index.yaml",
+        Page::default().require_authorization("Basic eHg6eA==", "Basic realm=\"a\""),
+    );
+    stage.observe();
     let error = stage.error(&stage.web("*"));
     assert!(error.contains("does not accept the credentials of Secret given"), "{error}");
     stage.secret(json!({"type": "git", "url": url}));
-    stage.look();
-    assert!(stage.error(&stage.web("*")).contains("is for a repository of type git"));
+    stage.observe();
+    assert!(stage.error(&stage.web("*")).contains("is for repositories of type git"));
 }
 
 #[test]
 fn hostile_archives_are_refused() {
-    let stage = Stage::new();
+    let stage = ChartRepositoryFixture::new();
     let chart_yaml: Entry<'_> = ("web/Chart.yaml", b'0', b"name: web");
     let bomb = vec![b'0'; 200 << 20];
-    // Nobody else's file has this name.
+    // A unique file name.
     let outside = format!("tidegate-outside-{}", std::process::id());
     let leads_out = format!("web/../../{outside}");
     let cases: Vec<(Vec<u8>, &str)> = vec![
@@ -245,7 +250,7 @@ fn hostile_archives_are_refused() {
     for (at, (archive, expected)) in cases.into_iter().enumerate() {
         let version = format!("1.0.{at}");
         stage.index(json!({"web": [{"version": version, "urls": ["hostile.tgz"]}]}));
-        stage.server.put("/charts/hostile.tgz", Page::of(archive));
+        stage.server.add_page("/charts/hostile.tgz", Page::with_body(archive));
         let error = stage.error(&stage.web(&version));
         assert!(error.contains(expected), "{expected}: {error}");
         assert!(!std::env::temp_dir().join(&outside).exists());
@@ -253,24 +258,24 @@ fn hostile_archives_are_refused() {
 }
 
 #[test]
-fn servers_that_do_not_behave() {
-    let stage = Stage::new();
+fn misbehaving_servers() {
+    let stage = ChartRepositoryFixture::new();
     stage.publish(&["1.0.0"]);
     let archive = packed("1.0.0");
     let with = |urls: Value, digest: &str| {
         stage.index(json!({"web": [{"version": "1.0.0", "urls": urls, "digest": digest}]}))
     };
     for (urls, digest, expected) in [
-        (json!(["web-1.0.0.tgz"]), "00", "the digest is another one"),
-        (json!([]), "", "does not say where"),
-        (json!(["file:///etc/passwd"]), "", "not asked by https"),
+        (json!(["web-1.0.0.tgz"]), "00", "digest of the received content does not match"),
+        (json!([]), "", "has no URL for it"),
+        (json!(["file:///etc/passwd"]), "", "not https://"),
         (json!(["http://169.254.169.254/web.tgz"]), "", "link-local"),
         (json!(["gone.tgz"]), "", "404"),
-        (json!(["endless.tgz"]), "", "longer than anybody reads"),
+        (json!(["endless.tgz"]), "", "response is too large"),
     ] {
         with(urls, digest);
-        stage.server.put("/charts/endless.tgz", Page { is_endless: true, ..Page::default() });
-        stage.look();
+        stage.server.add_page("/charts/endless.tgz", Page { is_endless: true, ..Page::default() });
+        stage.observe();
         let error = stage.error(&stage.web("1.0.0"));
         assert!(error.contains(expected), "{error}");
     }
@@ -279,8 +284,8 @@ fn servers_that_do_not_behave() {
         ("<html>", "index.yaml cannot be read"),
         ("{}", "it has none"),
     ] {
-        stage.server.put("/charts/index.yaml", Page::of(index));
-        stage.look();
+        stage.server.add_page("/charts/index.yaml", Page::with_body(index));
+        stage.observe();
         let error = stage.error(&stage.web("*"));
         assert!(error.contains(expected), "{index}: {error}");
     }
@@ -289,10 +294,10 @@ fn servers_that_do_not_behave() {
     assert!(stage.error(&gone).contains("cannot be reached"));
 }
 
-/// A registry that wants a token, as most do.
+/// The registry requires a token, as most registries do.
 #[test]
 fn charts_of_registries() {
-    let stage = Stage::new();
+    let stage = ChartRepositoryFixture::new();
     let host = stage.server.host();
     stage.secret(json!({
         "type": "helm", "url": host, "enableOCI": "true", "insecureOCIForceHttp": "true",
@@ -301,7 +306,7 @@ fn charts_of_registries() {
     let of = |repo_url: String, revision: &str| {
         source(json!({"repoURL": repo_url, "chart": "web", "targetRevision": revision}))
     };
-    // The Secret names the registry alone, which is no beginning of the names of charts.
+    // The Secret names only the registry, which isn't a prefix of the chart names.
     let error = stage.error(&of(format!("oci://{host}/team"), "*"));
     assert!(error.contains("cannot be"), "{error}");
     stage.secret(json!({
@@ -310,39 +315,49 @@ fn charts_of_registries() {
     }));
     let challenge =
         format!("Bearer realm=\"{}\",service=\"registry\",scope=\"x\"", stage.server.url("/token"));
-    let only = |page: Page| page.only_for("Bearer t0ken", &challenge);
+    let only = |page: Page| page.require_authorization("Bearer t0ken", &challenge);
     let archive = packed("1.2.0+build");
     let digest = format!("sha256:{}", sha256(&archive));
     let manifest = json!({"layers": [{"mediaType": CHART_TYPE, "digest": digest, "size": archive.len()}]});
     let token = "/token?scope=repository:team/web:pull&service=registry";
-    stage.server.put(token, Page::of(r#"{"token": "t0ken"}"#).only_for(ME, "Basic realm=\"a\""));
-    let next = "Link: </v2/team/web/tags/list?n=1000&last=1.0.0>; rel=\"next\"".to_owned();
-    stage.server.put(
-        "/v2/team/web/tags/list?n=1000",
-        only(Page { headers: vec![next], ..Page::of(r#"{"tags": ["1.0.0", "latest"]}"#) }),
+    stage.server.add_page(
+        token,
+        Page::with_body(r#"{"token": "t0ken"}"#).require_authorization(ME, "Basic realm=\"a\""),
     );
+    let next = "Link: </v2/team/web/tags/list?n=1000&last=1.0.0>; rel=\"next\"".to_owned();
+    stage.server.add_page(
+        "/v2/team/web/tags/list?n=1000",
+        only(Page { headers: vec![next], ..Page::with_body(r#"{"tags": ["1.0.0", "latest"]}"#) }),
+    );
+    stage.server.add_page(
+        "/v2/team/web/tags/list?n=1000&last=1.0.0",
+        only(Page::with_body(r#"{"tags": ["1.2.0_build"]}"#)),
+    );
+    stage.server.add_page("/v2/team/web/manifests/1.2.0_build", only(Page::with_body(manifest.to_string())));
+    let elsewhere = WebServer::start();
+    elsewhere.add_page("/blob", Page::with_body(archive));
     stage
         .server
-        .put("/v2/team/web/tags/list?n=1000&last=1.0.0", only(Page::of(r#"{"tags": ["1.2.0_build"]}"#)));
-    stage.server.put("/v2/team/web/manifests/1.2.0_build", only(Page::of(manifest.to_string())));
-    let elsewhere = WebServer::start();
-    elsewhere.put("/blob", Page::of(archive));
-    stage.server.put(&format!("/v2/team/web/blobs/{digest}"), only(Page::to(&elsewhere.url("/blob"))));
-    stage.look();
+        .add_page(&format!("/v2/team/web/blobs/{digest}"), only(Page::redirect_to(&elsewhere.url("/blob"))));
+    stage.observe();
     for repo_url in [format!("oci://{host}/team"), format!("{host}/team")] {
-        let (version, made) = stage.made(&of(repo_url, "1.*")).unwrap();
+        let (version, made) = stage.render(&of(repo_url, "1.*")).unwrap();
         assert_eq!(version, "1.2.0+build");
         assert!(made.contains("version: 1.2.0+build"), "{made}");
     }
     let whole = source(
         json!({"repoURL": format!("oci://{host}/team/web"), "path": ".", "targetRevision": "1.2.0+build"}),
     );
-    assert_eq!(stage.made(&whole).unwrap().0, "1.2.0+build");
-    assert!(elsewhere.visits().iter().all(|visit| visit.authorization.is_none()));
-    // What is sent is held against its name.
-    stage.server.put(&format!("/v2/team/web/blobs/{digest}"), only(Page::of("something else")));
-    stage.server.put("/v2/team/web/manifests/1.2.1", only(Page::of(manifest.to_string())));
-    assert!(stage.error(&of(format!("oci://{host}/team"), "1.2.1")).contains("the digest is another one"));
-    stage.server.put("/v2/team/web/manifests/1.2.2", only(Page::of(r#"{"layers": []}"#)));
-    assert!(stage.error(&of(format!("oci://{host}/team"), "1.2.2")).contains("no Helm chart"));
+    assert_eq!(stage.render(&whole).unwrap().0, "1.2.0+build");
+    assert!(elsewhere.requests().iter().all(|visit| visit.authorization.is_none()));
+    // The content is verified against its digest.
+    stage.server.add_page(&format!("/v2/team/web/blobs/{digest}"), only(Page::with_body("something else")));
+    stage.server.add_page("/v2/team/web/manifests/1.2.1", only(Page::with_body(manifest.to_string())));
+    assert!(
+        stage
+            .error(&of(format!("oci://{host}/team"), "1.2.1"))
+            .contains("digest of the received content does not match")
+    );
+    stage.server.add_page("/v2/team/web/manifests/1.2.2", only(Page::with_body(r#"{"layers": []}"#)));
+    assert!(stage.error(&of(format!("oci://{host}/team"), "1.2.2")).contains("not a Helm chart"));
 }

@@ -1,7 +1,7 @@
-//! Real repositories, made and read without a `git` program.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests stop at the first surprise")]
+//! Real repositories that are created and read without a `git` program.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests may panic")]
 
-mod signed;
+mod signatures;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,16 +11,18 @@ use std::sync::Arc;
 use serde_json::json;
 use tempfile::TempDir;
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
-use tidegate_source::{Limits, Located, Making, Repositories, Repository, SourceError, commit_folder};
+use tidegate_source::{
+    Limits, LocatedManifests, RenderInputs, Repositories, Repository, SourceError, commit_folder,
+};
 
 const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
 
-struct Bench {
+struct SourceFixture {
     folder: TempDir,
     repositories: Repositories,
 }
 
-impl Bench {
+impl SourceFixture {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap(), repositories: Repositories::default() }
     }
@@ -43,16 +45,16 @@ impl Bench {
         self.repositories.open("./repo", self.folder.path()).unwrap()
     }
 
-    fn locate(&self, source: &ApplicationSource) -> Result<Located, SourceError> {
+    fn locate(&self, source: &ApplicationSource) -> Result<LocatedManifests, SourceError> {
         let repository = self.open();
-        repository.look().unwrap();
+        repository.observe().unwrap();
         let commit = repository.resolve(&source.target_revision)?;
-        repository.locate(source, &commit, &Making::default())
+        repository.locate_manifests(source, &commit, &RenderInputs::default())
     }
 
     fn files(&self, source: &ApplicationSource) -> Result<Vec<String>, SourceError> {
         let located = self.locate(source)?;
-        let files = self.open().read(&located, &Making::default())?;
+        let files = self.open().read(&located, &RenderInputs::default())?;
         Ok(files.into_iter().map(|file| file.path).collect())
     }
 }
@@ -69,7 +71,7 @@ fn directory(path: &str, recurse: bool, include: &str, exclude: &str) -> Applica
 
 #[test]
 fn the_files_of_a_folder() {
-    let bench = Bench::new();
+    let bench = SourceFixture::new();
     for file in ["a.yaml", "b.yml", "c.json", "notes.txt", "deep/d.yaml", "deep/er/e.yaml"] {
         bench.write(&format!("app/{file}"), MAP);
     }
@@ -92,7 +94,7 @@ fn the_files_of_a_folder() {
 
 #[test]
 fn revisions() {
-    let bench = Bench::new();
+    let bench = SourceFixture::new();
     bench.write("a.yaml", MAP);
     let first = bench.commit();
     bench.write("b.yaml", MAP);
@@ -123,10 +125,10 @@ fn revisions() {
     }
 }
 
-/// One look serves all, and says whether anything has moved.
+/// A single observation must serve all users, and report changes.
 #[test]
-fn a_repository_is_known_once_and_looked_at_when_asked() {
-    let bench = Bench::new();
+fn a_repository_is_opened_once_and_observed_on_request() {
+    let bench = SourceFixture::new();
     bench.write("a.yaml", MAP);
     let first = bench.commit();
     let repository = bench.open();
@@ -134,18 +136,18 @@ fn a_repository_is_known_once_and_looked_at_when_asked() {
         &repository,
         &bench.repositories.open("./repo/../repo", bench.folder.path()).unwrap()
     ));
-    assert!(!repository.look().unwrap(), "nobody has seen anything else");
-    assert!(!repository.look().unwrap());
+    assert!(!repository.observe().unwrap(), "no other revision was observed");
+    assert!(!repository.observe().unwrap());
     bench.write("a.yaml", "{}");
     let second = bench.commit();
-    assert_eq!(repository.resolve("main").unwrap(), first, "nobody has looked");
-    assert!(repository.look().unwrap());
+    assert_eq!(repository.resolve("main").unwrap(), first, "there was no refresh");
+    assert!(repository.observe().unwrap());
     assert_eq!(repository.resolve("main").unwrap(), second);
 }
 
 #[test]
-fn the_key_is_that_of_content_and_parameters() {
-    let bench = Bench::new();
+fn the_key_depends_on_content_and_parameters() {
+    let bench = SourceFixture::new();
     bench.write("app/a.yaml", MAP);
     bench.commit();
     let key = |source: &ApplicationSource| bench.locate(source).unwrap().key;
@@ -156,7 +158,7 @@ fn the_key_is_that_of_content_and_parameters() {
     }
     bench.write("elsewhere/b.yaml", MAP);
     bench.commit();
-    assert_eq!(key(&source("app")), first, "nothing of it has changed");
+    assert_eq!(key(&source("app")), first, "none of it has changed");
     bench.write("app/a.yaml", "{}");
     bench.commit();
     assert_ne!(key(&source("app")), first);
@@ -164,7 +166,7 @@ fn the_key_is_that_of_content_and_parameters() {
 
 #[test]
 fn links_stay_in_the_repository() {
-    let bench = Bench::new();
+    let bench = SourceFixture::new();
     bench.write("shared/base.yaml", MAP);
     bench.write("app/a.yaml", MAP);
     let link = |target: &str, at: &str| symlink(target, bench.path().join(at)).unwrap();
@@ -179,7 +181,7 @@ fn links_stay_in_the_repository() {
     bench.commit();
     assert_ne!(bench.locate(&app).unwrap().key, key, "what it leads to has changed");
     for (target, expected) in
-        [("../../x.yaml", "outside"), ("/etc/passwd", "outside"), ("gone.yaml", "no file")]
+        [("../../x.yaml", "outside"), ("/etc/passwd", "outside"), ("gone.yaml", "which does not exist")]
     {
         link(target, "app/bad.yaml");
         bench.commit();
@@ -193,8 +195,8 @@ fn links_stay_in_the_repository() {
 }
 
 #[test]
-fn what_is_not_supported_is_said() {
-    let bench = Bench::new();
+fn unsupported_features_are_named() {
+    let bench = SourceFixture::new();
     for (file, content) in
         [("sonnet/a.jsonnet", "{}"), ("given/.argocd-source.yaml", "plugin: {name: a}"), ("app/a.yaml", MAP)]
     {
@@ -219,10 +221,10 @@ fn what_is_not_supported_is_said() {
     assert_eq!(bench.files(&directory("sonnet", false, "", "*.jsonnet")).unwrap(), Vec::<String>::new());
 }
 
-/// As Argo CD and other programs write them, and as Argo CD takes them: for nothing.
+/// Argo CD and other programs write empty sections, which Argo CD ignores.
 #[test]
-fn what_is_there_and_empty_says_nothing() {
-    let bench = Bench::new();
+fn empty_sections_are_ignored() {
+    let bench = SourceFixture::new();
     bench.write("app/a.yaml", MAP);
     bench.write("app/deep/b.yaml", MAP);
     bench.commit();
@@ -245,10 +247,10 @@ fn what_is_there_and_empty_says_nothing() {
     }
 }
 
-/// Whoever opens a pipe waits for whoever writes into it, and nobody does.
+/// Opening a named pipe would wait forever for a writer.
 #[test]
-fn a_repository_that_is_none_holds_nobody_up() {
-    let bench = Bench::new();
+fn a_missing_repository_does_not_delay_others() {
+    let bench = SourceFixture::new();
     bench.write("app/a.yaml", MAP);
     bench.commit();
     for name in ["HEAD", "config"] {
@@ -260,25 +262,25 @@ fn a_repository_that_is_none_holds_nobody_up() {
         fs::remove_file(&file).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
         let error = bench.repositories.open(&format!("./{name}"), bench.folder.path()).err().unwrap();
-        assert!(error.to_string().contains(&format!("{name} is no file")), "{error}");
+        assert!(error.to_string().contains(&format!("{name} is not a file")), "{error}");
     }
     assert_eq!(bench.files(&source("app")).unwrap(), ["app/a.yaml"]);
 }
 
-/// What Argo CD's manual calls parameter overrides in Git.
+/// Argo CD's documentation calls these parameter overrides in Git.
 #[test]
-fn files_of_a_folder_change_what_a_source_says() {
-    let bench = Bench::new();
+fn override_files_change_the_source() {
+    let bench = SourceFixture::new();
     for file in ["a.yaml", "b.yaml", "c.yaml", "deep/d.yaml"] {
         bench.write(&format!("app/{file}"), MAP);
     }
-    // The application has no name here, so that of another is not for it.
+    // The application doesn't have a name here, so the file for a named application doesn't apply.
     bench.write("app/.argocd-source-other.yaml", "directory: {exclude: '*'}");
     for (content, expected) in [
         ("", &["app/a.yaml", "app/b.yaml", "app/c.yaml"][..]),
         ("directory: {recurse: true}", &["app/a.yaml", "app/b.yaml", "app/c.yaml", "app/deep/d.yaml"]),
         ("directory: {exclude: 'b*'}", &["app/a.yaml", "app/c.yaml"]),
-        // It cannot lead elsewhere.
+        // The file can't name another location.
         (
             "path: other\nrepoURL: https://example.com/x\ntargetRevision: gone",
             &["app/a.yaml", "app/b.yaml", "app/c.yaml"],
@@ -288,7 +290,7 @@ fn files_of_a_folder_change_what_a_source_says() {
         bench.commit();
         assert_eq!(bench.files(&source("app")).unwrap(), expected, "{content}");
     }
-    // What the file says goes before what the source says, field by field.
+    // The file takes precedence over the source, field by field.
     bench.write("app/.argocd-source.yaml", "directory: {include: '[ab]*'}");
     bench.commit();
     let said = directory("app", false, "c*", "a*");
@@ -301,15 +303,15 @@ fn files_of_a_folder_change_what_a_source_says() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
-    let bench = Bench::new();
+fn missing_paths_are_named() {
+    let bench = SourceFixture::new();
     fs::create_dir_all(bench.path()).unwrap();
     let open = |url: &str| bench.repositories.open(url, bench.folder.path()).err().unwrap().to_string();
     assert!(open("./repo").contains("no Git repository"), "an empty folder");
     assert!(open("./gone").contains("gone"));
     bench.write("app/a.yaml", MAP);
     bench.commit();
-    for (path, expected) in [("none", "not there"), ("app/a.yaml", "a file"), ("../out", "outside")] {
+    for (path, expected) in [("none", "missing"), ("app/a.yaml", "a file"), ("../out", "outside")] {
         let error = bench.files(&source(path)).unwrap_err().to_string();
         assert!(error.contains(path) && error.contains(expected), "{error}");
     }
@@ -317,7 +319,7 @@ fn what_is_not_there_is_named() {
 
 #[test]
 fn limits() {
-    let bench = Bench::new();
+    let bench = SourceFixture::new();
     for at in 0..5 {
         bench.write(&format!("app/{at}/{at}/a.yaml"), MAP);
     }
@@ -325,14 +327,14 @@ fn limits() {
     let limits = Limits::default();
     for (limits, expected) in [
         (Limits { entries: 10, ..limits }, "more than 10 files"),
-        (Limits { depth: 2, ..limits }, "more than 2 folders"),
+        (Limits { depth: 2, ..limits }, "more than 2 nested folders"),
         (Limits { bytes: 200, ..limits }, "more than 200 bytes"),
         (Limits { bytes: 20, ..limits }, "more than 20 bytes"),
     ] {
-        let with = Making { limits, ..Making::default() };
+        let with = RenderInputs { limits, ..RenderInputs::default() };
         let repository = bench.open();
         let commit = repository.resolve("HEAD").unwrap();
-        let located = repository.locate(&directory("app", true, "", ""), &commit, &with);
+        let located = repository.locate_manifests(&directory("app", true, "", ""), &commit, &with);
         let error = located.and_then(|located| repository.read(&located, &with)).unwrap_err().to_string();
         assert!(error.contains(expected) && error.contains("path \"app"), "{error}");
     }

@@ -1,21 +1,23 @@
-//! Flushes to the disk per wave, whatever its width.
+//! Disk flushes per wave, independent of its width.
 
 use tidegate_model::OperationPhase;
 
 use crate::Line;
-use crate::setup::{config, engine, open, request, runtime, server, targets};
+use crate::fixtures::{
+    config_map, deployment, engine_builder, open_log, parse_targets, runtime, sync_request,
+};
 
 const WAVES: usize = 20;
 
-/// Flushes per wave, and those around the waves: what `WAVES` more waves cost.
-fn flushes(width: usize, make: fn(&str, usize) -> String) -> f64 {
+/// Returns the flushes per wave and those around the waves: the cost of `WAVES` more waves.
+fn measure_flushes(width: usize, make: fn(&str, usize) -> String) -> f64 {
     let count = |waves: usize| {
         let folder = tempfile::tempdir().unwrap();
-        let log = open(folder.path());
+        let log = open_log(folder.path());
         let view = runtime().block_on(async {
-            let engine = engine(&log).start().await.unwrap();
+            let engine = engine_builder(&log).start().await.unwrap();
             let yaml: String = (0..waves * width).map(|i| make(&format!("o{i}"), i % waves)).collect();
-            let id = engine.submit(request("bench"), targets(&yaml)).await.unwrap();
+            let id = engine.submit(sync_request("bench"), parse_targets(&yaml)).await.unwrap();
             let view = engine.wait(id).await.unwrap();
             engine.shutdown().await;
             view
@@ -30,7 +32,11 @@ pub fn measure() -> Vec<Line> {
     [1, 10, 100, 1000]
         .into_iter()
         .map(|width| {
-            let figure = format!("{:.1} / {:.1}", flushes(width, config), flushes(width, server));
+            let figure = format!(
+                "{:.1} / {:.1}",
+                measure_flushes(width, config_map),
+                measure_flushes(width, deployment)
+            );
             Line::new(format!("flushes per wave of {width} (config maps / Deployments)"), figure, "≤ 3")
         })
         .collect()

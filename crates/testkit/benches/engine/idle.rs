@@ -1,66 +1,71 @@
-//! Resident memory of operations that wait.
+//! Resident memory of waiting operations.
 
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use tidegate_executor::extend::ractor::{Actor, ActorProcessingErr, ActorRef};
-use tidegate_executor::{Engine, GateQuestion};
+use tidegate_executor::extensions::ractor::{Actor, ActorProcessingErr, ActorRef};
+use tidegate_executor::{Engine, GateRequest};
 use tidegate_lifecycle::operation::Verdict;
 
 use crate::Line;
-use crate::setup::{cluster, config, engine, open, request, runtime, server, targets};
+use crate::fixtures::{
+    config_map, deployment, engine_builder, new_cluster, open_log, parse_targets, runtime, sync_request,
+};
 
 const OPERATIONS: usize = 10_000;
-const AT_ONCE: usize = 32;
+const CONCURRENT_STARTS: usize = 32;
 
 /// A gate that stays closed.
-pub struct Closed;
+pub struct ClosedGate;
 
-impl Actor for Closed {
-    type Msg = GateQuestion;
+impl Actor for ClosedGate {
+    type Msg = GateRequest;
     type State = tokio::sync::mpsc::UnboundedSender<()>;
     type Arguments = Self::State;
 
     async fn pre_start(
         &self,
-        _: ActorRef<GateQuestion>,
-        asked: Self::State,
+        _: ActorRef<GateRequest>,
+        state: Self::State,
     ) -> Result<Self::State, ActorProcessingErr> {
-        Ok(asked)
+        Ok(state)
     }
 
     async fn handle(
         &self,
-        _: ActorRef<GateQuestion>,
-        question: GateQuestion,
-        asked: &mut Self::State,
+        _: ActorRef<GateRequest>,
+        question: GateRequest,
+        state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         let ask_again_after = Duration::from_secs(24 * 3600);
         let _ = question.reply.send(Verdict::Closed { reason: "closed".into(), ask_again_after });
-        let _ = asked.send(());
+        let _ = state.send(());
         Ok(())
     }
 }
 
-/// Begins operations of three manifests each that wait at a gate; returns when all of them do.
-pub async fn wait_at_a_gate(log: &std::sync::Arc<crate::setup::Disk>, operations: usize) -> Engine {
-    let (asked, mut questions) = tokio::sync::mpsc::unbounded_channel();
-    let (gate, _) = Actor::spawn(None, Closed, asked).await.unwrap();
-    let engine = engine(log).gate("closed", gate).start().await.unwrap();
+/// Starts operations of three manifests each that wait at a gate; returns when all of them wait.
+pub async fn start_waiting_operations(
+    log: &std::sync::Arc<crate::fixtures::DiskLog>,
+    operations: usize,
+) -> Engine {
+    let (sender, mut questions) = tokio::sync::mpsc::unbounded_channel();
+    let (gate, _) = Actor::spawn(None, ClosedGate, sender).await.unwrap();
+    let engine = engine_builder(log).gate("closed", gate).start().await.unwrap();
     let submits = (0..operations).map(|o| {
-        let gated = server(&format!("o{o}-web"), 0)
+        let gated = deployment(&format!("o{o}-web"), 0)
             .replace("annotations: {", "annotations: {tidegate.dev/gate: closed, ");
-        let yaml = [gated, config(&format!("o{o}-a"), 0), config(&format!("o{o}-b"), 1)].concat();
+        let yaml = [gated, config_map(&format!("o{o}-a"), 0), config_map(&format!("o{o}-b"), 1)].concat();
         let engine = &engine;
         async move {
-            engine.submit(request(&format!("app{o}")), targets(&yaml)).await.unwrap();
+            engine.submit(sync_request(&format!("app{o}")), parse_targets(&yaml)).await.unwrap();
         }
     });
-    futures_util::stream::iter(submits).buffer_unordered(AT_ONCE).collect::<()>().await;
+    futures_util::stream::iter(submits).buffer_unordered(CONCURRENT_STARTS).collect::<()>().await;
     for _ in 0..operations {
         questions.recv().await.unwrap();
     }
-    // The answers are written with the next flush, two seconds later at most.
+    // The answers are written with the next flush, at most two seconds later.
     tokio::time::sleep(Duration::from_secs(5)).await;
     engine
 }
@@ -71,22 +76,22 @@ fn resident_kib() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// A gate that stays closed and wants to be asked again every half minute.
-struct Nagging;
+/// A closed gate that requests a check every half minute.
+struct PollingGate;
 
-impl Actor for Nagging {
-    type Msg = GateQuestion;
+impl Actor for PollingGate {
+    type Msg = GateRequest;
     type State = ();
     type Arguments = ();
 
-    async fn pre_start(&self, _: ActorRef<GateQuestion>, (): ()) -> Result<(), ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<GateRequest>, (): ()) -> Result<(), ActorProcessingErr> {
         Ok(())
     }
 
     async fn handle(
         &self,
-        _: ActorRef<GateQuestion>,
-        question: GateQuestion,
+        _: ActorRef<GateRequest>,
+        question: GateRequest,
         (): &mut (),
     ) -> Result<(), ActorProcessingErr> {
         let ask_again_after = Duration::from_secs(30);
@@ -95,52 +100,54 @@ impl Actor for Nagging {
     }
 }
 
-/// How many facts an hour of virtual time adds while operations wait. The log is in memory: virtual time waits for no disk.
-fn growth() -> Line {
+/// Measures the number of events per hour of virtual time while operations wait. The log is in memory: virtual time waits for no
+/// disk.
+fn measure_event_growth() -> Line {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let (before, after) = runtime.unwrap().block_on(async {
-        let (gate, _) = Actor::spawn(None, Nagging, ()).await.unwrap();
+        let (gate, _) = Actor::spawn(None, PollingGate, ()).await.unwrap();
         let engine = Engine::builder(std::sync::Arc::new(tidegate_oplog::MemoryLog::new()))
-            .cluster(tidegate_model::Destination::Simulated, cluster())
+            .cluster(tidegate_model::Destination::Simulated, new_cluster())
             .gate("closed", gate)
             .start()
             .await
             .unwrap();
         let mut operations = Vec::new();
         for o in 0..OPERATIONS {
-            let yaml = config(&format!("o{o}"), 0)
+            let yaml = config_map(&format!("o{o}"), 0)
                 .replace("annotations: {", "annotations: {tidegate.dev/gate: closed, ");
-            operations.push(engine.submit(request(&format!("app{o}")), targets(&yaml)).await.unwrap());
+            operations
+                .push(engine.submit(sync_request(&format!("app{o}")), parse_targets(&yaml)).await.unwrap());
         }
         tokio::time::sleep(Duration::from_secs(60)).await;
-        let before = facts(&engine, &operations).await;
+        let before = count_events(&engine, &operations).await;
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        (before, facts(&engine, &operations).await)
+        (before, count_events(&engine, &operations).await)
     });
     let what = "facts that an hour adds while 10,000 operations wait at a gate, asked every 30 s (of so many before)";
     Line::new(what, format!("{} (of {before})", after - before), "0")
 }
 
-async fn facts(engine: &Engine, operations: &[tidegate_model::OperationId]) -> usize {
-    let mut facts = 0;
+async fn count_events(engine: &Engine, operations: &[tidegate_model::OperationId]) -> usize {
+    let mut events = 0;
     for operation in operations {
-        facts += engine.facts(*operation).await.unwrap().len();
+        events += engine.stored_events(*operation).await.unwrap().len();
     }
-    facts
+    events
 }
 
 pub fn measure() -> Vec<Line> {
     let folder = tempfile::tempdir().unwrap();
-    let log = open(folder.path());
+    let log = open_log(folder.path());
     let memory = runtime().block_on(async {
-        // The first operations pay for what all share.
+        // The first operations pay for shared data.
         let warm = resident_kib();
-        let engine = wait_at_a_gate(&log, OPERATIONS).await;
+        let engine = start_waiting_operations(&log, OPERATIONS).await;
         let used = resident_kib().saturating_sub(warm);
         let per_operation = used as f64 / OPERATIONS as f64;
         let what = "resident memory per waiting operation, of 10,000 (3 manifests each; the log's own memory included)";
         drop(engine);
         Line::new(what, format!("{per_operation:.1} KiB"), "≤ 32 KiB")
     });
-    vec![memory, growth()]
+    vec![memory, measure_event_growth()]
 }

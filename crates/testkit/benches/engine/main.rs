@@ -1,48 +1,48 @@
 //! The figures of BENCHMARKS.md: `cargo bench` prints them as a Markdown table.
 //!
-//! A plain program and no statistics harness: the longest measurements take seconds, and some are not about time. Each
-//! runs in a process of its own, so that none sees the memory or the caches of another. `cargo bench -- memory` runs
-//! only those whose name contains the word.
+//! A plain program without a statistics harness: the longest measurements take seconds, and some do not measure time. Each runs
+//! in a separate process, without the memory or the caches of another. `cargo bench -- memory` runs only those whose name
+//! contains the word.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
-    reason = "a benchmark: it reads the clock, and a broken assumption must stop it at once"
+    reason = "a benchmark: it reads the clock, and a broken assumption must stop it immediately"
 )]
 
+mod appset_generation;
+mod fixtures;
 mod flushes;
-mod generating;
 mod idle;
 mod planning;
 mod readiness;
 mod recovery;
-mod setup;
 mod throughput;
 mod volume;
 
 use std::process::Command;
 
-/// The allocator of the command, whose memory is measured.
+/// Allocator of the command, whose memory is measured.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// One line of the table: what, how much, and what we aim at.
+/// A row of the table: measurement, figure, and target.
 pub struct Line {
-    /// What was measured.
-    pub what: String,
-    /// What came of it.
+    /// Name of the measurement.
+    pub measurement: String,
+    /// Result.
     pub figure: String,
-    /// What it should be; empty where we have no aim.
-    pub aim: &'static str,
+    /// Target; empty if there is none.
+    pub target: &'static str,
 }
 
 impl Line {
-    /// A line.
-    pub fn new(what: impl Into<String>, figure: impl Into<String>, aim: &'static str) -> Self {
-        Self { what: what.into(), figure: figure.into(), aim }
+    /// Creates a row.
+    pub fn new(what: impl Into<String>, figure: impl Into<String>, target: &'static str) -> Self {
+        Self { measurement: what.into(), figure: figure.into(), target }
     }
 }
 
@@ -50,7 +50,7 @@ type Measurement = (&'static str, fn() -> Vec<Line>);
 
 const MEASUREMENTS: [Measurement; 8] = [
     ("planning", planning::measure),
-    ("generating", generating::measure),
+    ("generating", appset_generation::measure),
     ("throughput", throughput::measure),
     ("readiness", readiness::measure),
     ("flushes", flushes::measure),
@@ -59,14 +59,14 @@ const MEASUREMENTS: [Measurement; 8] = [
     ("volume", volume::measure),
 ];
 
-/// Set for the process of one measurement.
+/// Variable of the process of one measurement.
 const ONLY: &str = "TIDEGATE_BENCH_ONLY";
 
 fn main() {
     if let Ok(name) = std::env::var(ONLY) {
         let (_, measure) = MEASUREMENTS.iter().find(|(known, _)| *known == name).expect("a known name");
-        for Line { what, figure, aim } in measure() {
-            println!("| {what} | {figure} | {aim} |");
+        for Line { measurement, figure, target } in measure() {
+            println!("| {measurement} | {figure} | {target} |");
         }
         return;
     }

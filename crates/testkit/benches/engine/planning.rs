@@ -10,14 +10,16 @@ use tidegate_planner::{PlanInput, plan};
 use uuid::Uuid;
 
 use crate::Line;
-use crate::setup::{cluster, config, median, millis, request, server, targets};
+use crate::fixtures::{
+    config_map, deployment, format_millis, median, new_cluster, parse_targets, sync_request,
+};
 
 const WAVES: usize = 100;
 const WIDTH: usize = 100;
 const RUNS: usize = 11;
 
-/// Processor time of this thread so far: on a machine that does other things as well, the wall clock says little.
-fn cpu() -> Duration {
+/// Returns the processor time of this thread: on a shared machine, wall time says little.
+fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
 }
@@ -25,18 +27,18 @@ fn cpu() -> Duration {
 pub fn measure() -> Vec<Line> {
     let yaml: String = (0..WAVES * WIDTH)
         .map(|i| {
-            let make = if i % 2 == 0 { config } else { server };
+            let make = if i % 2 == 0 { config_map } else { deployment };
             make(&format!("object-{i}"), i % WAVES)
         })
         .collect();
     let reading = Instant::now();
-    let targets = targets(&yaml);
+    let targets = parse_targets(&yaml);
     let reading = reading.elapsed();
-    let cluster = cluster();
-    let runtime = crate::setup::runtime();
+    let cluster = new_cluster();
+    let runtime = crate::fixtures::runtime();
     let discovery = runtime.block_on(cluster.discover()).unwrap();
-    let live = runtime.block_on(cluster.live(&LiveQuery::default())).unwrap().objects;
-    let request = request("bench");
+    let live = runtime.block_on(cluster.list_live(&LiveQuery::default())).unwrap().objects;
+    let request = sync_request("bench");
     let (known, none) = Default::default();
     let time = |live: &[LiveObject]| {
         let runs = (0..RUNS).map(|_| {
@@ -46,20 +48,20 @@ pub fn measure() -> Vec<Line> {
                 started_at: Timestamp::from_millis(0),
                 targets: targets.targets.clone(),
                 live,
-                known: &known,
-                unchanged: &known,
-                terminating: &none,
+                inventory: &known,
+                unchanged_hooks: &known,
+                terminating_namespaces: &none,
                 discovery: &discovery,
-                offline: false,
+                is_offline: false,
             };
-            let (begin, cpu) = (Instant::now(), cpu());
+            let (begin, cpu) = (Instant::now(), cpu_time());
             let planned = plan(input);
-            let took = (begin.elapsed(), self::cpu() - cpu);
+            let took = (begin.elapsed(), self::cpu_time() - cpu);
             assert_eq!(planned.plan.tasks.len(), WAVES * WIDTH);
             took
         });
         let (wall, cpu) = runs.unzip();
-        format!("{} ({} of processor time)", millis(median(wall)), millis(median(cpu)))
+        format!("{} ({} of processor time)", format_millis(median(wall)), format_millis(median(cpu)))
     };
     let fresh = time(&live);
     let planned = runtime.block_on(effects::plan(
@@ -70,13 +72,13 @@ pub fn measure() -> Vec<Line> {
         Timestamp::from_millis(0),
         None,
     ));
-    // What the cluster would hold after the sync: the same objects, as it would return them.
+    // The expected state of the cluster after the sync: the same objects, as it would return them.
     let applied = planned.unwrap().manifests.into_iter().map(|object| LiveObject::share(Arc::new(object)));
     let applied: Vec<LiveObject> = applied.collect();
     let again = time(&applied);
     vec![
         Line::new("plan 10,000 resources in 100 waves, empty cluster", fresh, "≤ 100 ms"),
         Line::new("plan them again, compared with 10,000 live objects", again, "≤ 100 ms"),
-        Line::new("read their YAML (4 MB) before", millis(reading), ""),
+        Line::new("read their YAML (4 MB) before", format_millis(reading), ""),
     ]
 }

@@ -4,31 +4,32 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_lifecycle::operation::Fact;
+use tidegate_lifecycle::operation::OperationEvent;
 use tidegate_model::OperationPhase;
 use tidegate_oplog::LogStats;
 
 use crate::Line;
-use crate::setup::{
-    config, definitions, engine, median, millis, open, request, runtime, taking_turns, targets,
+use crate::fixtures::{
+    alternating_definitions, alternating_resource, config_map, engine_builder, format_millis, median,
+    open_log, parse_targets, runtime, sync_request,
 };
 
 const RUNS: usize = 5;
 
-/// What one run came to.
-struct Run {
-    whole: Duration,
-    /// Processor time of the whole process, cluster included.
+/// Figures of one run.
+struct RunTimes {
+    total: Duration,
+    /// Processor time of the whole process, including the cluster.
     cpu: Duration,
-    /// Until the last plan was fixed.
+    /// Time until the last plan was complete.
     planned: Duration,
-    /// From the opening of the first wave: the dry-run pass, planning and reading the cluster are behind it.
+    /// Time from the opening of the first wave: after reading the cluster, planning and the dry run.
     waves: Duration,
     log: LogStats,
 }
 
-/// Processor time of this process so far.
-pub fn cpu() -> Duration {
+/// Returns the processor time of this process.
+pub fn process_cpu_time() -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let of_thread = |folder: std::path::PathBuf| {
         // A thread may end meanwhile.
@@ -38,31 +39,32 @@ pub fn cpu() -> Duration {
     Duration::from_nanos(tasks.map(|task| of_thread(task.unwrap().path())).sum())
 }
 
-/// Each text holds the manifests of one operation.
-fn run(manifests: &[String]) -> Run {
+/// Runs one operation for each text with manifests.
+fn measure_run(manifests: &[String]) -> RunTimes {
     let folder = tempfile::tempdir().unwrap();
-    let log = open(folder.path());
+    let log = open_log(folder.path());
     let runtime = runtime();
-    let (whole, cpu, planned, waves) = runtime.block_on(async {
-        let engine = engine(&log).start().await.unwrap();
+    let (total, cpu, planned, waves) = runtime.block_on(async {
+        let engine = engine_builder(&log).start().await.unwrap();
         let syncs: Vec<_> = manifests
             .iter()
             .enumerate()
-            .map(|(o, yaml)| (request(&format!("app{o}")), targets(yaml)))
+            .map(|(o, yaml)| (sync_request(&format!("app{o}")), parse_targets(yaml)))
             .collect();
-        let (begin, began_at, cpu) = (Instant::now(), SystemClock.now(), cpu());
+        let (begin, began_at, cpu) = (Instant::now(), SystemClock.now(), process_cpu_time());
         let all = syncs.into_iter().map(async |(request, targets)| {
             let id = engine.submit(request, targets).await.unwrap();
             engine.wait(id).await.unwrap()
         });
         let views = join_all(all).await;
-        let (whole, cpu) = (begin.elapsed(), self::cpu() - cpu);
+        let (whole, cpu) = (begin.elapsed(), self::process_cpu_time() - cpu);
         for view in &views {
             assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
         }
-        let facts = join_all(views.iter().map(async |view| engine.facts(view.id).await.unwrap())).await;
-        let planned = facts.iter().flatten().filter_map(|fact| match fact {
-            Fact::Planned { at, .. } => Some(*at),
+        let events =
+            join_all(views.iter().map(async |view| engine.stored_events(view.id).await.unwrap())).await;
+        let planned = events.iter().flatten().filter_map(|event| match event {
+            OperationEvent::Planned { at, .. } => Some(*at),
             _ => None,
         });
         let planned = planned.max().unwrap().since(began_at);
@@ -71,20 +73,20 @@ fn run(manifests: &[String]) -> Run {
         engine.shutdown().await;
         (whole, cpu, planned, ended.since(opened))
     });
-    Run { whole, cpu, planned, waves, log: log.stats() }
+    RunTimes { total, cpu, planned, waves, log: log.stats() }
 }
 
-fn measure_one(what: &str, manifests: &[String], tasks: usize) -> [Line; 2] {
-    let runs: Vec<Run> = (0..RUNS).map(|_| run(manifests)).collect();
+fn measure_median(what: &str, manifests: &[String], tasks: usize) -> [Line; 2] {
+    let runs: Vec<RunTimes> = (0..RUNS).map(|_| measure_run(manifests)).collect();
     let rate = |time: Duration| format!("{:.0} tasks/s", tasks as f64 / time.as_secs_f64());
     let log = runs[0].log;
-    let median_of = |time: fn(&Run) -> Duration| median(runs.iter().map(time).collect());
+    let median_of = |time: fn(&RunTimes) -> Duration| median(runs.iter().map(time).collect());
     let cpu = median_of(|run| run.cpu).as_micros() as usize / tasks;
     let detail = format!(
         "{} ({cpu} µs of processor time per task; planned after {}; {} facts, {} flushes)",
-        rate(median_of(|run| run.whole)),
-        millis(median_of(|run| run.planned)),
-        log.facts,
+        rate(median_of(|run| run.total)),
+        format_millis(median_of(|run| run.planned)),
+        log.events,
         log.flushes
     );
     [
@@ -97,31 +99,31 @@ fn measure_one(what: &str, manifests: &[String], tasks: usize) -> [Line; 2] {
     ]
 }
 
-fn config_maps(what: &str, operations: usize, waves: usize, width: usize) -> [Line; 2] {
+fn measure_config_maps(what: &str, operations: usize, waves: usize, width: usize) -> [Line; 2] {
     let manifests = (0..operations)
-        .map(|o| (0..waves * width).map(|i| config(&format!("o{o}-{i}"), i % waves)).collect());
-    measure_one(what, &manifests.collect::<Vec<String>>(), operations * waves * width)
+        .map(|o| (0..waves * width).map(|i| config_map(&format!("o{o}-{i}"), i % waves)).collect());
+    measure_median(what, &manifests.collect::<Vec<String>>(), operations * waves * width)
 }
 
-/// Kind groups run one after the other, so these tasks do. Twice as many should take twice as long.
-fn kind_groups(groups: usize) -> [Line; 2] {
+/// Measures kind groups, which run sequentially: time must grow linearly with their number.
+fn measure_kind_groups(groups: usize) -> [Line; 2] {
     let manifests: String =
-        (0..groups).map(|i| taking_turns(&format!("turn-{i:05}"), 1, i)).collect::<String>()
-            + &definitions(0);
+        (0..groups).map(|i| alternating_resource(&format!("turn-{i:05}"), 1, i)).collect::<String>()
+            + &alternating_definitions(0);
     let [mut whole, mut waves] =
-        measure_one(&format!("1 wave of {groups} kind groups of one object each"), &[manifests], groups);
-    (whole.aim, waves.aim) = ("", "");
+        measure_median(&format!("1 wave of {groups} kind groups of one object each"), &[manifests], groups);
+    (whole.target, waves.target) = ("", "");
     [whole, waves]
 }
 
 pub fn measure() -> Vec<Line> {
     [
-        config_maps("1 operation, 10 waves of 1,000", 1, 10, 1000),
-        config_maps("1 operation, 100 waves of 100", 1, 100, 100),
-        config_maps("1 operation, 1 wave of 10,000", 1, 1, 10_000),
-        config_maps("100 operations at once, 10 waves of 10 each", 100, 10, 10),
-        kind_groups(2500),
-        kind_groups(10_000),
+        measure_config_maps("1 operation, 10 waves of 1,000", 1, 10, 1000),
+        measure_config_maps("1 operation, 100 waves of 100", 1, 100, 100),
+        measure_config_maps("1 operation, 1 wave of 10,000", 1, 1, 10_000),
+        measure_config_maps("100 operations at once, 10 waves of 10 each", 100, 10, 10),
+        measure_kind_groups(2500),
+        measure_kind_groups(10_000),
     ]
     .into_iter()
     .flatten()

@@ -1,4 +1,4 @@
-//! The most memory that syncs of many objects take, by the command itself on the simulated cluster.
+//! Peak memory of syncs of many objects, by the command itself on the simulated cluster.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use crate::Line;
-use crate::setup::config;
+use crate::fixtures::config_map;
 
 const OBJECTS: usize = 20_000;
 const FILES: usize = 10;
-const AIM: &str = "≤ 350 MiB";
-/// How often memory is looked at. The kernel keeps the peak, so only the last moments before the exit are missed.
-const LOOK: Duration = Duration::from_millis(2);
+const TARGET: &str = "≤ 350 MiB";
+/// Polling interval. The kernel keeps the peak, so only the last moments before the exit are missed.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 pub fn measure() -> Vec<Line> {
     let folder = tempfile::tempdir().unwrap();
@@ -22,7 +22,7 @@ pub fn measure() -> Vec<Line> {
     let per_file = OBJECTS / FILES;
     for file in 0..FILES {
         let documents =
-            (0..per_file).map(|number| config(&format!("settings-{:05}", file * per_file + number), 0));
+            (0..per_file).map(|number| config_map(&format!("settings-{:05}", file * per_file + number), 0));
         fs::write(manifests.join(format!("{file:02}.yaml")), documents.collect::<String>()).unwrap();
     }
     let sync = |which: &str, aim| {
@@ -35,11 +35,11 @@ pub fn measure() -> Vec<Line> {
             aim,
         )
     };
-    vec![sync("first", ""), sync("second", AIM)]
+    vec![sync("first", ""), sync("second", TARGET)]
 }
 
 fn peak_mib(manifests: &Path, state: &Path) -> f64 {
-    let mut command = Command::new(program());
+    let mut command = Command::new(program_path());
     command.arg("sync").arg(manifests).args(["--app", "bench", "--sim", "--state-dir"]).arg(state);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
@@ -51,7 +51,7 @@ fn peak_mib(manifests: &Path, state: &Path) -> f64 {
             assert!(status.success(), "{command:?}: {status}");
             return f64::from(peak) / 1024.0;
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -61,10 +61,10 @@ fn high_water_kib(status: &str) -> Option<u32> {
     line.trim().trim_end_matches("kB").trim().parse().ok()
 }
 
-/// The release build, which lies beside this benchmark.
-fn program() -> PathBuf {
+/// Returns the release build, which is next to this benchmark.
+fn program_path() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let program = here.parent().unwrap().parent().unwrap().join("tidegate");
-    assert!(program.exists(), "{} is missing: cargo build --release makes it", program.display());
+    assert!(program.exists(), "{} is missing: run cargo build --release", program.display());
     program
 }

@@ -1,41 +1,40 @@
-//! The control plane all contenders meet, and its count of their requests.
+//! The control plane of all contenders, and the number of their requests.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tempfile::TempDir;
-use tidegate_testkit::kube::{Caller, ControlPlane, Mark, Options, User};
+use tidegate_testkit::kube::{ApiClient, ControlPlane, Mark, Options, User};
 use tokio::runtime::{Builder, Runtime};
 
-/// Where the contenders run. No controllers and no nodes: config maps need none, and they would take their share of
-/// the processors.
-pub struct Site {
+/// Environment of the contenders. No controllers and no nodes: config maps need none, and they would use processor time.
+pub struct Environment {
     runtime: Runtime,
-    control: ControlPlane,
-    observer: Caller,
+    control_plane: ControlPlane,
+    observer: ApiClient,
     folder: TempDir,
 }
 
 /// Requests of one run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Requests {
-    /// All.
-    pub all: usize,
-    /// Those that change something, dry runs included.
+pub struct RequestCounts {
+    /// All requests.
+    pub total: usize,
+    /// Writes, including dry runs.
     pub writes: usize,
-    /// Those of them that are dry runs.
+    /// Dry runs.
     pub dry_runs: usize,
 }
 
-impl Site {
+impl Environment {
     pub fn start() -> Self {
-        let options = Options { nodes: false, controllers: false, ..Options::default() };
-        let control = ControlPlane::start(options).unwrap_or_else(|error| panic!("{error}"));
+        let options = Options { has_nodes: false, has_controllers: false, ..Options::default() };
+        let control_plane = ControlPlane::start(options).unwrap_or_else(|error| panic!("{error}"));
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let observer = runtime.block_on(async { control.caller(User::OBSERVER) });
-        // Beside the build, because a temporary folder may be in memory, where syncing to disk costs nothing.
+        let observer = runtime.block_on(async { control_plane.client(User::OBSERVER) });
+        // Next to the build, because a temporary folder may be in memory, where syncing to disk costs nothing.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        Self { runtime, control, observer, folder }
+        Self { runtime, control_plane, observer, folder }
     }
 
     pub fn folder(&self) -> &Path {
@@ -43,20 +42,20 @@ impl Site {
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
-        self.control.kubeconfig(User::ENGINE)
+        self.control_plane.kubeconfig(User::ENGINE)
     }
 
     pub fn minor(&self) -> u32 {
-        self.control.minor()
+        self.control_plane.minor()
     }
 
-    /// A new namespace.
+    /// Creates a namespace.
     pub fn namespace(&self) -> String {
-        self.runtime.block_on(self.control.namespace("bench")).unwrap()
+        self.runtime.block_on(self.control_plane.create_namespace("bench")).unwrap()
     }
 
-    /// Checks that everything is there, and removes it, so that the next contender meets the same server.
-    pub fn clear(&self, namespace: &str, expected: usize) {
+    /// Checks that all objects exist, and removes them, so that the next contender has the same conditions.
+    pub fn check_and_clear(&self, namespace: &str, expected: usize) {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
         self.runtime.block_on(async {
             let label = "labelSelector=app%3Dbench";
@@ -66,16 +65,17 @@ impl Site {
         });
     }
 
-    pub fn mark(&self) -> Mark {
-        self.control.mark()
+    pub fn audit_mark(&self) -> Mark {
+        self.control_plane.audit_mark()
     }
 
-    /// What the contender sent since.
-    pub fn requests(&self, since: Mark) -> Requests {
-        let audit = self.runtime.block_on(self.control.audit_since(since)).unwrap().of(User::ENGINE);
+    /// Returns the requests of the contender since a mark.
+    pub fn count_requests(&self, since: Mark) -> RequestCounts {
+        let audit =
+            self.runtime.block_on(self.control_plane.audit_since(since)).unwrap().by_user(User::ENGINE);
         let writes = audit.0.iter().filter(|event| event.is_write());
-        Requests {
-            all: audit.0.len(),
+        RequestCounts {
+            total: audit.0.len(),
             writes: writes.clone().count(),
             dry_runs: writes.filter(|event| event.dry_run).count(),
         }

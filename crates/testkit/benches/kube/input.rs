@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 pub struct Manifests {
     pub folder: PathBuf,
     pub count: usize,
-    /// The objects, for who does not read files.
+    /// The objects, for contenders without files.
     pub objects: Vec<Value>,
 }
 
 const FILES: usize = 10;
 
 impl Manifests {
-    /// Writes config maps in as many waves as said.
+    /// Writes config maps in this number of waves.
     pub fn write(folder: &Path, count: usize, waves: usize) -> Self {
         fs::create_dir_all(folder).unwrap();
         let per_file = count / FILES;
         let objects: Vec<Value> = (0..count).map(|number| config_map(number, waves, per_file)).collect();
         for (number, part) in objects.chunks(per_file).enumerate() {
-            let documents: Vec<String> = part.iter().map(yaml).collect();
+            let documents: Vec<String> = part.iter().map(format_yaml).collect();
             fs::write(folder.join(format!("{number:02}.yaml")), documents.join("---\n")).unwrap();
         }
         Self { folder: folder.to_owned(), count, objects }
@@ -46,8 +46,8 @@ fn config_map(number: usize, waves: usize, per_file: usize) -> Value {
     })
 }
 
-/// Every text in quotes, as JSON writes it, which YAML reads just so.
-fn yaml(object: &Value) -> String {
+/// Returns the object as YAML with all strings in JSON quotes.
+fn format_yaml(object: &Value) -> String {
     let mut text = String::new();
     for (name, value) in object.as_object().unwrap() {
         let Some(fields) = value.as_object() else {

@@ -1,34 +1,41 @@
-//! The programs: how they are called, how long they take, and how much memory.
+//! Programs with their arguments, run time and memory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cluster::Site;
+use crate::cluster::Environment;
 use crate::input::Manifests;
 
-/// How often memory is looked at. What is allocated and freed in between is seen all the same, because the kernel
-/// keeps the peak; only the last moments before the exit are not.
-const LOOK: Duration = Duration::from_millis(2);
+/// Polling interval of memory. The kernel keeps the peak, so only the last moments before the exit are missed.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A program with its arguments, ready to be run.
+/// A program with its arguments, ready to run.
 pub struct Program {
     command: Command,
-    /// Where it says what went wrong.
+    /// File for its standard error.
     errors: PathBuf,
 }
 
 impl Program {
-    fn new(name: &Path, verb: &str, site: &Site, namespace: &str) -> Self {
+    fn new(name: &Path, verb: &str, environment: &Environment, namespace: &str) -> Self {
         let mut command = Command::new(name);
-        command.env("KUBECONFIG", site.kubeconfig()).args([verb, "-n", namespace]).stdin(Stdio::null());
-        Self { command, errors: site.folder().join("errors.txt") }
+        command
+            .env("KUBECONFIG", environment.kubeconfig())
+            .args([verb, "-n", namespace])
+            .stdin(Stdio::null());
+        Self { command, errors: environment.folder().join("errors.txt") }
     }
 
-    /// kubectl as it comes.
-    pub fn kubectl(site: &Site, namespace: &str, manifests: &Manifests, options: &[&str]) -> Self {
-        let mut program = Self::new(Path::new("kubectl"), "apply", site, namespace);
+    /// Returns the default kubectl.
+    pub fn kubectl(
+        environment: &Environment,
+        namespace: &str,
+        manifests: &Manifests,
+        options: &[&str],
+    ) -> Self {
+        let mut program = Self::new(Path::new("kubectl"), "apply", environment, namespace);
         program.command.args(options).arg("-f").arg(&manifests.folder);
         program
     }
@@ -39,17 +46,17 @@ impl Program {
         (child.unwrap_or_else(|error| panic!("{:?}: {error}", self.command)), self.errors)
     }
 
-    /// Time from start to exit.
+    /// Returns the time from start to exit.
     pub fn run(self) -> Duration {
-        let begun = Instant::now();
+        let started = Instant::now();
         let (mut child, errors) = self.start();
         let status = child.wait().unwrap();
-        let took = begun.elapsed();
+        let took = started.elapsed();
         assert!(status.success(), "{status}: {}", std::fs::read_to_string(errors).unwrap());
         took
     }
 
-    /// The peak of its resident memory.
+    /// Returns the peak of its resident memory.
     pub fn peak_mib(self) -> f64 {
         let (mut child, errors) = self.start();
         let status = format!("/proc/{}/status", child.id());
@@ -60,7 +67,7 @@ impl Program {
                 assert!(status.success(), "{status}: {}", std::fs::read_to_string(errors).unwrap());
                 return f64::from(peak) / 1024.0;
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -71,23 +78,23 @@ fn high_water_kib(status: &str) -> Option<u32> {
     line.trim().trim_end_matches("kB").trim().parse().ok()
 }
 
-/// The program under test, with a state directory of its own.
+/// The program under test, with a separate state directory.
 pub struct Tidegate<'a> {
-    site: &'a Site,
+    environment: &'a Environment,
     namespace: String,
     program: PathBuf,
     state: PathBuf,
 }
 
 impl<'a> Tidegate<'a> {
-    pub fn new(site: &'a Site, namespace: &str) -> Self {
-        let state = site.folder().join(format!("state-{namespace}"));
-        Self { site, namespace: namespace.to_owned(), program: program(), state }
+    pub fn new(environment: &'a Environment, namespace: &str) -> Self {
+        let state = environment.folder().join(format!("state-{namespace}"));
+        Self { environment, namespace: namespace.to_owned(), program: program_path(), state }
     }
 
-    /// A sync.
+    /// Returns a sync.
     pub fn sync(&self, manifests: &Manifests, options: &[&str]) -> Program {
-        let mut program = Program::new(&self.program, "sync", self.site, &self.namespace);
+        let mut program = Program::new(&self.program, "sync", self.environment, &self.namespace);
         let command = &mut program.command;
         command.arg(&manifests.folder).args(["--app", &self.namespace]).args(options);
         command.arg("--state-dir").arg(&self.state);
@@ -95,10 +102,10 @@ impl<'a> Tidegate<'a> {
     }
 }
 
-/// The release build, which lies beside this benchmark.
-fn program() -> PathBuf {
+/// Returns the release build, which is next to this benchmark.
+fn program_path() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let program = here.parent().unwrap().parent().unwrap().join("tidegate");
-    assert!(program.exists(), "{} is missing: cargo build --release makes it", program.display());
+    assert!(program.exists(), "{} is missing: run cargo build --release", program.display());
     program
 }

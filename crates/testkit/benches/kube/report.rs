@@ -1,37 +1,37 @@
-//! Medians and ranges, and how they compare.
+//! Medians and ranges, and their comparison.
 
 use std::time::Duration;
 
-use crate::cluster::{Requests, Site};
+use crate::cluster::{Environment, RequestCounts};
 
-/// Who ran, and which of its runs.
-pub type What = (&'static str, &'static str);
+/// Contender and measurement.
+pub type RowName = (&'static str, &'static str);
 
-/// What one figure should be, compared with another.
-pub struct Aim {
-    pub of: What,
-    pub to: What,
-    pub at_most: f64,
+/// Target of one figure relative to another.
+pub struct Target {
+    pub row: RowName,
+    pub baseline: RowName,
+    pub max_ratio: f64,
 }
 
-/// The most requests per changed object, the dry run included.
+/// Maximum number of requests per changed object, including the dry run.
 const REQUESTS_MAX: f64 = 2.05;
 
 /// All runs.
 #[derive(Default)]
 pub struct Results {
-    rows: Vec<(What, Row)>,
+    rows: Vec<(RowName, Row)>,
 }
 
 #[derive(Default)]
 struct Row {
     seconds: Vec<f64>,
-    requests: Vec<Requests>,
+    requests: Vec<RequestCounts>,
     objects: usize,
 }
 
 impl Results {
-    pub fn add(&mut self, what: What, took: Duration, requests: Requests, objects: usize) {
+    pub fn add(&mut self, what: RowName, took: Duration, requests: RequestCounts, objects: usize) {
         let place = self.rows.iter().position(|(known, _)| *known == what).unwrap_or_else(|| {
             self.rows.push((what, Row::default()));
             self.rows.len() - 1
@@ -42,38 +42,38 @@ impl Results {
         row.objects = objects;
     }
 
-    fn row(&self, what: What) -> Option<&Row> {
+    fn row(&self, what: RowName) -> Option<&Row> {
         self.rows.iter().find(|(known, _)| *known == what).map(|(_, row)| row)
     }
 
-    pub fn print(&self, site: &Site, aims: &[Aim]) {
-        println!("Kubernetes 1.{}, {}.\n", site.minor(), kubectl_version());
-        println!("| who | sync | seconds: median (range) | requests (writes, dry runs among them) |");
+    pub fn print(&self, environment: &Environment, aims: &[Target]) {
+        println!("Kubernetes 1.{}, {}.\n", environment.minor(), kubectl_version());
+        println!("| program | sync | seconds: median (range) | requests (writes, dry runs among them) |");
         println!("| --- | --- | --- | --- |");
-        let mut rows: Vec<&(What, Row)> = self.rows.iter().collect();
-        rows.sort_by_key(|((name, _), _)| order(name));
+        let mut rows: Vec<&(RowName, Row)> = self.rows.iter().collect();
+        rows.sort_by_key(|((name, _), _)| sort_position(name));
         for ((name, which), row) in rows {
-            let Requests { all, writes, dry_runs } = row.requests[row.requests.len() - 1];
-            println!("| {name} | {which} | {} | {all} ({writes}, {dry_runs}) |", row.times());
+            let RequestCounts { total, writes, dry_runs } = row.requests[row.requests.len() - 1];
+            println!("| {name} | {which} | {} | {total} ({writes}, {dry_runs}) |", row.format_times());
         }
         println!("\n| aim | measured | |\n| --- | --- | --- |");
-        for Aim { of, to, at_most } in aims {
-            let (Some(row), Some(other)) = (self.row(*of), self.row(*to)) else { continue };
+        for Target { row: of, baseline, max_ratio } in aims {
+            let (Some(row), Some(other)) = (self.row(*of), self.row(*baseline)) else { continue };
             let ratio = row.median() / other.median();
-            let what = format!("{}, {} ≤ {at_most} × {}, {}", of.0, of.1, to.0, to.1);
-            println!("| {what} | {ratio:.2} × | {} |", verdict(ratio <= *at_most));
+            let what = format!("{}, {} ≤ {max_ratio} × {}, {}", of.0, of.1, baseline.0, baseline.1);
+            println!("| {what} | {ratio:.2} × | {} |", format_verdict(ratio <= *max_ratio));
         }
         let Some(row) = self.row((crate::ONE_WAVE, crate::FIRST)) else { return };
-        let most = row.requests.iter().map(|requests| requests.all).max().unwrap_or(0);
+        let most = row.requests.iter().map(|requests| requests.total).max().unwrap_or(0);
         let ratio = most as f64 / row.objects as f64;
-        let met = verdict(ratio <= REQUESTS_MAX);
+        let met = format_verdict(ratio <= REQUESTS_MAX);
         println!(
             "| requests per changed object, all of them counted ≤ {REQUESTS_MAX} | {ratio:.3} | {met} |"
         );
     }
 }
 
-fn order(name: &str) -> usize {
+fn sort_position(name: &str) -> usize {
     let names = [
         crate::ONE_WAVE,
         crate::TEN_WAVES,
@@ -86,7 +86,7 @@ fn order(name: &str) -> usize {
     names.iter().position(|known| *known == name).unwrap_or(names.len())
 }
 
-fn verdict(met: bool) -> &'static str {
+fn format_verdict(met: bool) -> &'static str {
     if met { "met" } else { "**missed**" }
 }
 
@@ -107,7 +107,7 @@ impl Row {
         }
     }
 
-    fn times(&self) -> String {
+    fn format_times(&self) -> String {
         let seconds = self.sorted();
         format!("{:.2} ({:.2} – {:.2})", self.median(), seconds[0], seconds[seconds.len() - 1])
     }

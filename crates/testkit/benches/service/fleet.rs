@@ -1,4 +1,4 @@
-//! Many Applications of one repository: each has a folder in it, with four config maps.
+//! Many Applications of one repository: each has a folder with four config maps.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,47 +7,47 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// So many objects each Application has.
+/// Number of objects of each Application.
 pub const OBJECTS: usize = 4;
-/// So many Applications are written in one file.
-const IN_A_FILE: usize = 100;
+/// Number of Applications in one file.
+const APPLICATIONS_PER_FILE: usize = 100;
 
-/// A folder with a repository, and Applications beside it.
+/// A folder with a repository and Applications.
 pub struct Fleet {
     folder: TempDir,
-    pub number: usize,
+    pub application_count: usize,
 }
 
-/// Whether Applications are synced by themselves.
+/// Sync policy of the Applications.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Policy {
     Automated,
     Manual,
 }
 
-pub fn name(at: usize) -> String {
+pub fn application_name(at: usize) -> String {
     format!("shop-{at:05}")
 }
 
-/// The release build, which lies beside this benchmark.
-pub fn program() -> PathBuf {
+/// Returns the release build, which is next to this benchmark.
+pub fn program_path() -> PathBuf {
     if let Some(program) = std::env::var_os("TIDEGATE_BENCH_PROGRAM") {
         return program.into();
     }
     let here = std::env::current_exe().unwrap();
     let program = here.parent().unwrap().parent().unwrap().join("tidegate");
-    assert!(program.exists(), "{} is missing: cargo build --release makes it", program.display());
+    assert!(program.exists(), "{} is missing: run cargo build --release", program.display());
     program
 }
 
 impl Fleet {
-    /// A repository of so many folders. There are no Applications yet.
-    pub fn new(number: usize) -> Self {
-        // Beside the build, because a temporary folder may be in memory, where syncing to disk costs nothing.
+    /// Creates a repository with this number of folders, without Applications.
+    pub fn new(application_count: usize) -> Self {
+        // Next to the build, because a temporary folder may be in memory, where syncing to disk costs nothing.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let fleet = Self { folder, number };
+        let fleet = Self { folder, application_count };
         fs::create_dir_all(fleet.path().join("apps")).unwrap();
-        (0..number).for_each(|at| fleet.write(at, 1, ""));
+        (0..application_count).for_each(|at| fleet.write_manifests(at, 1, ""));
         fleet.commit();
         fleet
     }
@@ -65,7 +65,7 @@ impl Fleet {
     }
 
     pub fn command(&self) -> Command {
-        let mut command = Command::new(program());
+        let mut command = Command::new(program_path());
         command
             .current_dir(self.path())
             .env("HOME", self.path())
@@ -74,15 +74,15 @@ impl Fleet {
         command
     }
 
-    /// The manifests of one, in another version; with an annotation for each of them.
-    pub fn write(&self, at: usize, version: usize, annotations: &str) {
-        let folder = self.repository().join(name(at));
+    /// Writes another version of an Application's manifests, with an annotation for each of them.
+    pub fn write_manifests(&self, at: usize, version: usize, annotations: &str) {
+        let folder = self.repository().join(application_name(at));
         fs::create_dir_all(&folder).unwrap();
         let map = |number: usize| {
             format!(
                 "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}-{number}\n  labels: {{app.kubernetes.io/part-of: bench}}\n  \
                  annotations: {{{annotations}}}\ndata:\n  VERSION: \"{version}\"\n  DATABASE_URL: postgres://db.default.svc:5432/shop\n---\n",
-                name(at)
+                application_name(at)
             )
         };
         fs::write(folder.join("all.yaml"), (0..OBJECTS).map(map).collect::<String>()).unwrap();
@@ -93,9 +93,9 @@ impl Fleet {
         assert!(made.success());
     }
 
-    /// All of them change with one commit.
+    /// Changes all of them with one commit.
     pub fn change_all(&self, version: usize) {
-        (0..self.number).for_each(|at| self.write(at, version, ""));
+        (0..self.application_count).for_each(|at| self.write_manifests(at, version, ""));
         self.commit();
     }
 
@@ -112,15 +112,15 @@ impl Fleet {
     pub fn application(&self, at: usize, namespace: &str, policy: Policy) -> Value {
         json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
-            "metadata": {"name": name(at), "namespace": "argocd"},
-            "spec": self.spec(&name(at), namespace, policy),
+            "metadata": {"name": application_name(at), "namespace": "argocd"},
+            "spec": self.spec(&application_name(at), namespace, policy),
         })
     }
 
-    /// Writes all the Applications into the folder that is served.
+    /// Writes all Applications into the managed folder.
     pub fn write_applications(&self, policy: Policy) {
-        let all: Vec<usize> = (0..self.number).collect();
-        for (number, some) in all.chunks(IN_A_FILE).enumerate() {
+        let all: Vec<usize> = (0..self.application_count).collect();
+        for (number, some) in all.chunks(APPLICATIONS_PER_FILE).enumerate() {
             let documents =
                 some.iter().map(|at| format!("{}\n---\n", self.application(*at, "default", policy)));
             let path = self.apps().join(format!("some-{number:03}.yaml"));

@@ -1,7 +1,7 @@
-//! The figures of a service in BENCHMARKS.md: `tidegate serve` as it is run, looked at from outside. Time passes between two
-//! states that its API shows; processor time and memory are the kernel's; requests and writes are the cluster's own count.
+//! The figures of a service in BENCHMARKS.md: `tidegate serve` measured from outside. Times are between two states of its API;
+//! processor time and memory come from the kernel; requests and writes are counted by the cluster.
 //!
-//! `cargo bench --bench service -- rollout storm` runs only these; a number after `=` says how many Applications
+//! `cargo bench --bench service -- rollout storm` runs only these; a number after `=` sets the number of Applications
 //! (`kube=200`). `TIDEGATE_BENCH_PROGRAM` names another build of the program.
 #![allow(
     clippy::unwrap_used,
@@ -10,56 +10,56 @@
     clippy::indexing_slicing,
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
-    reason = "a benchmark: it reads the clock, and a broken assumption must stop it at once"
+    reason = "a benchmark: it reads the clock, and a broken assumption must stop it immediately"
 )]
 
-#[expect(dead_code, reason = "tests press and read more than is measured")]
+mod appsets;
+#[expect(dead_code, reason = "the tests use more of it than the benchmarks")]
 #[path = "../../../../tests/e2e-web/browser.rs"]
 mod browser;
 mod fleet;
+#[path = "../../../../tests/e2e-web/http.rs"]
+mod http;
 mod kube;
 mod page;
-mod serving;
-mod sets;
+mod service;
 mod sim;
-#[path = "../../../../tests/e2e-web/wire.rs"]
-mod wire;
 
 use std::time::Duration;
 
-/// One line of the table: what, how much, and what we aim at.
+/// A row of the table: measurement, figure, and target.
 pub struct Line {
-    what: String,
+    measurement: String,
     figure: String,
-    aim: &'static str,
+    target: &'static str,
 }
 
 impl Line {
-    /// A line.
-    pub fn new(what: impl Into<String>, figure: impl Into<String>, aim: &'static str) -> Self {
-        Self { what: what.into(), figure: figure.into(), aim }
+    /// Creates a row.
+    pub fn new(what: impl Into<String>, figure: impl Into<String>, target: &'static str) -> Self {
+        Self { measurement: what.into(), figure: figure.into(), target }
     }
 }
 
-/// What is measured with how many Applications, if not said otherwise.
+/// A measurement with its default number of Applications.
 type Measurement = (&'static str, usize, fn(usize) -> Vec<Line>);
 
 const MEASUREMENTS: [Measurement; 6] = [
-    ("rollout", 1000, sets::rollout),
-    ("unchanged", 1000, sets::unchanged),
-    ("storm", 10_000, sim::storm),
-    ("restart", 1000, sim::restart),
+    ("rollout", 1000, appsets::measure_rollout),
+    ("unchanged", 1000, appsets::measure_refresh),
+    ("storm", 10_000, sim::measure_storm),
+    ("restart", 1000, sim::measure_restart),
     ("kube", 1000, kube::measure),
-    ("page", 10_000, page::page),
+    ("page", 10_000, page::measure_page),
 ];
 
-/// As people read it.
-pub fn seconds(time: Duration) -> String {
+/// Formats a time for people.
+pub fn format_seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// So much of something each.
-pub fn each(time: Duration, number: usize) -> String {
+/// Formats a time per item.
+pub fn format_per_item(time: Duration, number: usize) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1000.0 / number as f64)
 }
 
@@ -72,8 +72,8 @@ fn main() {
             None => (word == name).then_some(usual),
         };
         let number = if wanted.is_empty() { Some(usual) } else { wanted.iter().find_map(number) };
-        for Line { what, figure, aim } in number.map(measure).into_iter().flatten() {
-            println!("| {what} | {figure} | {aim} |");
+        for Line { measurement, figure, target } in number.map(measure).into_iter().flatten() {
+            println!("| {measurement} | {figure} | {target} |");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! The page with many Applications, in a real browser: how long until it shows something, until a row says what has happened,
-//! and what its tab has in memory.
+//! The page with many Applications, in a real browser: time to first content, time of row updates, and memory of its tab.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -9,16 +8,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, missing};
-use crate::fleet::{Fleet, Policy, name};
-use crate::serving::Serving;
-use crate::{Line, seconds};
+use crate::browser::{Browser, missing_requirement};
+use crate::fleet::{Fleet, Policy, application_name};
+use crate::service::RunningService;
+use crate::{Line, format_seconds};
 
-/// How often the view is opened, and how many rows change.
-const TIMES: usize = 10;
+/// Number of opened views, and of changed rows.
+const REPETITIONS: usize = 10;
 
-/// In the page, before anything of it is there: when the first rows can be seen, and when a row says something else.
-const WATCH: &str = "
+/// Script that runs before the page: records when the first rows are visible, and when a row changes.
+const WATCH_SCRIPT: &str = "
     window.seen = {};
     const painted = (then) => requestAnimationFrame(() => setTimeout(then, 0));
     new MutationObserver(() => {
@@ -37,44 +36,46 @@ const WATCH: &str = "
     }).observe(document, {subtree: true, childList: true, characterData: true});
 ";
 
-/// The list of all, a row of it, and what the tab has when all have been seen and all have changed.
-pub fn page(number: usize) -> Vec<Line> {
-    if let Some(missing) = missing() {
+/// Measures the list, a row of it, and the memory after all rows were visible and changed.
+pub fn measure_page(number: usize) -> Vec<Line> {
+    if let Some(missing) = missing_requirement() {
         panic!("{missing}");
     }
     let fleet = Fleet::new(number);
     fleet.write_applications(Policy::Manual);
-    let serving = Serving::simulated(&fleet, &["--refresh-every", "0s"]);
-    serving.until(serving.begin(), |shown| shown.applications == number && shown.comparisons >= number);
-    serving.settle();
-    let url = serving.url();
-    let mut first: Vec<f64> = (0..TIMES).map(|_| first_view(&watched(&url))).collect();
-    let browser = watched(&url);
-    first.push(first_view(&browser));
-    let small = memory(&browser);
-    let mut rows: Vec<f64> = row_updates(&fleet, &serving, &browser);
+    let service = RunningService::simulated(&fleet, &["--refresh-every", "0s"]);
+    service.wait_until(service.start_period(), |shown| {
+        shown.applications == number && shown.comparisons >= number
+    });
+    service.wait_until_idle();
+    let url = service.url();
+    let mut first: Vec<f64> = (0..REPETITIONS).map(|_| measure_first_view(&open_watched(&url))).collect();
+    let browser = open_watched(&url);
+    first.push(measure_first_view(&browser));
+    let small = script_memory(&browser);
+    let mut rows: Vec<f64> = measure_row_updates(&fleet, &service, &browser);
     scroll_through(&browser, number);
-    let scrolled = memory(&browser);
+    let scrolled = script_memory(&browser);
     fleet.change_all(2);
-    let before = serving.shown().comparisons;
-    serving.push(&fleet, &[]);
-    serving.until(serving.begin(), |shown| shown.comparisons >= before + number);
-    serving.settle();
-    let changed = memory(&browser);
+    let before = service.metrics().comparisons;
+    service.send_push(&fleet, &[]);
+    service.wait_until(service.start_period(), |shown| shown.comparisons >= before + number);
+    service.wait_until_idle();
+    let changed = script_memory(&browser);
     drop(browser);
-    serving.end();
+    service.stop();
     vec![
         Line::new(
             format!(
                 "first view of {number} Applications, nothing in the cache: median and longest of {}",
                 first.len()
             ),
-            spread(&mut first),
+            format_spread(&mut first),
             "≤ 1 s",
         ),
         Line::new(
             format!("from an event to the row that shows it, {} times: median and longest", rows.len()),
-            spread(&mut rows),
+            format_spread(&mut rows),
             "≤ 100 ms",
         ),
         Line::new(
@@ -87,24 +88,24 @@ pub fn page(number: usize) -> Vec<Line> {
     ]
 }
 
-fn watched(url: &str) -> Browser {
+fn open_watched(url: &str) -> Browser {
     let browser = Browser::new(url);
-    browser.tell("Page.addScriptToEvaluateOnNewDocument", json!({"source": WATCH}));
+    browser.send_command("Page.addScriptToEvaluateOnNewDocument", json!({"source": WATCH_SCRIPT}));
     browser
 }
 
-/// Milliseconds until rows can be seen, from the moment at which the address is opened.
-fn first_view(browser: &Browser) -> f64 {
+/// Returns the milliseconds from opening the address to visible rows.
+fn measure_first_view(browser: &Browser) -> f64 {
     browser.open("/");
-    browser.until("window.shown").as_f64().unwrap()
+    browser.wait_until("window.shown").as_f64().unwrap()
 }
 
-/// Milliseconds from the moment at which an event has arrived, to the moment at which the row is drawn that says so.
-fn row_updates(fleet: &Fleet, serving: &Serving, browser: &Browser) -> Vec<f64> {
-    let events = listen(serving);
+/// Returns the milliseconds from an event to the updated row.
+fn measure_row_updates(fleet: &Fleet, service: &RunningService, browser: &Browser) -> Vec<f64> {
+    let events = listen_for_events(service);
     let mut all = Vec::new();
-    for at in 0..TIMES {
-        let name = name(at);
+    for at in 0..REPETITIONS {
+        let name = application_name(at);
         let done = fleet
             .command()
             .args(["app", "sync", &name, "--state-dir", "state"])
@@ -119,15 +120,15 @@ fn row_updates(fleet: &Fleet, serving: &Serving, browser: &Browser) -> Vec<f64> 
                 break moment;
             }
         };
-        let drawn = browser.until(&format!("window.seen['argocd/{name}']")).as_f64().unwrap();
+        let drawn = browser.wait_until(&format!("window.seen['argocd/{name}']")).as_f64().unwrap();
         all.push((drawn - arrived).max(0.0));
     }
     all
 }
 
-/// Applications as they change, with the moment at which somebody else is told of it, in milliseconds.
-fn listen(serving: &Serving) -> Receiver<(f64, Value)> {
-    let mut stream = TcpStream::connect(serving.address()).unwrap();
+/// Returns changed Applications with the time at which another subscriber receives the event, in milliseconds.
+fn listen_for_events(service: &RunningService) -> Receiver<(f64, Value)> {
+    let mut stream = TcpStream::connect(service.address()).unwrap();
     write!(stream, "GET /api/v1/events HTTP/1.0\r\nhost: localhost\r\n\r\n").unwrap();
     let (give, take) = channel();
     thread::spawn(move || {
@@ -143,7 +144,7 @@ fn listen(serving: &Serving) -> Receiver<(f64, Value)> {
     take
 }
 
-/// Goes through the whole list, a screen at a time, and waits for the rows of each.
+/// Scrolls through the whole list by screens, and waits for the rows of each.
 fn scroll_through(browser: &Browser, number: usize) {
     browser.run_async(
         "let top = 0;
@@ -158,25 +159,25 @@ fn scroll_through(browser: &Browser, number: usize) {
          };
          step();",
     );
-    let last = format!("argocd/{}", name(number - 1));
-    browser.until(&format!("document.querySelector('[data-key=\"{last}\"]')"));
+    let last = format!("argocd/{}", application_name(number - 1));
+    browser.wait_until(&format!("document.querySelector('[data-key=\"{last}\"]')"));
 }
 
-/// The bytes that scripts of the tab hold, once what nobody holds is gone.
-fn memory(browser: &Browser) -> f64 {
-    browser.tell("HeapProfiler.collectGarbage", json!({}));
-    browser.tell("Runtime.getHeapUsage", json!({}))["usedSize"].as_f64().unwrap()
+/// Returns the script memory of the tab in bytes, after garbage collection.
+fn script_memory(browser: &Browser) -> f64 {
+    browser.send_command("HeapProfiler.collectGarbage", json!({}));
+    browser.send_command("Runtime.getHeapUsage", json!({}))["usedSize"].as_f64().unwrap()
 }
 
-fn spread(all: &mut [f64]) -> String {
+fn format_spread(all: &mut [f64]) -> String {
     all.sort_by(f64::total_cmp);
     let longest = all.last().copied().unwrap();
-    let words = |time: f64| {
+    let text = |time: f64| {
         if time < 1000.0 {
             format!("{time:.0} ms")
         } else {
-            seconds(std::time::Duration::from_secs_f64(time / 1000.0))
+            format_seconds(std::time::Duration::from_secs_f64(time / 1000.0))
         }
     };
-    format!("{}, {}", words(all[all.len() / 2]), words(longest))
+    format!("{}, {}", text(all[all.len() / 2]), text(longest))
 }

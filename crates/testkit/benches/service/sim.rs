@@ -5,47 +5,56 @@ use std::thread;
 use std::time::Duration;
 
 use crate::fleet::{Fleet, OBJECTS, Policy};
-use crate::serving::Serving;
-use crate::{Line, each, seconds};
+use crate::service::RunningService;
+use crate::{Line, format_per_item, format_seconds};
 
 const IDLE: Duration = Duration::from_secs(30);
-/// What was read of manifests for a comparison is given up within a minute, and the allocator gives that back.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(90);
+/// Comparison data is dropped within a minute, and the allocator returns its memory.
+const CACHE_DROPPED_AFTER: Duration = Duration::from_secs(90);
 
-/// All are synced, lie idle, and change with one commit.
-pub fn storm(number: usize) -> Vec<Line> {
+/// Syncs all, leaves them idle, and changes them with one commit.
+pub fn measure_storm(number: usize) -> Vec<Line> {
     let fleet = Fleet::new(number);
     fleet.write_applications(Policy::Automated);
-    let serving = Serving::simulated(&fleet, &["--refresh-every", "0s"]);
-    let begun = serving.begin();
-    let first = serving.until(begun, |shown| shown.well == number && shown.succeeded >= number);
-    serving.settle();
-    let before = serving.processor();
+    let service = RunningService::simulated(&fleet, &["--refresh-every", "0s"]);
+    let started = service.start_period();
+    let first = service.wait_until(started, |shown| shown.healthy == number && shown.succeeded >= number);
+    service.wait_until_idle();
+    let before = service.cpu_time();
     thread::sleep(IDLE);
-    let idle = serving.processor().saturating_sub(before).as_secs_f64() / IDLE.as_secs_f64() * 100.0;
+    let idle = service.cpu_time().saturating_sub(before).as_secs_f64() / IDLE.as_secs_f64() * 100.0;
     fleet.change_all(2);
-    let succeeded = serving.shown().succeeded;
-    let begun = serving.begin();
-    serving.push(&fleet, &[]);
-    let storm = serving.until(begun, |shown| shown.well == number && shown.succeeded >= succeeded + number);
-    serving.settle();
+    let succeeded = service.metrics().succeeded;
+    let started = service.start_period();
+    service.send_push(&fleet, &[]);
+    let storm =
+        service.wait_until(started, |shown| shown.healthy == number && shown.succeeded >= succeeded + number);
+    service.wait_until_idle();
     let writes = OBJECTS * number;
-    serving.end();
-    // What it has with them, and without them: the cluster and the log are the same.
-    let with = resident(&fleet, number);
+    service.stop();
+    // Memory with and without Applications: the cluster and the log are the same.
+    let with = measure_resident(&fleet, number);
     fs::remove_dir_all(fleet.apps()).unwrap();
     fs::create_dir(fleet.apps()).unwrap();
-    let without = resident(&fleet, 0);
+    let without = measure_resident(&fleet, 0);
     let memory = with.saturating_sub(without) as f64 / number as f64;
     vec![
         Line::new(
             format!("first sync of {number} Applications on the simulated cluster"),
-            format!("{} ({} of processor time each)", seconds(first.elapsed), each(first.processor, number)),
+            format!(
+                "{} ({} of processor time each)",
+                format_seconds(first.cpu_time),
+                format_per_item(first.processor, number)
+            ),
             "",
         ),
         Line::new(
             format!("one commit that touches {number} Applications, until all are Synced ({writes} writes)"),
-            format!("{} ({} of processor time each)", seconds(storm.elapsed), each(storm.processor, number)),
+            format!(
+                "{} ({} of processor time each)",
+                format_seconds(storm.cpu_time),
+                format_per_item(storm.processor, number)
+            ),
             "≤ 60 s",
         ),
         Line::new(format!("idle with {number} Applications"), format!("{idle:.2} % of a core"), "≤ 1 %"),
@@ -57,42 +66,48 @@ pub fn storm(number: usize) -> Vec<Line> {
     ]
 }
 
-/// The resident memory of a service that has begun anew, when all was looked at.
-fn resident(fleet: &Fleet, number: usize) -> u64 {
-    let serving = Serving::simulated(fleet, &["--refresh-every", "0s"]);
-    serving.until(serving.begin(), |shown| shown.applications == number && shown.comparisons >= number);
-    thread::sleep(FORGOTTEN_AFTER);
-    let resident = serving.resident_kib();
-    serving.end();
+/// Returns the resident memory of a restarted service, after the first refresh.
+fn measure_resident(fleet: &Fleet, number: usize) -> u64 {
+    let service = RunningService::simulated(fleet, &["--refresh-every", "0s"]);
+    service.wait_until(service.start_period(), |shown| {
+        shown.applications == number && shown.comparisons >= number
+    });
+    thread::sleep(CACHE_DROPPED_AFTER);
+    let resident = service.resident_kib();
+    service.stop();
     resident
 }
 
-/// A service is killed while all its operations wait.
-pub fn restart(number: usize) -> Vec<Line> {
+/// Kills a service while all its operations wait.
+pub fn measure_restart(number: usize) -> Vec<Line> {
     let fleet = Fleet::new(number);
-    (0..number).for_each(|at| fleet.write(at, 1, "tidegate.dev/gate: approval"));
+    (0..number).for_each(|at| fleet.write_manifests(at, 1, "tidegate.dev/gate: approval"));
     fleet.commit();
     fleet.write_applications(Policy::Automated);
     let options = ["--refresh-every", "0s"];
-    let serving = Serving::simulated(&fleet, &options);
-    serving.until(serving.begin(), |_| open(&serving) >= number);
-    serving.kill();
-    let serving = Serving::simulated(&fleet, &options);
-    let ready = serving.ready;
-    let begun = serving.begin();
-    serving.until(begun, |_| open(&serving) >= number);
-    let processor = serving.processor();
-    serving.end();
+    let service = RunningService::simulated(&fleet, &options);
+    service.wait_until(service.start_period(), |_| count_open_operations(&service) >= number);
+    service.kill();
+    let service = RunningService::simulated(&fleet, &options);
+    let ready = service.startup_time;
+    let started = service.start_period();
+    service.wait_until(started, |_| count_open_operations(&service) >= number);
+    let processor = service.cpu_time();
+    service.stop();
     vec![Line::new(
         format!("restart to ready with {number} open operations"),
-        format!("{} ({} of processor time until it shows all)", seconds(ready), seconds(processor)),
+        format!(
+            "{} ({} of processor time until it shows all)",
+            format_seconds(ready),
+            format_seconds(processor)
+        ),
         "≤ 5 s",
     )]
 }
 
-/// How many operations are open.
-fn open(serving: &Serving) -> usize {
-    let text = serving.get("/metrics");
+/// Returns the number of open operations.
+fn count_open_operations(service: &RunningService) -> usize {
+    let text = service.get("/metrics");
     let line = text.lines().find(|line| line.starts_with("tidegate_operations_open")).unwrap();
     line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as usize
 }

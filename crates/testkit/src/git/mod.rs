@@ -1,5 +1,4 @@
-//! A Git server on loopback: Git's own program for smart HTTP, behind a server that writes down what it is asked and that
-//! can behave badly.
+//! A Git server on the loopback interface: Git's own smart HTTP program, behind a server that records requests and can misbehave.
 
 mod requests;
 
@@ -16,55 +15,55 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-pub use requests::{Asked, Request};
+pub use requests::{Request, RequestKind};
 
-/// How a server behaves. It does as it should where nothing is said.
+/// Behavior of a server. By default, it behaves correctly.
 #[derive(Clone, Debug, Default)]
-pub struct Manners {
-    /// The only `Authorization` that is accepted.
+pub struct ServerBehavior {
+    /// The only `Authorization` header that is accepted.
     pub authorization: Option<String>,
-    /// Requests whose path begins so are sent on to the same below this address.
+    /// Redirects requests with this path prefix to the same path below this address.
     pub redirect: Option<(String, String)>,
-    /// What is asked so is not answered; the connection stays.
-    pub hang: Option<Asked>,
-    /// What is asked so is answered without an end.
-    pub endless: Option<Asked>,
-    /// What is asked so is answered with half of the answer.
-    pub half: Option<Asked>,
-    /// Every request is answered with this status.
+    /// Requests that are not answered; the connection stays open.
+    pub unanswered: Option<RequestKind>,
+    /// Requests that get an endless response.
+    pub endless: Option<RequestKind>,
+    /// Requests that get only half of the response.
+    pub truncated: Option<RequestKind>,
+    /// Status code of all responses.
     pub status: Option<u16>,
-    /// Only the first version of Git's protocol is spoken.
-    pub old: bool,
+    /// True if the server only supports the first version of Git's protocol.
+    pub is_legacy_protocol: bool,
 }
 
-struct Shared {
+struct ServerState {
     root: PathBuf,
-    manners: Mutex<Manners>,
+    behavior: Mutex<ServerBehavior>,
     requests: Mutex<Vec<Request>>,
-    ended: AtomicBool,
+    has_ended: AtomicBool,
     tls: Option<Arc<ServerConfig>>,
-    /// Connections that are kept without an answer.
-    hanging: Mutex<Vec<TcpStream>>,
-    heard: Condvar,
+    /// Unanswered connections that stay open.
+    open_connections: Mutex<Vec<TcpStream>>,
+    request_received: Condvar,
 }
 
-/// A Git server. It ends when it is dropped.
+/// A Git server, which stops when dropped.
 pub struct GitServer {
-    shared: Arc<Shared>,
+    state: Arc<ServerState>,
     port: u16,
-    listening: Option<JoinHandle<()>>,
+    listener_thread: Option<JoinHandle<()>>,
     authority: Option<String>,
 }
 
-/// Whether a Git server can be had here: it needs a `git` program that has `http-backend`.
-pub fn is_there() -> bool {
+/// Returns true if a Git server can be started, which requires a `git` program with `http-backend`.
+pub fn is_available() -> bool {
     let found = Command::new("git").arg("--exec-path").output();
     let there = found.is_ok_and(|found| {
         let folder = String::from_utf8_lossy(&found.stdout).trim().to_owned();
         found.status.success() && Path::new(&folder).join("git-http-backend").exists()
     });
     if !there {
-        eprintln!("skipped: there is no git program with http-backend here");
+        eprintln!("skipped: a git program with http-backend is missing");
     }
     there
 }
@@ -72,10 +71,10 @@ pub fn is_there() -> bool {
 impl GitServer {
     /// Serves the repositories in a folder.
     pub fn start(root: &Path) -> Self {
-        Self::begin(root, None, None)
+        Self::start_with(root, None, None)
     }
 
-    /// Serves them by HTTPS, with a certificate of an authority of its own ([`Self::authority`]).
+    /// Serves the repositories over HTTPS, with a certificate from the server's own authority ([`Self::authority`]).
     pub fn start_tls(root: &Path) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -93,84 +92,84 @@ impl GitServer {
                 PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
             )
             .unwrap();
-        Self::begin(root, Some(Arc::new(config)), Some(authority.pem()))
+        Self::start_with(root, Some(Arc::new(config)), Some(authority.pem()))
     }
 
-    fn begin(root: &Path, tls: Option<Arc<ServerConfig>>, authority: Option<String>) -> Self {
-        let shared = Arc::new(Shared {
+    fn start_with(root: &Path, tls: Option<Arc<ServerConfig>>, authority: Option<String>) -> Self {
+        let state = Arc::new(ServerState {
             root: root.to_path_buf(),
-            manners: Mutex::default(),
+            behavior: Mutex::default(),
             requests: Mutex::default(),
-            ended: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             tls,
-            hanging: Mutex::default(),
-            heard: Condvar::new(),
+            open_connections: Mutex::default(),
+            request_received: Condvar::new(),
         });
-        let mut server = Self { shared, port: 0, listening: None, authority };
-        server.come_back();
+        let mut server = Self { state, port: 0, listener_thread: None, authority };
+        server.resume_listening();
         server
     }
 
-    /// The certificate of its authority, in PEM.
+    /// Returns the certificate of the server's authority, in PEM.
     pub fn authority(&self) -> &str {
         self.authority.as_deref().unwrap()
     }
 
-    /// The address of a repository.
+    /// Returns the URL of a repository.
     pub fn url(&self, repository: &str) -> String {
-        let scheme = if self.shared.tls.is_some() { "https" } else { "http" };
+        let scheme = if self.state.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://127.0.0.1:{}/{repository}", self.port)
     }
 
-    /// Has it behave so from now on.
-    pub fn behave(&self, manners: Manners) {
-        *self.shared.manners.lock().unwrap() = manners;
+    /// Changes the behavior.
+    pub fn set_behavior(&self, manners: ServerBehavior) {
+        *self.state.behavior.lock().unwrap() = manners;
     }
 
-    /// What it was asked since this was asked last.
+    /// Returns the requests since the last call.
     pub fn requests(&self) -> Vec<Request> {
-        std::mem::take(&mut self.shared.requests.lock().unwrap())
+        std::mem::take(&mut self.state.requests.lock().unwrap())
     }
 
-    /// What kinds of things it was asked since this was asked last, in order; how they are begun is left out.
-    pub fn asked(&self) -> Vec<Asked> {
-        let asked = self.requests().into_iter().map(|request| request.asked);
-        asked.filter(|asked| *asked != Asked::Greeting).collect()
+    /// Returns the kinds of requests since the last call, in order, without the initial capability requests.
+    pub fn request_kinds(&self) -> Vec<RequestKind> {
+        let kinds = self.requests().into_iter().map(|request| request.kind);
+        kinds.filter(|kind| *kind != RequestKind::Capabilities).collect()
     }
 
-    /// Waits until it was asked something since [`Self::requests`] was asked last.
-    pub fn await_request(&self) {
-        let requests = self.shared.requests.lock().unwrap();
-        drop(self.shared.heard.wait_while(requests, |requests| requests.is_empty()).unwrap());
+    /// Waits for a request that arrives after the last call of [`Self::requests`].
+    pub fn wait_for_request(&self) {
+        let requests = self.state.requests.lock().unwrap();
+        drop(self.state.request_received.wait_while(requests, |requests| requests.is_empty()).unwrap());
     }
 
-    /// Nobody listens any more.
-    pub fn go_away(&mut self) {
-        self.shared.ended.store(true, Ordering::SeqCst);
+    /// Stops listening.
+    pub fn stop_listening(&mut self) {
+        self.state.has_ended.store(true, Ordering::SeqCst);
         drop(TcpStream::connect(("127.0.0.1", self.port)));
-        if let Some(listening) = self.listening.take() {
+        if let Some(listening) = self.listener_thread.take() {
             listening.join().unwrap();
-            // A program that another thread begins at this moment has the socket open until it is itself.
+            // A program that another thread is just starting keeps the socket open until its `exec`.
             while TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
                 thread::yield_now();
             }
         }
-        self.shared.hanging.lock().unwrap().clear();
+        self.state.open_connections.lock().unwrap().clear();
     }
 
-    /// It listens again, where it did before.
-    pub fn come_back(&mut self) {
-        self.shared.ended.store(false, Ordering::SeqCst);
+    /// Listens again on the same port.
+    pub fn resume_listening(&mut self) {
+        self.state.has_ended.store(false, Ordering::SeqCst);
         let listener = TcpListener::bind(("127.0.0.1", self.port)).unwrap();
         self.port = listener.local_addr().unwrap().port();
-        let shared = Arc::clone(&self.shared);
-        self.listening = Some(thread::spawn(move || {
+        let shared = Arc::clone(&self.state);
+        self.listener_thread = Some(thread::spawn(move || {
             for stream in listener.incoming() {
-                if shared.ended.load(Ordering::SeqCst) {
+                if shared.has_ended.load(Ordering::SeqCst) {
                     return;
                 }
                 let (Ok(stream), shared) = (stream, Arc::clone(&shared)) else { continue };
-                thread::spawn(move || drop(serve(&shared, stream)));
+                thread::spawn(move || drop(serve_connection(&shared, stream)));
             }
         }));
     }
@@ -178,15 +177,15 @@ impl GitServer {
 
 impl Drop for GitServer {
     fn drop(&mut self) {
-        self.go_away();
+        self.stop_listening();
     }
 }
 
 trait Duplex: Read + Write {}
 impl<T: Read + Write> Duplex for T {}
 
-/// One connection, with one request.
-fn serve(shared: &Shared, socket: TcpStream) -> io::Result<()> {
+/// Serves one connection with one request.
+fn serve_connection(shared: &ServerState, socket: TcpStream) -> io::Result<()> {
     let kept = socket.try_clone()?;
     let mut stream: Box<dyn Duplex> = match &shared.tls {
         Some(config) => {
@@ -195,38 +194,38 @@ fn serve(shared: &Shared, socket: TcpStream) -> io::Result<()> {
         }
         None => Box::new(socket),
     };
-    let Some((request, headers, body)) = requests::read(stream.as_mut())? else { return Ok(()) };
-    let asked = request.asked;
-    let manners = shared.manners.lock().unwrap().clone();
+    let Some((request, headers, body)) = requests::read_request(stream.as_mut())? else { return Ok(()) };
+    let kind = request.kind;
+    let manners = shared.behavior.lock().unwrap().clone();
     shared.requests.lock().unwrap().push(request.clone());
-    shared.heard.notify_all();
-    if manners.hang == Some(asked) {
-        shared.hanging.lock().unwrap().push(kept);
-        // It is held until the server goes.
+    shared.request_received.notify_all();
+    if manners.unanswered == Some(kind) {
+        shared.open_connections.lock().unwrap().push(kept);
+        // The connection stays open until the server ends.
         std::mem::forget(stream);
         return Ok(());
     }
     if let Some(status) = manners.status {
-        return refuse(stream.as_mut(), status, "");
+        return write_refusal(stream.as_mut(), status, "");
     }
     if let Some((path, to)) = &manners.redirect
         && let Some(rest) = request.path.strip_prefix(path.as_str())
     {
-        return refuse(stream.as_mut(), 302, &format!("Location: {to}{rest}\r\n"));
+        return write_refusal(stream.as_mut(), 302, &format!("Location: {to}{rest}\r\n"));
     }
     if manners.authorization.is_some() && manners.authorization != request.authorization {
-        return refuse(stream.as_mut(), 401, "WWW-Authenticate: Basic realm=\"git\"\r\n");
+        return write_refusal(stream.as_mut(), 401, "WWW-Authenticate: Basic realm=\"git\"\r\n");
     }
-    let (status, head, answer) = backend(shared, &request, &headers, &body, manners.old)?;
-    if manners.endless == Some(asked) {
+    let (status, head, answer) = run_backend(shared, &request, &headers, &body, manners.is_legacy_protocol)?;
+    if manners.endless == Some(kind) {
         write!(stream, "HTTP/1.1 {status} -\r\n{head}Connection: close\r\n\r\n")?;
-        // A line that says how long the next one is, for ever.
+        // An endless sequence of packet lines with a valid length.
         let line = format!("{:04x}{}", 1004, "x".repeat(1000));
         loop {
             stream.write_all(line.as_bytes())?;
         }
     }
-    let sent = if manners.half == Some(asked) { &answer[..answer.len() / 2] } else { &answer };
+    let sent = if manners.truncated == Some(kind) { &answer[..answer.len() / 2] } else { &answer };
     write!(
         stream,
         "HTTP/1.1 {status} -\r\n{head}Content-Length: {}\r\nConnection: close\r\n\r\n",
@@ -236,14 +235,14 @@ fn serve(shared: &Shared, socket: TcpStream) -> io::Result<()> {
     stream.flush()
 }
 
-fn refuse(stream: &mut dyn Duplex, status: u16, head: &str) -> io::Result<()> {
+fn write_refusal(stream: &mut dyn Duplex, status: u16, head: &str) -> io::Result<()> {
     write!(stream, "HTTP/1.1 {status} -\r\n{head}Content-Length: 0\r\nConnection: close\r\n\r\n")?;
     stream.flush()
 }
 
-/// Asks Git's own program. Returns status, other headers and body.
-fn backend(
-    shared: &Shared,
+/// Runs Git's own program. Returns the status, the remaining headers and the body.
+fn run_backend(
+    shared: &ServerState,
     request: &Request,
     headers: &BTreeMap<String, String>,
     body: &[u8],

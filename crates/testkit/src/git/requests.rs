@@ -1,39 +1,39 @@
-//! What a Git server is asked.
+//! Requests to a Git server.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// What the server can do.
-    Greeting,
-    /// The names.
-    Names,
+pub enum RequestKind {
+    /// Capabilities of the server.
+    Capabilities,
+    /// List of refs.
+    Refs,
     /// Objects.
     Objects,
 }
 
-/// One request.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// `GET` or `POST`.
     pub method: String,
-    /// With the query.
+    /// Path with the query.
     pub path: String,
-    /// Whose authority was shown.
+    /// `Authorization` header.
     pub authorization: Option<String>,
-    /// What it is for.
-    pub asked: Asked,
-    /// What was asked, as text.
+    /// Purpose.
+    pub kind: RequestKind,
+    /// Body as text.
     pub body: String,
 }
 
 /// A request, its headers and its body.
-type Message = (Request, BTreeMap<String, String>, Vec<u8>);
+type ParsedRequest = (Request, BTreeMap<String, String>, Vec<u8>);
 
-/// Reads a request; nothing if there is none.
-pub(super) fn read(stream: &mut dyn super::Duplex) -> io::Result<Option<Message>> {
+/// Reads a request; `None` if there is none.
+pub(super) fn read_request(stream: &mut dyn super::Duplex) -> io::Result<Option<ParsedRequest>> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -50,11 +50,11 @@ pub(super) fn read(stream: &mut dyn super::Duplex) -> io::Result<Option<Message>
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let text = String::from_utf8_lossy(&body).into_owned();
-    let asked = match (method.as_str(), text.contains("command=ls-refs")) {
-        ("GET", _) => Asked::Greeting,
-        (_, true) => Asked::Names,
-        _ => Asked::Objects,
+    let kind = match (method.as_str(), text.contains("command=ls-refs")) {
+        ("GET", _) => RequestKind::Capabilities,
+        (_, true) => RequestKind::Refs,
+        _ => RequestKind::Objects,
     };
     let authorization = headers.get("authorization").cloned();
-    Ok(Some((Request { method, path, authorization, asked, body: text }, headers, body)))
+    Ok(Some((Request { method, path, authorization, kind, body: text }, headers, body)))
 }

@@ -1,4 +1,4 @@
-//! Who may do what: users with tokens, the files that name them, roles.
+//! Access control: users with tokens, their kubeconfigs, and roles.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,27 +7,27 @@ use kube::Config;
 use kube::config::AuthInfo;
 use serde_json::{Value, json};
 
-use super::{Caller, KubeError};
+use super::{ApiClient, KubeError};
 
 /// A user of the control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User(std::borrow::Cow<'static, str>);
 
 impl User {
-    /// The program under test; may do everything, by a role binding.
+    /// The program under test. A role binding allows it to do everything.
     pub const ENGINE: &User = &User(std::borrow::Cow::Borrowed("engine"));
     /// kube-controller-manager and the nodes.
     pub const CONTROLLERS: &User = &User(std::borrow::Cow::Borrowed("controllers"));
-    /// The test, reading and meddling as another person would; may do everything.
+    /// The test itself, which reads and interferes like another person. It may do everything.
     pub const OBSERVER: &User = &User(std::borrow::Cow::Borrowed("observer"));
 
-    /// Its name.
+    /// Returns the user name.
     pub fn name(&self) -> &str {
         &self.0
     }
 
-    /// One of the users that may do nothing until they are given a role.
-    pub(super) fn limited(number: usize) -> Self {
+    /// Returns one of the users who have no permissions until they are granted a role.
+    pub(super) fn without_rights(number: usize) -> Self {
         Self(format!("limited-{number:02}").into())
     }
 
@@ -36,17 +36,17 @@ impl User {
     }
 }
 
-/// How many users without any rights a control plane has. They must be known when the API server starts.
-pub(super) const LIMITED: usize = 32;
+/// Number of users without permissions. They must be known when the API server starts.
+pub(super) const USERS_WITHOUT_RIGHTS: usize = 32;
 
-fn all() -> impl Iterator<Item = User> {
+fn all_users() -> impl Iterator<Item = User> {
     [User::ENGINE, User::CONTROLLERS, User::OBSERVER]
         .into_iter()
         .cloned()
-        .chain((0..LIMITED).map(User::limited))
+        .chain((0..USERS_WITHOUT_RIGHTS).map(User::without_rights))
 }
 
-/// The control plane's folder and address.
+/// Folder and address of the control plane, for access to it.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub(super) folder: PathBuf,
@@ -54,74 +54,74 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub(super) fn certificate(&self) -> PathBuf {
+    pub(super) fn certificate_path(&self) -> PathBuf {
         self.folder.join("certs/apiserver.crt")
     }
 
-    /// Writes what the API server reads about users, and the key that signs service account tokens.
+    /// Writes the API server's user file, and the key that signs service account tokens.
     pub(super) fn write_users(&self) -> Result<(), KubeError> {
-        let tokens: String = all()
+        let tokens: String = all_users()
             .map(|user| {
                 let group = if user == *User::CONTROLLERS { "system:masters" } else { "tidegate-tests" };
                 format!("{},{name},{name},\"{group}\"\n", user.token(), name = user.name())
             })
             .collect();
-        self.write("tokens.csv", tokens.as_bytes())?;
+        self.write_file("tokens.csv", tokens.as_bytes())?;
         let key = rcgen::KeyPair::generate()?;
-        self.write("service-accounts.key", key.serialize_pem().as_bytes())?;
-        self.write("service-accounts.pub", key.public_key_pem().as_bytes())
+        self.write_file("service-accounts.key", key.serialize_pem().as_bytes())?;
+        self.write_file("service-accounts.pub", key.public_key_pem().as_bytes())
     }
 
-    /// Writes a kubeconfig for each user, once the API server has made its certificate. All users are contexts of
-    /// all files; each file has another current one.
+    /// Writes a kubeconfig for each user, once the API server has created its certificate. Every file contains all users as
+    /// contexts, with its own user as the current context.
     pub(super) fn write_kubeconfigs(&self) -> Result<(), KubeError> {
         let users: Vec<Value> =
-            all().map(|user| json!({"name": user.name(), "user": {"token": user.token()}})).collect();
-        let contexts: Vec<Value> = all()
+            all_users().map(|user| json!({"name": user.name(), "user": {"token": user.token()}})).collect();
+        let contexts: Vec<Value> = all_users()
             .map(|user| json!({"name": user.name(), "context": {"cluster": "test", "user": user.name()}}))
             .collect();
-        for user in all() {
+        for user in all_users() {
             let config = json!({
                 "apiVersion": "v1", "kind": "Config",
                 "clusters": [{
                     "name": "test",
-                    "cluster": {"server": self.url, "certificate-authority": self.certificate()},
+                    "cluster": {"server": self.url, "certificate-authority": self.certificate_path()},
                 }],
                 "users": users, "contexts": contexts, "current-context": user.name(),
             });
-            self.write(&kubeconfig(&user), config.to_string().as_bytes())?;
+            self.write_file(&kubeconfig_name(&user), config.to_string().as_bytes())?;
         }
         Ok(())
     }
 
-    pub(super) fn kubeconfig(&self, user: &User) -> PathBuf {
-        self.folder.join(kubeconfig(user))
+    pub(super) fn kubeconfig_path(&self, user: &User) -> PathBuf {
+        self.folder.join(kubeconfig_name(user))
     }
 
-    /// Requests as a user, on connections of their own.
-    pub(super) fn caller(&self, user: &User) -> Result<Caller, KubeError> {
-        let mut config = Config::new(self.url.parse().expect("our own address is valid"));
-        config.root_cert_file = Some(self.certificate());
+    /// Creates a client for a user, with its own connections.
+    pub(super) fn client(&self, user: &User) -> Result<ApiClient, KubeError> {
+        let mut config = Config::new(self.url.parse().expect("the local address is valid"));
+        config.root_cert_file = Some(self.certificate_path());
         config.auth_info = AuthInfo { token: Some(user.token().into()), ..AuthInfo::default() };
-        Caller::new(config)
+        ApiClient::new(config)
     }
 
-    pub(super) fn write(&self, name: &str, content: &[u8]) -> Result<(), KubeError> {
-        write(&self.folder.join(name), content)
+    pub(super) fn write_file(&self, name: &str, content: &[u8]) -> Result<(), KubeError> {
+        write_private_file(&self.folder.join(name), content)
     }
 }
 
-fn kubeconfig(user: &User) -> String {
+fn kubeconfig_name(user: &User) -> String {
     format!("kubeconfig-{}.yaml", user.name())
 }
 
-fn write(path: &Path, content: &[u8]) -> Result<(), KubeError> {
+fn write_private_file(path: &Path, content: &[u8]) -> Result<(), KubeError> {
     fs::write(path, content).map_err(|why| KubeError::File { path: path.to_owned(), why })
 }
 
-/// Lets engine and observer do everything.
-pub(super) async fn grant_all(controllers: &Caller) -> Result<(), KubeError> {
-    let subjects: Vec<Value> = [User::ENGINE, User::OBSERVER].map(subject).into();
+/// Grants all permissions to the engine and the observer.
+pub(super) async fn grant_all(controllers: &ApiClient) -> Result<(), KubeError> {
+    let subjects: Vec<Value> = [User::ENGINE, User::OBSERVER].map(role_subject).into();
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
         "metadata": {"name": "tidegate-tests"},
@@ -132,9 +132,9 @@ pub(super) async fn grant_all(controllers: &Caller) -> Result<(), KubeError> {
     Ok(())
 }
 
-/// Gives a user a role with these rules: in a namespace, or in the whole cluster.
+/// Grants a user a role with these rules, in one namespace or in the whole cluster.
 pub(super) async fn grant(
-    controllers: &Caller,
+    controllers: &ApiClient,
     user: &User,
     namespace: Option<&str>,
     rules: &Value,
@@ -151,7 +151,7 @@ pub(super) async fn grant(
     });
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": format!("{prefix}RoleBinding"),
-        "metadata": {"name": name}, "subjects": [subject(user)],
+        "metadata": {"name": name}, "subjects": [role_subject(user)],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": format!("{prefix}Role"), "name": name},
     });
     controllers.post(&format!("{root}roles"), &role).await?;
@@ -159,6 +159,6 @@ pub(super) async fn grant(
     Ok(())
 }
 
-fn subject(user: &User) -> Value {
+fn role_subject(user: &User) -> Value {
     json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user.name()})
 }

@@ -1,4 +1,4 @@
-//! What the three servers are told, from Kubernetes 1.20 to the newest.
+//! Arguments of the three servers, from Kubernetes 1.20 to the newest.
 
 use super::Assets;
 
@@ -30,22 +30,22 @@ pub(super) fn api_arguments(assets: &Assets, etcd: u16, port: u16) -> Vec<String
         "--service-cluster-ip-range=10.0.0.0/16",
         "--audit-policy-file=audit-policy.json",
         "--audit-log-path=audit.log",
-        // In the log before the answer is out.
+        // Entries are written to the log before the response is sent.
         "--audit-log-mode=blocking",
         "--audit-log-maxsize=4096",
     ];
     arguments.extend(fixed.map(str::to_owned));
-    arguments.extend(gates(assets));
+    arguments.extend(feature_gates(assets));
     arguments
 }
 
-/// What later versions have by default.
-fn gates(assets: &Assets) -> Option<String> {
+/// Returns feature gates that later versions enable by default.
+fn feature_gates(assets: &Assets) -> Option<String> {
     (assets.minor() < 21).then(|| "--feature-gates=TTLAfterFinished=true".to_owned())
 }
 
-/// Controllers that need a cloud, or whose part the nodes play, or that put objects into every namespace.
-const WITHOUT: [&str; 17] = [
+/// Controllers that need a cloud, duplicate the simulated nodes, or add objects to every namespace.
+const DISABLED_CONTROLLERS: [&str; 17] = [
     "attachdetach",
     "bootstrapsigner",
     "cloud-node-lifecycle",
@@ -66,7 +66,7 @@ const WITHOUT: [&str; 17] = [
 ];
 
 pub(super) fn controller_arguments(assets: &Assets) -> Vec<String> {
-    let without: String = WITHOUT.iter().map(|name| format!(",-{name}")).collect();
+    let without: String = DISABLED_CONTROLLERS.iter().map(|name| format!(",-{name}")).collect();
     let mut arguments = vec![format!("--controllers=*{without}")];
     let fixed = [
         "--leader-elect=false",
@@ -80,6 +80,6 @@ pub(super) fn controller_arguments(assets: &Assets) -> Vec<String> {
     if assets.minor() < 24 {
         arguments.push("--port=0".to_owned());
     }
-    arguments.extend(gates(assets));
+    arguments.extend(feature_gates(assets));
     arguments
 }

@@ -1,4 +1,4 @@
-//! Where the binaries are: `scripts/kube-assets` knows.
+//! Location of the binaries, from `scripts/kube-assets`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,29 +10,29 @@ use super::KubeError;
 #[derive(Clone, Debug)]
 pub struct Assets {
     folder: PathBuf,
-    /// The minor version of Kubernetes: 20 for 1.20.2.
+    /// Minor version of Kubernetes, for example 20 for 1.20.2.
     minor: u32,
 }
 
-/// What this machine has of the versions that the tests are meant for.
+/// Availability of the tested Kubernetes versions on this machine.
 #[derive(Clone, Debug)]
-pub struct Inventory {
-    /// What is here, the oldest version first.
-    pub here: Vec<Assets>,
-    /// The minor versions that are not.
-    pub absent: Vec<u32>,
-    /// What to do about it, when none is here.
-    pub advice: String,
+pub struct AssetInventory {
+    /// Available versions, oldest first.
+    pub available: Vec<Assets>,
+    /// Missing minor versions.
+    pub missing: Vec<u32>,
+    /// Instructions to show if no version is available.
+    pub instructions: String,
 }
 
 impl Assets {
-    /// The oldest binaries of this machine. [`KubeError::NoAssets`] says what to do when there are none.
+    /// Finds the oldest version installed on this machine. If there is none, [`KubeError::NoAssets`] contains instructions.
     pub fn find() -> Result<Self, KubeError> {
-        let Inventory { here, advice, .. } = Inventory::take()?;
-        here.into_iter().next().ok_or(KubeError::NoAssets(advice))
+        let AssetInventory { available, instructions: advice, .. } = AssetInventory::find()?;
+        available.into_iter().next().ok_or(KubeError::NoAssets(advice))
     }
 
-    /// The minor version of Kubernetes.
+    /// Returns the minor version of Kubernetes.
     pub fn minor(&self) -> u32 {
         self.minor
     }
@@ -41,36 +41,37 @@ impl Assets {
         &self.folder
     }
 
-    pub(super) fn program(&self, name: &str) -> PathBuf {
+    pub(super) fn program_path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 }
 
-impl Inventory {
-    /// Looks for binaries.
-    pub fn take() -> Result<Self, KubeError> {
+impl AssetInventory {
+    /// Finds the binaries.
+    pub fn find() -> Result<Self, KubeError> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/kube-assets");
         let failed = |why| KubeError::Program { program: script.display().to_string(), why };
         let output = Command::new(&script).output().map_err(failed)?;
-        let advice = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        // 1: there are none. Anything else is a mistake.
+        let instructions = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        // Exit code 1 means that there are none; any other code is an error.
         if !matches!(output.status.code(), Some(0 | 1)) {
-            return Err(failed(io::Error::other(advice)));
+            return Err(failed(io::Error::other(instructions)));
         }
-        let mut found = Self { here: Vec::new(), absent: Vec::new(), advice };
+        let mut found = Self { available: Vec::new(), missing: Vec::new(), instructions };
         for line in String::from_utf8_lossy(&output.stdout).lines() {
-            let (minor, folder) = read(line).ok_or_else(|| failed(io::Error::other(line.to_owned())))?;
+            let (minor, folder) =
+                parse_line(line).ok_or_else(|| failed(io::Error::other(line.to_owned())))?;
             match folder {
-                "-" => found.absent.push(minor),
-                folder => found.here.push(Assets { folder: folder.into(), minor }),
+                "-" => found.missing.push(minor),
+                folder => found.available.push(Assets { folder: folder.into(), minor }),
             }
         }
         Ok(found)
     }
 }
 
-/// `1.20 /its/folder`
-fn read(line: &str) -> Option<(u32, &str)> {
+/// Parses `1.20 /its/folder`.
+fn parse_line(line: &str) -> Option<(u32, &str)> {
     let (version, folder) = line.split_once(' ')?;
     Some((version.strip_prefix("1.")?.parse().ok()?, folder))
 }

@@ -1,4 +1,4 @@
-//! What the API server says it was asked: its audit log, in the order in which it answered.
+//! Audit log of the API server, in the order of the responses.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,72 +8,72 @@ use std::path::Path;
 use memchr::memmem;
 use serde_json::{Value, json};
 
-use super::{CallError, Caller, KubeError, User};
+use super::{ApiClient, CallError, KubeError, User};
 
-/// A place in the audit log.
+/// A position in the audit log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark(pub(super) u64);
 
-/// One request that was answered.
+/// A request and its response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditEvent {
-    /// Who asked.
+    /// User who sent the request.
     pub user: String,
-    /// As whom, when that was somebody else.
+    /// Impersonated user, if any.
     pub impersonated: Option<String>,
-    /// With which program.
+    /// User agent.
     pub user_agent: String,
-    /// The operation that the program's name speaks of.
+    /// Operation that the user agent names.
     pub operation: Option<String>,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: String,
-    /// API group, empty for the core API and for paths that are no resources.
+    /// API group; empty for the core API and for paths that are not resources.
     pub group: String,
     /// Plural name of the kind.
     pub resource: String,
-    /// `status`, `binding` and the like, or empty.
+    /// Subresource, such as `status` or `binding`; empty if there is none.
     pub subresource: String,
-    /// Kind; the plural name where the kind is not known any more.
+    /// Kind, or the plural name if the kind is no longer known.
     pub kind: String,
-    /// Namespace, empty for cluster-scoped objects.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name; for created objects also a generated one. Empty where what was to be created never came whole.
+    /// Name, including generated names. Empty if the body of a creation was incomplete.
     pub name: String,
-    /// Whether it was only to be judged.
+    /// True for a dry run.
     pub dry_run: bool,
-    /// HTTP status; 0 where none was sent.
+    /// HTTP status; 0 if there was no response.
     pub code: u16,
     /// Path and query.
     pub uri: String,
-    /// When it came, as the server writes it.
+    /// Time of the request, in the server's format.
     pub received_at: String,
-    /// When it was answered.
-    pub answered_at: String,
-    /// The options of a deletion.
+    /// Time of the response.
+    pub responded_at: String,
+    /// Options of a deletion.
     pub options: Option<Value>,
 }
 
 impl AuditEvent {
-    /// Whether it would change something. A question is asked by creating it, and changes nothing.
+    /// Returns true if the request is meant to change something. Reviews are creations that don't change anything.
     pub fn is_write(&self) -> bool {
         let is_question = matches!(self.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io");
         !is_question
             && matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
     }
 
-    /// Whether it changed something, or would have if it were not a dry run.
-    pub fn succeeded(&self) -> bool {
+    /// Returns true if the request changed something, or would have changed something if it weren't a dry run.
+    pub fn has_succeeded(&self) -> bool {
         (200..300).contains(&self.code)
     }
 
-    /// Whether nobody knows if it changed something: it was neither done nor refused by the word of the server, which notes
-    /// so what it has done for a client that was gone before the answer.
-    pub fn is_cut_off(&self) -> bool {
+    /// Returns true if the outcome is unknown because the server reports neither success nor refusal, for example if the client
+    /// disconnected before the response.
+    pub fn has_unknown_outcome(&self) -> bool {
         let is_refused = (400..500).contains(&self.code) && !matches!(self.code, 408 | 499);
-        !self.succeeded() && !is_refused
+        !self.has_succeeded() && !is_refused
     }
 
-    /// `verb Kind namespace/name`, for lists that are compared.
+    /// Returns `verb Kind namespace/name`, for comparisons of lists.
     pub fn summary(&self) -> String {
         let place = if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };
         let part = if self.subresource.is_empty() { String::new() } else { format!("/{}", self.subresource) };
@@ -81,47 +81,47 @@ impl AuditEvent {
     }
 }
 
-/// Requests, in the order of their answers.
+/// Requests, in the order of their responses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Audit(pub Vec<AuditEvent>);
 
 impl Audit {
-    /// Those of one user.
+    /// Keeps only the requests from one user.
     #[must_use]
-    pub fn of(self, user: &User) -> Self {
-        self.only(|event| event.user == user.name())
+    pub fn by_user(self, user: &User) -> Self {
+        self.filter(|event| event.user == user.name())
     }
 
-    /// Those about objects of one namespace, and about the namespace itself.
+    /// Keeps only the requests about objects in one namespace, and about the namespace itself.
     #[must_use]
-    pub fn within(self, namespace: &str) -> Self {
-        self.only(|event| {
+    pub fn in_namespace(self, namespace: &str) -> Self {
+        self.filter(|event| {
             event.namespace == namespace || event.kind == "Namespace" && event.name == namespace
         })
     }
 
-    /// Writes that were done: neither dry runs nor refused.
+    /// Keeps only the successful writes, without dry runs and refused writes.
     #[must_use]
-    pub fn writes(self) -> Self {
-        self.only(|event| event.is_write() && event.succeeded() && !event.dry_run)
+    pub fn successful_writes(self) -> Self {
+        self.filter(|event| event.is_write() && event.has_succeeded() && !event.dry_run)
     }
 
-    /// Those that pass a test.
+    /// Keeps only the requests that satisfy a predicate.
     #[must_use]
-    pub fn only(mut self, keep: impl Fn(&AuditEvent) -> bool) -> Self {
+    pub fn filter(mut self, keep: impl Fn(&AuditEvent) -> bool) -> Self {
         self.0.retain(|event| keep(event));
         self
     }
 
-    /// A line for each.
+    /// Returns one line for each request.
     pub fn summaries(&self) -> Vec<String> {
         self.0.iter().map(AuditEvent::summary).collect()
     }
 }
 
-/// What is logged: everything but the reads of controllers; of deletions the options, because they say whether it is
-/// a dry run; of creations by the engine the answer, because it has the generated name.
-pub(super) fn policy() -> Value {
+/// Returns the audit policy, which covers everything except reads by controllers. It includes the options of deletions, which
+/// mark dry runs, and the responses to creations by the engine, which contain the generated name.
+pub(super) fn audit_policy() -> Value {
     let (controllers, engine) = (User::CONTROLLERS.name(), User::ENGINE.name());
     json!({
         "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"],
@@ -137,44 +137,48 @@ pub(super) fn policy() -> Value {
     })
 }
 
-/// The kinds behind plural names. They are asked for once more when a name is new.
+/// Kinds by plural name. They are requested again whenever a new name occurs.
 #[derive(Debug, Default)]
-pub(super) struct Kinds(BTreeMap<(String, String), String>);
+pub(super) struct KindsByPlural(BTreeMap<(String, String), String>);
 
-impl Kinds {
-    /// Asks the server for what it serves, if any of these is unknown. What it served before stays known.
-    pub(super) async fn learn(&mut self, caller: &Caller, events: &[AuditEvent]) -> Result<(), CallError> {
+impl KindsByPlural {
+    /// Runs a discovery if any of these kinds is unknown. Kinds that were served earlier stay known.
+    pub(super) async fn discover_missing(
+        &mut self,
+        caller: &ApiClient,
+        events: &[AuditEvent],
+    ) -> Result<(), CallError> {
         let unknown = |event: &AuditEvent| {
             !event.resource.is_empty() && !self.0.contains_key(&(event.group.clone(), event.resource.clone()))
         };
         if !events.iter().any(unknown) {
             return Ok(());
         }
-        self.add("", &caller.get("/api/v1").await?);
+        self.add_resources("", &caller.get("/api/v1").await?);
         let groups = caller.get("/apis").await?;
-        for group in list(&groups, "groups") {
-            let name = text(group, "/name");
-            for version in list(group, "versions") {
-                let path = format!("/apis/{}", text(version, "/groupVersion"));
-                // An aggregated API may be away for a while.
+        for group in list_at(&groups, "groups") {
+            let name = text_at(group, "/name");
+            for version in list_at(group, "versions") {
+                let path = format!("/apis/{}", text_at(version, "/groupVersion"));
+                // An aggregated API may be temporarily unavailable.
                 if let Ok(resources) = caller.get(&path).await {
-                    self.add(&name, &resources);
+                    self.add_resources(&name, &resources);
                 }
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, group: &str, resources: &Value) {
-        for resource in list(resources, "resources") {
-            let name = text(resource, "/name");
+    fn add_resources(&mut self, group: &str, resources: &Value) {
+        for resource in list_at(resources, "resources") {
+            let name = text_at(resource, "/name");
             if !name.contains('/') {
-                self.0.insert((group.to_owned(), name), text(resource, "/kind"));
+                self.0.insert((group.to_owned(), name), text_at(resource, "/kind"));
             }
         }
     }
 
-    pub(super) fn name(&self, events: &mut [AuditEvent]) {
+    pub(super) fn fill_kinds(&self, events: &mut [AuditEvent]) {
         for event in events {
             let known = self.0.get(&(event.group.clone(), event.resource.clone()));
             event.kind = known.cloned().unwrap_or_else(|| event.resource.clone());
@@ -182,22 +186,22 @@ impl Kinds {
     }
 }
 
-/// The end of the log.
-pub(super) fn end(path: &Path) -> Mark {
+/// Returns the current end of the log.
+pub(super) fn end_of_log(path: &Path) -> Mark {
     Mark(std::fs::metadata(path).map_or(0, |file| file.len()))
 }
 
-/// Whole lines from a place on, and of them those that hold one of these texts, if there are any. A line that was only half
-/// written when the place was marked belongs to what was before.
-pub(super) fn read(path: &Path, from: Mark, texts: &[&str]) -> Result<Vec<AuditEvent>, KubeError> {
+/// Reads complete lines from a position. If texts are given, reads only lines that contain one of them. A line that was
+/// incomplete at the position belongs to the part before it.
+pub(super) fn read_events(path: &Path, from: Mark, texts: &[&str]) -> Result<Vec<AuditEvent>, KubeError> {
     let failed = |why| KubeError::File { path: path.to_owned(), why };
     let mut file = File::open(path).map_err(failed)?;
     file.seek(SeekFrom::Start(from.0.saturating_sub(1))).map_err(failed)?;
     let mut content = Vec::new();
     file.read_to_end(&mut content).map_err(failed)?;
     if from.0 > 0 {
-        let begun = content.iter().position(|byte| *byte == b'\n').map_or(content.len(), |at| at + 1);
-        content.drain(..begun);
+        let started = content.iter().position(|byte| *byte == b'\n').map_or(content.len(), |at| at + 1);
+        content.drain(..started);
     }
     let whole = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let texts: Vec<_> = texts.iter().map(|text| memmem::Finder::new(*text)).collect();
@@ -205,50 +209,51 @@ pub(super) fn read(path: &Path, from: Mark, texts: &[&str]) -> Result<Vec<AuditE
     let mut events = Vec::new();
     for (number, line) in content[..whole].split(|byte| *byte == b'\n').enumerate() {
         if !line.is_empty() && is_about(line) {
-            let wrong = |why: serde_json::Error| KubeError::Audit { line: number + 1, why: why.to_string() };
-            events.push(event(&serde_json::from_slice(line).map_err(wrong)?));
+            let wrong =
+                |reason: serde_json::Error| KubeError::Audit { line: number + 1, why: reason.to_string() };
+            events.push(parse_event(&serde_json::from_slice(line).map_err(wrong)?));
         }
     }
     Ok(events)
 }
 
-fn event(line: &Value) -> AuditEvent {
-    let (verb, uri) = (text(line, "/verb"), text(line, "/requestURI"));
+fn parse_event(line: &Value) -> AuditEvent {
+    let (verb, uri) = (text_at(line, "/verb"), text_at(line, "/requestURI"));
     let options = line.get("requestObject").filter(|_| verb.starts_with("delete")).cloned();
-    let judged = options.as_ref().is_some_and(|options| !list(options, "dryRun").is_empty());
-    // Where nobody waited for the answer there is none, but there is what was asked for.
+    let judged = options.as_ref().is_some_and(|options| !list_at(options, "dryRun").is_empty());
+    // If no client was waiting, there is no response, but the request contains the name.
     let names = ["/objectRef/name", "/responseObject/metadata/name", "/requestObject/metadata/name"];
     let name =
-        names.into_iter().map(|path| text(line, path)).find(|name| !name.is_empty()).unwrap_or_default();
-    let user_agent = text(line, "/userAgent");
+        names.into_iter().map(|path| text_at(line, path)).find(|name| !name.is_empty()).unwrap_or_default();
+    let user_agent = text_at(line, "/userAgent");
     let operation = user_agent.split_once("(operation/").and_then(|(_, rest)| rest.split_once(')'));
     let query = uri.split_once('?').map_or("", |(_, query)| query);
     AuditEvent {
-        user: text(line, "/user/username"),
-        impersonated: Some(text(line, "/impersonatedUser/username")).filter(|user| !user.is_empty()),
+        user: text_at(line, "/user/username"),
+        impersonated: Some(text_at(line, "/impersonatedUser/username")).filter(|user| !user.is_empty()),
         operation: operation.map(|(operation, _)| operation.to_owned()),
         user_agent,
-        group: text(line, "/objectRef/apiGroup"),
-        resource: text(line, "/objectRef/resource"),
-        subresource: text(line, "/objectRef/subresource"),
+        group: text_at(line, "/objectRef/apiGroup"),
+        resource: text_at(line, "/objectRef/resource"),
+        subresource: text_at(line, "/objectRef/subresource"),
         kind: String::new(),
-        // For a namespace itself the server names the namespace twice.
-        namespace: text(line, "/objectRef/namespace"),
+        // For a request about a namespace itself, the server's entry contains the namespace twice.
+        namespace: text_at(line, "/objectRef/namespace"),
         name,
         dry_run: judged || query.split('&').any(|part| part.starts_with("dryRun=")),
         code: line.pointer("/responseStatus/code").and_then(Value::as_u64).map_or(0, |code| code as u16),
-        received_at: text(line, "/requestReceivedTimestamp"),
-        answered_at: text(line, "/stageTimestamp"),
+        received_at: text_at(line, "/requestReceivedTimestamp"),
+        responded_at: text_at(line, "/stageTimestamp"),
         options,
         verb,
         uri,
     }
 }
 
-fn text(value: &Value, path: &str) -> String {
+fn text_at(value: &Value, path: &str) -> String {
     value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+fn list_at<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

@@ -1,11 +1,9 @@
 use std::path::PathBuf;
 
-use super::CallError;
-
-/// Why there is no control plane.
+/// Error of a control plane.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeError {
-    /// The binaries are nowhere.
+    /// The binaries are not installed.
     #[error("{0}")]
     NoAssets(String),
     /// A program could not be started or controlled.
@@ -13,15 +11,15 @@ pub enum KubeError {
     Program {
         /// The program.
         program: String,
-        /// What failed.
+        /// Cause of the error.
         why: std::io::Error,
     },
-    /// A server ended by itself.
-    #[error("{server} ended by itself; the end of its log:\n{log}")]
+    /// A server exited unexpectedly.
+    #[error("{server} ended unexpectedly; the end of its log:\n{log}")]
     Ended {
         /// The server.
         server: String,
-        /// The last lines it wrote.
+        /// The last lines of its log.
         log: String,
     },
     /// A server did not become ready.
@@ -29,34 +27,48 @@ pub enum KubeError {
     NotReady {
         /// The server.
         server: String,
-        /// How long it had.
+        /// Time limit in seconds.
         seconds: u64,
-        /// The last lines it wrote.
+        /// The last lines of its log.
         log: String,
     },
-    /// A file of the control plane's folder.
+    /// An operation on a file in the control plane's folder failed.
     #[error("{}: {why}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What failed.
+        /// Cause of the error.
         why: std::io::Error,
     },
     /// A line of the audit log cannot be read.
     #[error("the audit log, line {line}: {why}")]
     Audit {
-        /// Counted from where reading began.
+        /// Line number, counted from where the read started.
         line: usize,
-        /// What is wrong.
+        /// Description of the problem.
         why: String,
     },
-    /// The keys could not be made.
-    #[error("making keys: {0}")]
+    /// The keys could not be created.
+    #[error("cannot create keys: {0}")]
     Keys(#[from] rcgen::Error),
     /// The API server refused a request of the harness itself.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// All users without rights are given away.
+    /// All users without rights are in use.
     #[error("all {0} limited users of this control plane are in use; start another control plane")]
     NoMoreUsers(usize),
+}
+
+/// A failed request.
+#[derive(Debug, thiserror::Error)]
+#[error("{method} {path}: {why}")]
+pub struct CallError {
+    /// HTTP method.
+    pub method: String,
+    /// Path.
+    pub path: String,
+    /// HTTP status; 0 if there was no response.
+    pub code: u16,
+    /// Message of the server.
+    pub why: String,
 }

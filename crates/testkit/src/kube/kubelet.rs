@@ -1,7 +1,7 @@
-//! A kubelet, as far as it gives logs: a node whose containers write what a test says, when it says so.
+//! A kubelet that serves logs: a node whose containers write lines when a test asks for them.
 //!
-//! The API server asks it as it asks any kubelet, over HTTPS, and does not verify its certificate unless it is told to. Pods get
-//! there by their `spec.nodeName`; their status is written by the simulator of nodes, or by the test.
+//! The API server calls it like any kubelet, over HTTPS, and does not verify its certificate by default. Pods are assigned by
+//! `spec.nodeName`; their status is written by the node simulator or by the test.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,16 +20,16 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::{Caller, ControlPlane, User};
+use super::{ApiClient, ControlPlane, User};
 
-/// A node and its kubelet. It listens for as long as the process lives.
+/// A node and its kubelet, which listens until the process ends.
 pub struct Kubelet {
-    /// The name of the node.
+    /// Name of the node.
     pub node: String,
     logs: Arc<Logs>,
 }
 
-/// What the containers of each namespace have written; all containers of one write the same.
+/// Logs of the containers in a namespace. All containers in the same namespace write the same lines.
 #[derive(Default)]
 struct Logs {
     logs: Mutex<BTreeMap<String, Log>>,
@@ -38,61 +38,61 @@ struct Logs {
 
 #[derive(Clone, Default)]
 struct Log {
-    /// Each with its time.
+    /// Lines with their times.
     lines: Vec<(Timestamp, String)>,
     has_ended: bool,
-    /// How often connections were cut.
-    cuts: u64,
-    /// The paths that were asked for.
-    asked: Vec<String>,
+    /// Number of times that connections were cut.
+    cut_count: u64,
+    /// Requested paths.
+    requested_paths: Vec<String>,
 }
 
 impl Kubelet {
-    /// Registers a node, whose name no other test has, and listens.
+    /// Registers a node with a unique name and starts to listen.
     pub async fn start(control: &ControlPlane) -> Self {
-        let node = control.name("talking");
+        let node = control.unique_name("talking");
         let logs = Arc::<Logs>::default();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(accept(listener, acceptor(), Arc::clone(&logs)));
-        register(&control.caller(User::CONTROLLERS), &node, address).await;
+        tokio::spawn(accept_connections(listener, tls_acceptor(), Arc::clone(&logs)));
+        register_node(&control.client(User::CONTROLLERS), &node, address).await;
         Self { node, logs }
     }
 
-    /// The containers of a namespace write a line.
-    pub fn write(&self, namespace: &str, line: &str) {
+    /// Writes a line to the logs of the containers in a namespace.
+    pub fn write_line(&self, namespace: &str, line: &str) {
         let line = (SystemClock.now(), line.to_owned());
-        self.change(namespace, |log| log.lines.push(line));
+        self.update_log(namespace, |log| log.lines.push(line));
     }
 
-    /// They end.
-    pub fn end(&self, namespace: &str) {
-        self.change(namespace, |log| log.has_ended = true);
+    /// Ends the containers in a namespace.
+    pub fn end_containers(&self, namespace: &str) {
+        self.update_log(namespace, |log| log.has_ended = true);
     }
 
-    /// The connections break by which they are followed.
-    pub fn cut(&self, namespace: &str) {
-        self.change(namespace, |log| log.cuts += 1);
+    /// Cuts the connections of all followers.
+    pub fn cut_connections(&self, namespace: &str) {
+        self.update_log(namespace, |log| log.cut_count += 1);
     }
 
-    /// The paths that the API server has asked for.
-    pub fn asked(&self, namespace: &str) -> Vec<String> {
-        self.logs.of(namespace).map(|log| log.asked).unwrap_or_default()
+    /// Returns the paths that the API server has requested.
+    pub fn requested_paths(&self, namespace: &str) -> Vec<String> {
+        self.logs.log_of_namespace(namespace).map(|log| log.requested_paths).unwrap_or_default()
     }
 
-    fn change(&self, namespace: &str, change: impl FnOnce(&mut Log)) {
+    fn update_log(&self, namespace: &str, change: impl FnOnce(&mut Log)) {
         change(self.logs.logs.lock().unwrap().entry(namespace.to_owned()).or_default());
         self.logs.changed.send_modify(|count| *count += 1);
     }
 }
 
 impl Logs {
-    fn of(&self, namespace: &str) -> Option<Log> {
+    fn log_of_namespace(&self, namespace: &str) -> Option<Log> {
         self.logs.lock().unwrap().get(namespace).cloned()
     }
 }
 
-async fn register(caller: &Caller, node: &str, address: SocketAddr) {
+async fn register_node(caller: &ApiClient, node: &str, address: SocketAddr) {
     let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}});
     caller.post("/api/v1/nodes", &object).await.unwrap();
     let status: Value = json!({"status": {
@@ -103,7 +103,7 @@ async fn register(caller: &Caller, node: &str, address: SocketAddr) {
     caller.patch(&format!("/api/v1/nodes/{node}/status"), &status).await.unwrap();
 }
 
-fn acceptor() -> TlsAcceptor {
+fn tls_acceptor() -> TlsAcceptor {
     let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pair.signing_key.serialize_der()));
     let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -115,15 +115,15 @@ fn acceptor() -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, logs: Arc<Logs>) {
+async fn accept_connections(listener: TcpListener, acceptor: TlsAcceptor, logs: Arc<Logs>) {
     while let Ok((stream, _)) = listener.accept().await {
         let (acceptor, logs) = (acceptor.clone(), Arc::clone(&logs));
-        // Whoever goes away is served no longer.
+        // A client that disconnects is dropped.
         tokio::spawn(async move { serve(acceptor.accept(stream).await?, &logs).await });
     }
 }
 
-/// One request of a connection: `GET /containerLogs/NAMESPACE/POD/CONTAINER?follow=true&…`.
+/// Serves one request of a connection: `GET /containerLogs/NAMESPACE/POD/CONTAINER?follow=true&…`.
 async fn serve(mut stream: TlsStream<TcpStream>, logs: &Logs) -> io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -135,7 +135,7 @@ async fn serve(mut stream: TlsStream<TcpStream>, logs: &Logs) -> io::Result<()> 
     let namespace = path.split('/').nth(2).unwrap_or_default();
     let is_known = {
         let mut all = logs.logs.lock().unwrap();
-        all.get_mut(namespace).map(|log| log.asked.push(target.clone())).is_some()
+        all.get_mut(namespace).map(|log| log.requested_paths.push(target.clone())).is_some()
     };
     if !is_known {
         let refusal =
@@ -143,19 +143,19 @@ async fn serve(mut stream: TlsStream<TcpStream>, logs: &Logs) -> io::Result<()> 
         stream.write_all(refusal.as_bytes()).await?;
         return stream.shutdown().await;
     }
-    tell(stream, logs, namespace, &Query::of(query)).await
+    stream_log(stream, logs, namespace, &LogQuery::parse(query)).await
 }
 
-/// What is asked of a log.
-struct Query {
+/// Query of a log request.
+struct LogQuery {
     follow: bool,
     timestamps: bool,
     since: Option<Timestamp>,
     tail: Option<usize>,
 }
 
-impl Query {
-    fn of(text: &str) -> Self {
+impl LogQuery {
+    fn parse(text: &str) -> Self {
         let value = |name: &str| {
             let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
             pairs.filter(|(known, _)| *known == name).map(|(_, value)| value.replace("%3A", ":")).next()
@@ -169,27 +169,27 @@ impl Query {
     }
 }
 
-async fn tell(
+async fn stream_log(
     mut stream: TlsStream<TcpStream>,
     logs: &Logs,
     namespace: &str,
-    query: &Query,
+    query: &LogQuery,
 ) -> io::Result<()> {
     let mut changed = logs.changed.subscribe();
-    let first = logs.of(namespace).unwrap_or_default();
+    let first = logs.log_of_namespace(namespace).unwrap_or_default();
     let before = first.lines.iter().filter(|(at, _)| query.since.is_some_and(|since| *at < since)).count();
     let tail = query.tail.map_or(0, |lines| first.lines.len().saturating_sub(lines));
     let (mut next, mut has_begun) = (before.max(tail), false);
     loop {
         changed.borrow_and_update();
-        let log = logs.of(namespace).unwrap_or_default();
-        if log.cuts != first.cuts {
-            // In the middle of the answer, without its end.
+        let log = logs.log_of_namespace(namespace).unwrap_or_default();
+        if log.cut_count != first.cut_count {
+            // The connection ends in the middle of the response.
             return Ok(());
         }
         let mut text = String::new();
         for (at, line) in log.lines.iter().skip(next) {
-            // A container's lines within a millisecond have the same time here.
+            // Lines that a container writes within the same millisecond have the same time here.
             let time = at.to_string().replace('Z', "000042Z");
             let _ = if query.timestamps { writeln!(text, "{time} {line}") } else { writeln!(text, "{line}") };
         }
@@ -197,7 +197,7 @@ async fn tell(
         let is_over = log.has_ended || !query.follow;
         if !has_begun && (!text.is_empty() || is_over) {
             has_begun = true;
-            // As a kubelet: nothing is answered before there is something to tell.
+            // Like in a kubelet, the response starts with the first line.
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
             stream.write_all(head.as_bytes()).await?;
         }
@@ -212,7 +212,7 @@ async fn tell(
         let mut byte = [0; 1];
         tokio::select! {
             _ = changed.changed() => {}
-            // Who asks says nothing more.
+            // The client doesn't send any more data.
             _ = stream.read(&mut byte) => return Ok(()),
         }
     }

@@ -1,7 +1,7 @@
-//! A server process that ends when the process of the test does, however that ends.
+//! A server process that ends with the test process, regardless of how the test process ends.
 //!
-//! Between the two stands a shell that holds one end of a pipe: when the other end is closed, be it by us or because
-//! the test process is gone, it kills the server.
+//! A shell runs between the two processes and holds one end of a pipe. When the other end is closed, by us or because the test
+//! process is gone, the shell kills the server.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 
 use super::KubeError;
 
-/// `$1`: the log; the rest: the command. Says the server's process id first.
-const GUARD: &str = r#"
+/// Guard script. `$1` is the log, and the remaining arguments are the command. Prints the server's process ID first.
+const GUARD_SCRIPT: &str = r#"
 log=$1; shift
 exec 3<&0
 "$@" </dev/null >>"$log" 2>&1 3<&- &
@@ -25,8 +25,8 @@ wait "$server"
 kill "$guard"
 "#;
 
-/// Removes a folder when the test process has gone. Servers that are dying may still write for a moment.
-const SWEEP: &str = r#"
+/// Removes a folder when the test process is gone. Servers that are terminating may still write for a moment.
+const CLEANUP_SCRIPT: &str = r#"
 read -r _
 for _ in 1 2 3 4 5 6 7 8 9 10; do
   rm -rf "$1" && sleep 0.2 && [ ! -e "$1" ] && break
@@ -38,8 +38,8 @@ done
 pub(super) struct Server {
     name: &'static str,
     log: PathBuf,
-    shell: Child,
-    process: String,
+    guard: Child,
+    process_id: String,
 }
 
 impl Server {
@@ -52,12 +52,12 @@ impl Server {
         let failed = |why| KubeError::Program { program: program.display().to_string(), why };
         let log = folder.join(format!("{name}.log"));
         let mut shell = Command::new("sh")
-            .args(["-c", GUARD, "guard"])
+            .args(["-c", GUARD_SCRIPT, "guard"])
             .arg(&log)
             .arg(program)
             .args(arguments)
             .current_dir(folder)
-            // They spend a good part of their time in collecting garbage otherwise, and live for minutes.
+            // Otherwise the servers spend much of their time on garbage collection, although they only run for minutes.
             .env("GOGC", "400")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -67,42 +67,42 @@ impl Server {
         let mut process = String::new();
         let stdout = shell.stdout.take().expect("stdout is a pipe");
         BufReader::new(stdout).read_line(&mut process).map_err(failed)?;
-        Ok(Self { name, log, shell, process: process.trim().to_owned() })
+        Ok(Self { name, log, guard: shell, process_id: process.trim().to_owned() })
     }
 
-    /// Fails when the server has ended by itself.
-    pub(super) fn check(&mut self) -> Result<(), KubeError> {
-        match self.shell.try_wait() {
+    /// Fails if the server has exited.
+    pub(super) fn check_running(&mut self) -> Result<(), KubeError> {
+        match self.guard.try_wait() {
             Ok(None) => Ok(()),
             _ => Err(KubeError::Ended { server: self.name.to_owned(), log: self.log_tail() }),
         }
     }
 
-    /// Sends it a signal: `STOP`, `CONT`.
+    /// Sends a signal: `STOP`, `CONT`.
     pub(super) fn signal(&self, signal: &str) -> Result<(), KubeError> {
         let failed = |why| KubeError::Program { program: format!("kill -{signal} {}", self.name), why };
         let status =
-            Command::new("kill").args([&format!("-{signal}"), &self.process]).status().map_err(failed)?;
+            Command::new("kill").args([&format!("-{signal}"), &self.process_id]).status().map_err(failed)?;
         if status.success() { Ok(()) } else { Err(failed(std::io::Error::other(status.to_string()))) }
     }
 
-    /// Whether all its threads stand still. A signal to stop reaches them one by one.
+    /// Returns true if all threads of the server are stopped. A stop signal reaches them one by one.
     pub(super) fn is_stopped(&self) -> bool {
-        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.process)) else { return false };
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.process_id)) else { return false };
         threads.flatten().all(|thread| {
             let line = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
             line.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
         })
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills the server, and waits until it is gone.
     pub(super) fn kill(&mut self) {
-        drop(self.shell.stdin.take());
-        // Nothing to do about a shell that cannot be waited for.
-        let _ = self.shell.wait();
+        drop(self.guard.stdin.take());
+        // A failed wait for the shell cannot be handled.
+        let _ = self.guard.wait();
     }
 
-    pub(super) fn not_ready(&self, seconds: u64) -> KubeError {
+    pub(super) fn not_ready_error(&self, seconds: u64) -> KubeError {
         KubeError::NotReady { server: self.name.to_owned(), seconds, log: self.log_tail() }
     }
 
@@ -120,14 +120,14 @@ impl Drop for Server {
     }
 }
 
-/// Removes the folder when this value or the test process goes.
+/// Removes the folder when this value is dropped or the test process ends.
 #[derive(Debug)]
-pub(super) struct Sweeper(Child);
+pub(super) struct FolderCleanup(Child);
 
-impl Sweeper {
+impl FolderCleanup {
     pub(super) fn start(folder: &Path) -> Result<Self, KubeError> {
         let shell = Command::new("sh")
-            .args(["-c", SWEEP, "sweep"])
+            .args(["-c", CLEANUP_SCRIPT, "sweep"])
             .arg(folder)
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -138,7 +138,7 @@ impl Sweeper {
     }
 }
 
-impl Drop for Sweeper {
+impl Drop for FolderCleanup {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         let _ = self.0.wait();

@@ -1,25 +1,28 @@
-//! Applications that are deleted.
+//! Deletion of applications.
 
 use tidegate_model::{Cascade, SyncRequest};
 
-use super::golden::{
-    FAILS, FAILS_ONCE, JOB, KEEP_NOTHING, config, config_with, failing, hook, object, scenario, server,
+use super::manifests::{
+    FAILS, FAILS_ONCE, JOB, KEEP_NOTHING, annotated_config_map, config_map, deployment, hook, object_yaml,
 };
-use super::{Act, Scenario, Sync, What, retries};
+use super::{Scenario, SyncSpec, UserAction, UserActionKind, failing_scenario, retry_policy, scenario};
 
-fn deletion(cascade: Cascade) -> impl FnOnce(&mut SyncRequest) {
+fn deletion_request(cascade: Cascade) -> impl FnOnce(&mut SyncRequest) {
     move |request| {
         request.options.prune = true;
         request.deletion = Some(cascade);
     }
 }
 
-/// The same manifests synced, and then deleted.
-fn deleted(name: &'static str, manifests: &str, cascade: Cascade) -> Scenario {
-    let sync = Sync::of(manifests).with(deletion(cascade));
-    let says =
-        if cascade.deletes() { "successfully deleted" } else { "successfully deleted (its objects stay)" };
-    Scenario { before: vec![Sync::of(manifests)], says, ..scenario(name, sync) }
+/// Syncs manifests and then deletes the application.
+fn deletion_scenario(name: &'static str, manifests: &str, cascade: Cascade) -> Scenario {
+    let sync = SyncSpec::new(manifests).with_request(deletion_request(cascade));
+    let expected_message = if cascade.deletes_objects() {
+        "successfully deleted"
+    } else {
+        "successfully deleted (its objects remain)"
+    };
+    Scenario { setup_syncs: vec![SyncSpec::new(manifests)], expected_message, ..scenario(name, sync) }
 }
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -28,66 +31,71 @@ pub(super) fn all() -> Vec<Scenario> {
     let helm = |hook| [("helm.sh/hook", hook), ("helm.sh/hook-delete-policy", "hook-succeeded")];
     let whole = [
         hook("backup", "PreSync", &[]),
-        config("first", "-1"),
-        config("second", "0"),
-        server("third", "1", &[]),
-        config("fourth", "2"),
-        config_with("kept", &[option("Delete=false"), wave("1")]),
-        config_with("kept-by-helm", &[("helm.sh/resource-policy", "keep"), wave("3")]),
+        config_map("first", "-1"),
+        config_map("second", "0"),
+        deployment("third", "1", &[]),
+        config_map("fourth", "2"),
+        annotated_config_map("kept", &[option("Delete=false"), wave("1")]),
+        annotated_config_map("kept-by-helm", &[("helm.sh/resource-policy", "keep"), wave("3")]),
         hook("drain", "PreDelete", &[wave("1")]),
         hook("farewell", "PreDelete", &[wave("2"), KEEP_NOTHING]),
         hook("report", "PostDelete", &[]),
-        object("batch/v1", "Job", "tidy", &helm("post-delete"), JOB),
+        object_yaml("batch/v1", "Job", "tidy", &helm("post-delete"), JOB),
     ]
     .concat();
     let asked = [
-        config("first", "0"),
-        config_with("second", &[option("Delete=confirm"), wave("1")]),
-        config("third", "2"),
+        config_map("first", "0"),
+        annotated_config_map("second", &[option("Delete=confirm"), wave("1")]),
+        config_map("third", "2"),
     ]
     .concat();
-    let namespace = object("v1", "Namespace", "store", &[wave("5")], "");
-    let inside =
-        config_with("inside", &[]).replace("  name: inside\n", "  name: inside\n  namespace: store\n");
-    let fails = [config("first", "0"), hook("drain", "PreDelete", &[FAILS])].concat();
+    let namespace = object_yaml("v1", "Namespace", "store", &[wave("5")], "");
+    let inside = annotated_config_map("inside", &[])
+        .replace("  name: inside\n", "  name: inside\n  namespace: store\n");
+    let fails = [config_map("first", "0"), hook("drain", "PreDelete", &[FAILS])].concat();
     let again =
-        [config("first", "0"), config("second", "1"), hook("drain", "PreDelete", &[FAILS_ONCE])].concat();
-    let left_over = [config("first", "0"), hook("report", "PostDelete", &[FAILS])].concat();
+        [config_map("first", "0"), config_map("second", "1"), hook("drain", "PreDelete", &[FAILS_ONCE])]
+            .concat();
+    let left_over = [config_map("first", "0"), hook("report", "PostDelete", &[FAILS])].concat();
     vec![
-        deleted("delete", &whole, Cascade::Foreground),
+        deletion_scenario("delete", &whole, Cascade::Foreground),
         Scenario {
-            script: vec![Act {
-                when: |view| view.message.starts_with("waiting for pruning confirmation"),
-                what: What::Confirm,
+            actions: vec![UserAction {
+                trigger: |view| view.message.starts_with("waiting for pruning confirmation"),
+                kind: UserActionKind::ApprovePrunes,
             }],
-            ..deleted("delete-confirm", &asked, Cascade::Background)
+            ..deletion_scenario("delete-confirm", &asked, Cascade::Background)
         },
-        deleted("delete-orphan", &whole, Cascade::Orphan),
-        deleted("delete-namespace", &[namespace, inside, config("first", "7")].concat(), Cascade::Foreground),
+        deletion_scenario("delete-orphan", &whole, Cascade::Orphan),
+        deletion_scenario(
+            "delete-namespace",
+            &[namespace, inside, config_map("first", "7")].concat(),
+            Cascade::Foreground,
+        ),
         Scenario {
-            before: vec![Sync::of(&fails)],
-            ..failing(
+            setup_syncs: vec![SyncSpec::new(&fails)],
+            ..failing_scenario(
                 "delete-refused-by-hook",
-                Sync::of(&fails).with(deletion(Cascade::Foreground)),
+                SyncSpec::new(&fails).with_request(deletion_request(Cascade::Foreground)),
                 "PreDelete hook(s) failed: ",
             )
         },
         Scenario {
-            before: vec![Sync::of(&again)],
-            says: "successfully deleted (retried 1 times).",
+            setup_syncs: vec![SyncSpec::new(&again)],
+            expected_message: "successfully deleted (retried 1 times).",
             ..scenario(
                 "delete-retry",
-                Sync::of(&again).with(|request| {
-                    deletion(Cascade::Foreground)(request);
-                    request.retry = retries(1);
+                SyncSpec::new(&again).with_request(|request| {
+                    deletion_request(Cascade::Foreground)(request);
+                    request.retry = retry_policy(1);
                 }),
             )
         },
         Scenario {
-            before: vec![Sync::of(&left_over)],
-            ..failing(
+            setup_syncs: vec![SyncSpec::new(&left_over)],
+            ..failing_scenario(
                 "delete-fails-at-its-end",
-                Sync::of(&left_over).with(deletion(Cascade::Foreground)),
+                SyncSpec::new(&left_over).with_request(deletion_request(Cascade::Foreground)),
                 "PostDelete hook(s) failed: ",
             )
         },

@@ -5,75 +5,22 @@ use std::time::Duration;
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{OperationPhase, Override, WaitFor};
 
-use super::{Act, Scenario, Sync, What, deletions, retries};
-
-/// An object with annotations, as YAML.
-pub(super) fn object(api: &str, kind: &str, name: &str, annotations: &[(&str, &str)], body: &str) -> String {
-    let mut text = format!("apiVersion: {api}\nkind: {kind}\nmetadata:\n  name: {name}\n");
-    if !annotations.is_empty() {
-        text.push_str("  annotations:\n");
-        for (key, value) in annotations {
-            text.push_str(&format!("    {key}: {value:?}\n"));
-        }
-    }
-    format!("{text}{body}\n---\n")
-}
-
-pub(super) fn config(name: &str, wave: &str) -> String {
-    object("v1", "ConfigMap", name, &[("argocd.argoproj.io/sync-wave", wave)], "data: {a: b}")
-}
-
-pub(super) fn config_with(name: &str, annotations: &[(&str, &str)]) -> String {
-    object("v1", "ConfigMap", name, annotations, "data: {a: b}")
-}
-
-pub(super) fn server(name: &str, wave: &str, more: &[(&str, &str)]) -> String {
-    let mut annotations = vec![("argocd.argoproj.io/sync-wave", wave)];
-    annotations.extend_from_slice(more);
-    let body = format!(
-        "spec:\n  replicas: 1\n  selector: {{matchLabels: {{app: {name}}}}}\n  template:\n    metadata: {{labels: \
-         {{app: {name}}}}}\n    spec: {{containers: [{{name: main, image: busybox}}]}}"
-    );
-    object("apps/v1", "Deployment", name, &annotations, &body)
-}
-
-pub(super) const JOB: &str = "spec:\n  backoffLimit: 0\n  template:\n    spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}";
-
-pub(super) fn hook(name: &str, phase: &str, more: &[(&str, &str)]) -> String {
-    let mut annotations = vec![("argocd.argoproj.io/hook", phase)];
-    annotations.extend_from_slice(more);
-    object("batch/v1", "Job", name, &annotations, JOB)
-}
-
-pub(super) const KEEP_NOTHING: (&str, &str) =
-    ("argocd.argoproj.io/hook-delete-policy", "BeforeHookCreation,HookSucceeded");
-const ON_FAILURE: (&str, &str) = ("argocd.argoproj.io/hook-delete-policy", "HookFailed");
-pub(super) const FAILS: (&str, &str) = ("sim.tidegate.dev/outcome", "fail");
-pub(super) const FAILS_ONCE: (&str, &str) = ("sim.tidegate.dev/fail-times", "1");
-
-pub(super) fn scenario(name: &'static str, sync: Sync) -> Scenario {
-    Scenario {
-        name,
-        before: Vec::new(),
-        sync,
-        script: Vec::new(),
-        ends: OperationPhase::Succeeded,
-        says: "successfully synced",
-    }
-}
-
-pub(super) fn failing(name: &'static str, sync: Sync, says: &'static str) -> Scenario {
-    Scenario { ends: OperationPhase::Failed, says, ..scenario(name, sync) }
-}
+use super::manifests::{
+    FAILS, FAILS_ONCE, JOB, KEEP_NOTHING, ON_FAILURE, annotated_config_map, config_map, definition,
+    deployment, hook, object_yaml,
+};
+use super::{
+    Scenario, SyncSpec, UserAction, UserActionKind, deletions, failing_scenario, retry_policy, scenario,
+};
 
 fn hooks_of_all_phases() -> String {
     [
         hook("check", "PreSync", &[("argocd.argoproj.io/sync-wave", "-1")]),
         hook("backup", "PreSync", &[KEEP_NOTHING]),
-        config("settings", "0"),
-        server("api", "1", &[]),
+        config_map("settings", "0"),
+        deployment("api", "1", &[]),
         hook("migrate", "Sync", &[("argocd.argoproj.io/sync-wave", "1")]),
-        server("web", "2", &[]),
+        deployment("web", "2", &[]),
         hook("smoke", "PostSync", &[KEEP_NOTHING]),
         hook("report", "PostSync", &[ON_FAILURE, ("argocd.argoproj.io/sync-wave", "1")]),
         hook("rescue", "SyncFail", &[]),
@@ -81,85 +28,86 @@ fn hooks_of_all_phases() -> String {
     .concat()
 }
 
-/// Hooks of which no second one can be tried beside the first by another name, or not by any.
-fn awkward_hooks() -> String {
+/// Returns hooks that cannot be tried with a second object, or not with a second object under another name.
+fn hooks_without_second_object() -> String {
     let service = "spec: {type: NodePort, ports: [{port: 80, nodePort: 30080}]}";
     [
         definition("Door", &[("argocd.argoproj.io/hook", "PreSync"), ("argocd.argoproj.io/sync-wave", "-1")]),
         hook("a-job-whose-name-leaves-no-room-for-anything-to-be-put-behind", "PreSync", &[]),
-        object("v1", "Service", "door", &[("argocd.argoproj.io/hook", "PostSync")], service),
-        config("a", "0"),
+        object_yaml("v1", "Service", "door", &[("argocd.argoproj.io/hook", "PostSync")], service),
+        config_map("a", "0"),
     ]
     .concat()
 }
 
-fn definition(kind: &str, annotations: &[(&str, &str)]) -> String {
-    let plural = format!("{}s", kind.to_lowercase());
-    let schema = "{openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}";
-    let body = format!(
-        "spec:\n  group: example.com\n  scope: Namespaced\n  names: {{kind: {kind}, plural: {plural}}}\n  versions:\n  - \
-         {{name: v1, served: true, storage: true, schema: {schema}}}"
-    );
-    let name = format!("{plural}.example.com");
-    object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &name, annotations, &body)
-}
-
-fn in_wave(view: &OperationView, index: usize, state: &str) -> bool {
+fn is_in_wave(view: &OperationView, index: usize, state: &str) -> bool {
     view.waves.get(index).is_some_and(|wave| wave.state == state)
 }
 
-/// All golden operations.
+/// Returns all golden operations.
 pub fn all() -> Vec<Scenario> {
-    let mut all = plain();
-    all.extend(hooks());
-    all.extend(prunes());
-    all.extend(failures());
-    all.extend(people());
-    all.extend(decisions());
-    all.extend(special());
+    let mut all = basic_scenarios();
+    all.extend(hook_scenarios());
+    all.extend(prune_scenarios());
+    all.extend(failure_scenarios());
+    all.extend(user_action_scenarios());
+    all.extend(decision_scenarios());
+    all.extend(special_scenarios());
     all.extend(deletions::all());
     all
 }
 
-fn plain() -> Vec<Scenario> {
-    let three = [config("a", "-1"), server("b", "0", &[]), config("c", "1"), server("d", "1", &[])].concat();
-    let wide: String = (0..12).map(|n| config(&format!("c{n:02}"), if n < 6 { "0" } else { "1" })).collect();
+fn basic_scenarios() -> Vec<Scenario> {
+    let three =
+        [config_map("a", "-1"), deployment("b", "0", &[]), config_map("c", "1"), deployment("d", "1", &[])]
+            .concat();
+    let wide: String =
+        (0..12).map(|n| config_map(&format!("c{n:02}"), if n < 6 { "0" } else { "1" })).collect();
     vec![
-        scenario("waves", Sync::of(&three)),
-        scenario("waves-until-healthy", Sync::of(&three).with(|request| request.wait = WaitFor::Healthy)),
-        scenario("wide", Sync::of(&wide)),
-        Scenario { before: vec![Sync::of(&three)], ..scenario("second-sync", Sync::of(&three)) },
-        Scenario { before: vec![Sync::of(&forced("a"))], ..scenario("force", Sync::of(&forced("b"))) },
-        scenario("dry-run", Sync::of(&three).with(|request| request.options.dry_run = true)),
+        scenario("waves", SyncSpec::new(&three)),
+        scenario(
+            "waves-until-healthy",
+            SyncSpec::new(&three).with_request(|request| request.wait = WaitFor::Healthy),
+        ),
+        scenario("wide", SyncSpec::new(&wide)),
+        Scenario {
+            setup_syncs: vec![SyncSpec::new(&three)],
+            ..scenario("second-sync", SyncSpec::new(&three))
+        },
+        Scenario {
+            setup_syncs: vec![SyncSpec::new(&resource_to_recreate("a"))],
+            ..scenario("force", SyncSpec::new(&resource_to_recreate("b")))
+        },
+        scenario("dry-run", SyncSpec::new(&three).with_request(|request| request.options.dry_run = true)),
     ]
 }
 
-/// A resource whose change no write can make, so it is made anew.
-fn forced(image: &str) -> String {
+/// Returns a resource that must be created again, because an update cannot make the change.
+fn resource_to_recreate(image: &str) -> String {
     let force = [("argocd.argoproj.io/sync-options", "Force=true")];
-    object("batch/v1", "Job", "load", &force, &JOB.replace("busybox", image))
+    object_yaml("batch/v1", "Job", "load", &force, &JOB.replace("busybox", image))
 }
 
-fn hooks() -> Vec<Scenario> {
+fn hook_scenarios() -> Vec<Scenario> {
     let all = hooks_of_all_phases();
     let generated = all
         .replace("  name: backup", "  generateName: backup-")
         .replace("  name: smoke", "  generateName: smoke-");
-    let awkward = Sync::of(&awkward_hooks());
+    let awkward = SyncSpec::new(&hooks_without_second_object());
     vec![
-        scenario("hooks", Sync::of(&all)),
-        Scenario { before: vec![awkward.clone()], ..scenario("awkward-hooks-again", awkward) },
-        Scenario { before: vec![Sync::of(&all)], ..scenario("hooks-again", Sync::of(&all)) },
-        scenario("generate-name", Sync::of(&generated)),
+        scenario("hooks", SyncSpec::new(&all)),
+        Scenario { setup_syncs: vec![awkward.clone()], ..scenario("awkward-hooks-again", awkward) },
+        Scenario { setup_syncs: vec![SyncSpec::new(&all)], ..scenario("hooks-again", SyncSpec::new(&all)) },
+        scenario("generate-name", SyncSpec::new(&generated)),
     ]
     .into_iter()
-    .chain(hooks_in_two_phases())
+    .chain(two_phase_hook_scenarios())
     .collect()
 }
 
-/// Hooks of one name that run in two phases.
-fn hooks_in_two_phases() -> Vec<Scenario> {
-    let settings = config("settings", "0");
+/// Returns scenarios in which hooks with the same name run in two phases.
+fn two_phase_hook_scenarios() -> Vec<Scenario> {
+    let settings = config_map("settings", "0");
     let helm = [
         ("helm.sh/hook", "pre-install,post-install"),
         ("helm.sh/hook-delete-policy", "hook-succeeded"),
@@ -171,24 +119,28 @@ fn hooks_in_two_phases() -> Vec<Scenario> {
     vec![
         scenario(
             "hook-in-two-phases",
-            Sync::of(&[hook("notify", "PreSync,PostSync", &[]), settings.clone()].concat()),
+            SyncSpec::new(&[hook("notify", "PreSync,PostSync", &[]), settings.clone()].concat()),
         ),
         scenario(
             "helm-hook-in-two-phases",
-            Sync::of(&[object("batch/v1", "Job", "both", &helm, JOB), settings].concat()),
+            SyncSpec::new(&[object_yaml("batch/v1", "Job", "both", &helm, JOB), settings].concat()),
         ),
-        failing("hook-in-sync-and-sync-fail", Sync::of(&failing_hook), "completed unsuccessfully"),
+        failing_scenario(
+            "hook-in-sync-and-sync-fail",
+            SyncSpec::new(&failing_hook),
+            "completed unsuccessfully",
+        ),
     ]
 }
 
-fn prunes() -> Vec<Scenario> {
+fn prune_scenarios() -> Vec<Scenario> {
     let before: String = ["1", "2", "3"]
         .iter()
-        .map(|wave| config(&format!("old-{wave}"), wave))
-        .chain([server("old", "2", &[])])
+        .map(|wave| config_map(&format!("old-{wave}"), wave))
+        .chain([deployment("old", "2", &[])])
         .collect();
-    let after = config("new", "2");
-    let sync = || Sync::of(&after).with(|request| request.options.prune = true);
+    let after = config_map("new", "2");
+    let sync = || SyncSpec::new(&after).with_request(|request| request.options.prune = true);
     let last =
         |request: &mut tidegate_model::SyncRequest| request.options.flags.push("PruneLast=true".into());
     let confirmed = before.replace(
@@ -196,73 +148,91 @@ fn prunes() -> Vec<Scenario> {
         "name: old-2\n  annotations:\n    argocd.argoproj.io/sync-options: Prune=confirm\n",
     );
     vec![
-        Scenario { before: vec![Sync::of(&before)], ..scenario("prune", sync()) },
-        Scenario { before: vec![Sync::of(&before)], ..scenario("prune-last", sync().with(last)) },
-        Scenario { before: vec![Sync::of(&before)], ..scenario("prune-not-asked", Sync::of(&after)) },
+        Scenario { setup_syncs: vec![SyncSpec::new(&before)], ..scenario("prune", sync()) },
         Scenario {
-            before: vec![Sync::of(&confirmed)],
-            script: vec![Act {
-                when: |view| view.message.starts_with("waiting for pruning confirmation"),
-                what: What::Confirm,
+            setup_syncs: vec![SyncSpec::new(&before)],
+            ..scenario("prune-last", sync().with_request(last))
+        },
+        Scenario {
+            setup_syncs: vec![SyncSpec::new(&before)],
+            ..scenario("prune-not-asked", SyncSpec::new(&after))
+        },
+        Scenario {
+            setup_syncs: vec![SyncSpec::new(&confirmed)],
+            actions: vec![UserAction {
+                trigger: |view| view.message.starts_with("waiting for pruning confirmation"),
+                kind: UserActionKind::ApprovePrunes,
             }],
             ..scenario("prune-confirm", sync())
         },
     ]
 }
 
-fn failures() -> Vec<Scenario> {
+fn failure_scenarios() -> Vec<Scenario> {
     let rescue = hook("rescue", "SyncFail", &[KEEP_NOTHING]);
     let failing_hook =
-        [config("a", "-1"), hook("migrate", "Sync", &[FAILS, ON_FAILURE]), config("b", "1")].concat();
+        [config_map("a", "-1"), hook("migrate", "Sync", &[FAILS, ON_FAILURE]), config_map("b", "1")].concat();
     let retried = [
         hook("backup", "PreSync", &[]),
-        config("a", "-1"),
+        config_map("a", "-1"),
         hook("migrate", "Sync", &[FAILS_ONCE]),
-        server("api", "0", &[]),
-        config("b", "1"),
+        deployment("api", "0", &[]),
+        config_map("b", "1"),
     ]
     .concat();
     let broken = [
-        config("a", "0"),
-        object(
+        config_map("a", "0"),
+        object_yaml(
             "v1",
             "Service",
             "broken",
             &[("argocd.argoproj.io/sync-wave", "1")],
             "spec: {ports: [{port: 80}]}",
         ),
-        server("never", "2", &[("sim.tidegate.dev/outcome", "fail")]),
-        config("after", "3"),
+        deployment("never", "2", &[("sim.tidegate.dev/outcome", "fail")]),
+        config_map("after", "3"),
     ]
     .concat();
     vec![
-        failing("failing-hook", Sync::of(&failing_hook), "completed unsuccessfully"),
-        failing("sync-fail", Sync::of(&[failing_hook, rescue.clone()].concat()), "completed unsuccessfully"),
-        failing("degraded", Sync::of(&[broken, rescue.clone()].concat()), "completed unsuccessfully"),
-        scenario("retry", Sync::of(&retried).with(|request| request.retry = retries(2))),
+        failing_scenario("failing-hook", SyncSpec::new(&failing_hook), "completed unsuccessfully"),
+        failing_scenario(
+            "sync-fail",
+            SyncSpec::new(&[failing_hook, rescue.clone()].concat()),
+            "completed unsuccessfully",
+        ),
+        failing_scenario(
+            "degraded",
+            SyncSpec::new(&[broken, rescue.clone()].concat()),
+            "completed unsuccessfully",
+        ),
+        scenario("retry", SyncSpec::new(&retried).with_request(|request| request.retry = retry_policy(2))),
         scenario(
             "retry-restart",
-            Sync::of(&retried).with(|request| {
-                request.retry = retries(2);
+            SyncSpec::new(&retried).with_request(|request| {
+                request.retry = retry_policy(2);
                 request.retry.restart = true;
             }),
         ),
-        failing(
+        failing_scenario(
             "retries-used-up",
-            Sync::of(&[hook("migrate", "PreSync", &[FAILS]), rescue].concat())
-                .with(|request| request.retry = retries(1)),
+            SyncSpec::new(&[hook("migrate", "PreSync", &[FAILS]), rescue].concat())
+                .with_request(|request| request.retry = retry_policy(1)),
             "(retried 1 times)",
         ),
     ]
 }
 
-fn people() -> Vec<Scenario> {
+fn user_action_scenarios() -> Vec<Scenario> {
     let slow = ("sim.tidegate.dev/ready-after", "1h");
-    let long = [config("a", "-1"), hook("migrate", "Sync", &[slow]), server("api", "1", &[])].concat();
-    let waits =
-        [config("a", "0"), server("api", "1", &[("sim.tidegate.dev/ready-after", "30s")]), config("b", "2")]
-            .concat();
-    let late_wave = server(
+    let long =
+        [config_map("a", "-1"), hook("migrate", "Sync", &[slow]), deployment("api", "1", &[])].concat();
+    let waits = [
+        config_map("a", "0"),
+        deployment("api", "1", &[("sim.tidegate.dev/ready-after", "30s")]),
+        config_map("b", "2"),
+    ]
+    .concat();
+    let late_wave = deployment(
         "api",
         "1",
         &[("sim.tidegate.dev/outcome", "never-ready"), ("tidegate.dev/wave-timeout", "1m")],
@@ -270,117 +240,136 @@ fn people() -> Vec<Scenario> {
     let rescue = hook("rescue", "SyncFail", &[]);
     vec![
         Scenario {
-            script: vec![Act { when: |view| in_wave(view, 1, "AwaitingHealth"), what: What::Terminate }],
-            ..failing("terminate", Sync::of(&long), "Operation terminated")
+            actions: vec![UserAction {
+                trigger: |view| is_in_wave(view, 1, "AwaitingHealth"),
+                kind: UserActionKind::Terminate,
+            }],
+            ..failing_scenario("terminate", SyncSpec::new(&long), "Operation terminated")
         },
         Scenario {
-            script: vec![
-                Act { when: |view| in_wave(view, 1, "AwaitingHealth"), what: What::Pause },
-                Act { when: |view| view.paused_by.is_some(), what: What::Unpause },
+            actions: vec![
+                UserAction {
+                    trigger: |view| is_in_wave(view, 1, "AwaitingHealth"),
+                    kind: UserActionKind::Pause,
+                },
+                UserAction { trigger: |view| view.paused_by.is_some(), kind: UserActionKind::Resume },
             ],
-            ..scenario("pause", Sync::of(&waits))
+            ..scenario("pause", SyncSpec::new(&waits))
         },
-        failing(
+        failing_scenario(
             "wave-deadline",
-            Sync::of(&[config("a", "0"), late_wave, config("b", "2"), rescue].concat()),
-            "did not pass within 1 min",
+            SyncSpec::new(&[config_map("a", "0"), late_wave, config_map("b", "2"), rescue].concat()),
+            "did not complete within 1 min",
         ),
-        failing(
+        failing_scenario(
             "hook-deadline",
-            Sync::of(
-                &[hook("migrate", "PreSync", &[slow, ("tidegate.dev/timeout", "90s")]), config("a", "0")]
+            SyncSpec::new(
+                &[hook("migrate", "PreSync", &[slow, ("tidegate.dev/timeout", "90s")]), config_map("a", "0")]
                     .concat(),
             ),
             "completed unsuccessfully",
         ),
-        failing(
+        failing_scenario(
             "operation-deadline",
-            Sync::of(&long).with(|request| request.deadline = Some(Duration::from_secs(300))),
+            SyncSpec::new(&long).with_request(|request| request.deadline = Some(Duration::from_secs(300))),
             "triggered by the operation deadline of 5 min",
         ),
     ]
 }
 
-fn is_known(view: &OperationView, name: &str) -> bool {
+fn has_resource(view: &OperationView, name: &str) -> bool {
     view.resources.iter().any(|result| result.name == name)
 }
 
-/// Somebody skips a hook that runs too long, marks as done what never becomes healthy, or has a failed hook tried again
-/// while another one runs.
-fn decisions() -> Vec<Scenario> {
+/// Returns scenarios in which a user skips a slow hook, marks an object as done that never becomes healthy, or retries a failed
+/// hook while another one is running.
+fn decision_scenarios() -> Vec<Scenario> {
     let slow = ("sim.tidegate.dev/ready-after", "1h");
     let soon = ("sim.tidegate.dev/ready-after", "5m");
-    let stuck = [hook("stuck", "PreSync", &[slow]), config("a", "0")].concat();
-    let never = server("never", "0", &[("sim.tidegate.dev/outcome", "never-ready")]);
+    let stuck = [hook("stuck", "PreSync", &[slow]), config_map("a", "0")].concat();
+    let never = deployment("never", "0", &[("sim.tidegate.dev/outcome", "never-ready")]);
     let failed = |view: &OperationView| {
         let flaky = |result: &tidegate_model::ResourceResult| {
             result.name == "flaky" && result.hook_phase == Some(OperationPhase::Failed)
         };
-        // Whoever has asked once asks again when the answer was lost, and is refused.
+        // A user who did not receive the response repeats the request, which is then refused.
         view.resources.iter().any(|result| flaky(result) || result.overridden.is_some())
     };
-    let flaky = [hook("flaky", "PreSync", &[FAILS_ONCE]), hook("slow", "PreSync", &[soon]), config("a", "0")];
+    let flaky =
+        [hook("flaky", "PreSync", &[FAILS_ONCE]), hook("slow", "PreSync", &[soon]), config_map("a", "0")];
     vec![
         Scenario {
-            script: vec![Act {
-                when: |view| is_known(view, "stuck"),
-                what: What::Override(Override::Skip, "Job/stuck"),
+            actions: vec![UserAction {
+                trigger: |view| has_resource(view, "stuck"),
+                kind: UserActionKind::Override(Override::Skip, "Job/stuck"),
             }],
-            ..scenario("skipped-hook", Sync::of(&stuck))
+            ..scenario("skipped-hook", SyncSpec::new(&stuck))
         },
         Scenario {
-            script: vec![Act {
-                when: |view| is_known(view, "stuck"),
-                what: What::Override(Override::MarkDone, "Job/stuck"),
+            actions: vec![UserAction {
+                trigger: |view| has_resource(view, "stuck"),
+                kind: UserActionKind::Override(Override::MarkDone, "Job/stuck"),
             }],
-            ..scenario("hook-marked-as-done", Sync::of(&stuck))
+            ..scenario("hook-marked-as-done", SyncSpec::new(&stuck))
         },
         Scenario {
-            script: vec![Act {
-                when: |view| is_known(view, "never"),
-                what: What::Override(Override::Skip, "Deployment/never"),
+            actions: vec![UserAction {
+                trigger: |view| has_resource(view, "never"),
+                kind: UserActionKind::Override(Override::Skip, "Deployment/never"),
             }],
-            ..scenario("skipped-resource", Sync::of(&[never, config("b", "1")].concat()))
+            ..scenario("skipped-resource", SyncSpec::new(&[never, config_map("b", "1")].concat()))
         },
         Scenario {
-            script: vec![Act { when: failed, what: What::Override(Override::Retry, "Job/flaky") }],
-            ..scenario("hook-tried-again", Sync::of(&flaky.concat()))
+            actions: vec![UserAction {
+                trigger: failed,
+                kind: UserActionKind::Override(Override::Retry, "Job/flaky"),
+            }],
+            ..scenario("hook-tried-again", SyncSpec::new(&flaky.concat()))
         },
     ]
 }
 
-fn special() -> Vec<Scenario> {
+fn special_scenarios() -> Vec<Scenario> {
     let widgets = definition("Widget", &[("argocd.argoproj.io/sync-wave", "1")]);
     let widget = |name: &str, wave: &str| {
-        object("example.com/v1", "Widget", name, &[("argocd.argoproj.io/sync-wave", wave)], "spec: {size: 1}")
+        object_yaml(
+            "example.com/v1",
+            "Widget",
+            name,
+            &[("argocd.argoproj.io/sync-wave", wave)],
+            "spec: {size: 1}",
+        )
     };
-    let namespace = object("v1", "Namespace", "store", &[("argocd.argoproj.io/sync-wave", "5")], "");
-    let inside =
-        config_with("inside", &[]).replace("  name: inside\n", "  name: inside\n  namespace: store\n");
-    let selected = [hook("backup", "PreSync", &[]), config("a", "0"), config("b", "1")].concat();
+    let namespace = object_yaml("v1", "Namespace", "store", &[("argocd.argoproj.io/sync-wave", "5")], "");
+    let inside = annotated_config_map("inside", &[])
+        .replace("  name: inside\n", "  name: inside\n  namespace: store\n");
+    let selected = [hook("backup", "PreSync", &[]), config_map("a", "0"), config_map("b", "1")].concat();
     vec![
         scenario(
             "definition-and-resource",
-            Sync::of(&[widgets, widget("one", "0"), widget("two", "1")].concat()),
+            SyncSpec::new(&[widgets, widget("one", "0"), widget("two", "1")].concat()),
         ),
-        scenario("namespace", Sync::of(&[namespace, inside, config("a", "0")].concat())),
+        scenario("namespace", SyncSpec::new(&[namespace, inside, config_map("a", "0")].concat())),
         scenario(
             "created-namespace",
-            Sync::of(&[config("a", "0"), hook("backup", "PreSync", &[])].concat()).with(|request| {
-                request.namespace = "fresh".into();
-                request.options.flags.push("CreateNamespace=true".into());
-            }),
+            SyncSpec::new(&[config_map("a", "0"), hook("backup", "PreSync", &[])].concat()).with_request(
+                |request| {
+                    request.namespace = "fresh".into();
+                    request.options.flags.push("CreateNamespace=true".into());
+                },
+            ),
         ),
         scenario(
             "selective",
-            Sync::of(&selected)
-                .with(|request| request.selection = vec![":ConfigMap:a".parse().expect("a selector")]),
+            SyncSpec::new(&selected).with_request(|request| {
+                request.selection = vec![":ConfigMap:a".parse().expect("a selector")]
+            }),
         ),
         scenario(
             "helm-hooks",
-            Sync::of(
+            SyncSpec::new(
                 &[
-                    object(
+                    object_yaml(
                         "batch/v1",
                         "Job",
                         "pre",
@@ -391,8 +380,8 @@ fn special() -> Vec<Scenario> {
                         ],
                         JOB,
                     ),
-                    object("batch/v1", "Job", "post", &[("helm.sh/hook", "post-install")], JOB),
-                    config("a", "0"),
+                    object_yaml("batch/v1", "Job", "post", &[("helm.sh/hook", "post-install")], JOB),
+                    config_map("a", "0"),
                 ]
                 .concat(),
             ),

@@ -1,37 +1,38 @@
-//! What must hold whatever happens. A broken rule panics with the rule's name; the caller adds the seed.
+//! Invariants. If one is violated, the check panics with the name of the rule; the caller adds the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_cluster::sim::{AuditEntry, SimCluster, Verb};
-use tidegate_lifecycle::operation::Fact;
-use tidegate_lifecycle::operation::{Command, Operation, Progress, State, evolve, pending, view};
+use tidegate_lifecycle::operation::OperationEvent;
+use tidegate_lifecycle::operation::{Command, Operation, Progress, State, apply, outstanding, view};
 use tidegate_model::{Action, OperationId, OperationPhase, Phase, ResultCode, Timestamp, annotations};
-use tidegate_oplog::Known;
+use tidegate_oplog::ApplicationInventory;
 
-/// The fold over what is durable.
-pub fn fold(facts: &[Fact]) -> State {
-    facts.iter().fold(State::New, step)
+/// Applies all durable events.
+pub fn apply_all(events: &[OperationEvent]) -> State {
+    events.iter().fold(State::New, apply_event)
 }
 
-/// The fold over one more fact.
-pub fn step(state: State, fact: &Fact) -> State {
-    evolve(state, fact).unwrap_or_else(|illegal| panic!("the log must fold: {illegal}"))
+/// Applies one more event.
+pub fn apply_event(state: State, event: &OperationEvent) -> State {
+    apply(state, event).unwrap_or_else(|illegal| panic!("the events must be applicable: {illegal}"))
 }
 
-/// Intent before effect: a command that goes out is owed by what is durable. Within a step the durable state may be
-/// behind (an earlier kind group, a call that failed), but the step itself is durable before anything is done in it.
-pub fn command_is_owed(durable: &State, known: &State, command: &Command, now: Timestamp) {
+/// Checks that intent is recorded before effect: a command that is sent must be outstanding in the durable state. Within a step,
+/// the durable state may lag behind (an earlier kind group, a failed call), but the step itself must be durable before any of its
+/// effects.
+pub fn check_command_is_outstanding(durable: &State, known: &State, command: &Command, now: Timestamp) {
     let stage =
         |state: &State| state.operation().map(|operation| (operation.attempt, operation.stage.clone()));
-    let owed = pending(durable, now).commands;
+    let commands = outstanding(durable, now).commands;
     assert!(
-        owed.contains(command) || (stage(durable).is_some() && stage(durable) == stage(known)),
-        "a command without durable intent: {command:?}\nowed: {owed:?}"
+        commands.contains(command) || (stage(durable).is_some() && stage(durable) == stage(known)),
+        "a command without durable intent: {command:?}\noutstanding: {commands:?}"
     );
 }
 
-/// Rules about what the cluster saw of one operation.
-pub fn audit(cluster: &SimCluster, id: OperationId, state: &State) {
+/// Checks the writes that one operation made in the cluster.
+pub fn check_writes(cluster: &SimCluster, id: OperationId, state: &State) {
     let Some(operation) = state.operation() else { return };
     let entries: Vec<AuditEntry> = cluster
         .audit()
@@ -42,17 +43,17 @@ pub fn audit(cluster: &SimCluster, id: OperationId, state: &State) {
         !operation.header.request.options.dry_run || entries.is_empty(),
         "a dry run writes nothing, but the cluster saw {entries:?}"
     );
-    waves_in_order(operation, &entries);
-    hooks_once(operation, &entries);
-    nothing_deleted_twice(&entries);
+    check_wave_order(operation, &entries);
+    check_hooks_run_once(operation, &entries);
+    check_no_double_deletion(&entries);
 }
 
-fn place(entry: &AuditEntry) -> (String, String, String) {
+fn object_location(entry: &AuditEntry) -> (String, String, String) {
     (entry.kind.clone(), entry.namespace.clone(), entry.name.clone())
 }
 
-/// Positions of the waves that hold an object; several for a hook of several phases.
-fn waves_of(operation: &Operation) -> BTreeMap<(String, String, String), BTreeSet<usize>> {
+/// Returns the positions of the waves that contain an object. A hook that runs in several phases has several positions.
+fn waves_by_object(operation: &Operation) -> BTreeMap<(String, String, String), BTreeSet<usize>> {
     let mut waves: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
     for (index, wave) in operation.plan.waves.iter().enumerate() {
         for task in operation.plan.tasks_of(wave) {
@@ -65,17 +66,17 @@ fn waves_of(operation: &Operation) -> BTreeMap<(String, String, String), BTreeSe
     waves
 }
 
-/// No wave begins before the one before it has passed; and SyncFail hooks run only after a failure.
-fn waves_in_order(operation: &Operation, entries: &[AuditEntry]) {
-    let waves = waves_of(operation);
+/// Checks that a wave never starts before the previous wave has passed, and that SyncFail hooks run only after a failure.
+fn check_wave_order(operation: &Operation, entries: &[AuditEntry]) {
+    let waves = waves_by_object(operation);
     let opened = |index: usize| operation.waves[index].opened_at.is_some();
-    // An attempt that starts from the first wave forgets what earlier attempts had opened.
+    // A retry that starts from the first wave ignores the waves of earlier attempts.
     let restarts = operation.plan.restart_on_retry || operation.header.request.retry.restart;
     let forgot = operation.attempt > 1 && restarts;
     for entry in
         entries.iter().filter(|entry| matches!(entry.verb, Verb::Apply | Verb::Create | Verb::Update))
     {
-        let Some(indices) = waves.get(&place(entry)) else {
+        let Some(indices) = waves.get(&object_location(entry)) else {
             panic!("a write to an object that is not in the plan: {entry:?}");
         };
         assert!(
@@ -92,7 +93,8 @@ fn waves_in_order(operation: &Operation, entries: &[AuditEntry]) {
             for (earlier, times) in earlier {
                 let idle = earlier.task_ids().all(|id| {
                     let task = operation.plan.task(id);
-                    operation.is_passed_over(id) || task.is_some_and(|task| task.action == Action::Unchanged)
+                    operation.is_overridden_as_done(id)
+                        || task.is_some_and(|task| task.action == Action::Unchanged)
                 });
                 assert!(
                     idle || times.passed_at.is_some(),
@@ -103,14 +105,14 @@ fn waves_in_order(operation: &Operation, entries: &[AuditEntry]) {
     }
 }
 
-/// Every hook is created at most once per attempt and phase.
-fn hooks_once(operation: &Operation, entries: &[AuditEntry]) {
+/// Checks that every hook is created at most once per attempt and phase.
+fn check_hooks_run_once(operation: &Operation, entries: &[AuditEntry]) {
     let attempts = usize::try_from(operation.attempt).unwrap();
     let mut created: BTreeMap<_, usize> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.code == 201) {
-        *created.entry(place(entry)).or_default() += 1;
+        *created.entry(object_location(entry)).or_default() += 1;
     }
-    let waves = waves_of(operation);
+    let waves = waves_by_object(operation);
     for task in operation.plan.tasks.iter().filter(|task| task.is_hook()) {
         let place = (task.gvk.kind.clone(), task.namespace.clone(), task.name.clone());
         let times = created.get(&place).copied().unwrap_or(0);
@@ -123,20 +125,20 @@ fn hooks_once(operation: &Operation, entries: &[AuditEntry]) {
     }
 }
 
-/// Between two deletions of an object it was created again.
-fn nothing_deleted_twice(entries: &[AuditEntry]) {
+/// Checks that an object is created again between two deletions.
+fn check_no_double_deletion(entries: &[AuditEntry]) {
     let mut deleted = BTreeSet::new();
     for entry in entries {
         if entry.verb == Verb::Delete {
-            assert!(deleted.insert(place(entry)), "deleted twice: {entry:?}");
+            assert!(deleted.insert(object_location(entry)), "deleted twice: {entry:?}");
         } else if entry.code == 201 {
-            deleted.remove(&place(entry));
+            deleted.remove(&object_location(entry));
         }
     }
 }
 
-/// Rules about an operation that is over.
-pub fn ending(cluster: &SimCluster, state: &State) {
+/// Checks an operation that has ended.
+pub fn check_end(cluster: &SimCluster, state: &State) {
     let Some(operation) = state.operation() else { return };
     let view = view(state).expect("a finished operation has a view");
     let orders: Vec<u32> = view.resources.iter().map(|result| result.order).collect();
@@ -153,20 +155,21 @@ pub fn ending(cluster: &SimCluster, state: &State) {
             "succeeded with a failed task: {:?}",
             view.resources
         );
-        converged(cluster, operation);
+        check_convergence(cluster, operation);
     }
-    // A hook that is over does not keep its finalizer.
+    // A hook that has ended must not keep its finalizer.
     for (_, task, task_state) in operation.all_tasks() {
         assert!(
-            view.phase == OperationPhase::Error || !task_state.awaits_release(),
+            view.phase == OperationPhase::Error || !task_state.needs_release(),
             "hook {} keeps its finalizer",
             task.name
         );
     }
 }
 
-/// Whatever the application has in the cluster, the inventory knows the place: one log has put it all there.
-pub fn inventory(cluster: &SimCluster, application: &str, known: &Known) {
+/// Checks that the inventory contains the location of every object of the application. This must hold because a single log
+/// recorded all of them.
+pub fn check_inventory(cluster: &SimCluster, application: &str, known: &ApplicationInventory) {
     let known: BTreeSet<_> =
         known.places.iter().map(|(gvk, namespace, name)| (&gvk.kind, namespace, name)).collect();
     for object in cluster.objects() {
@@ -178,29 +181,32 @@ pub fn inventory(cluster: &SimCluster, application: &str, known: &Known) {
         let place = (&gvk.kind, &object.namespace().to_owned(), &object.name().to_owned());
         assert!(
             !ours || hook || object.has_owner() || known.contains(&place),
-            "{} is the application's and not in its inventory",
+            "{} belongs to the application but is not in its inventory",
             object.key()
         );
     }
 }
 
-/// After a successful operation everything that was applied is in the cluster.
-fn converged(cluster: &SimCluster, operation: &Operation) {
+/// Checks that all applied objects are in the cluster after a successful operation.
+fn check_convergence(cluster: &SimCluster, operation: &Operation) {
     if operation.header.request.options.dry_run {
         return;
     }
     let objects = cluster.objects();
-    // Of what a person has had it go on without nothing is known.
-    let done = operation.all_tasks().filter(|(id, _, _)| !operation.is_passed_over(*id));
+    // The state of objects whose tasks a person skipped is unknown.
+    let done = operation.all_tasks().filter(|(id, _, _)| !operation.is_overridden_as_done(*id));
     for (_, task, state) in done {
         let is_there = objects.iter().any(|object| object.key() == task.key());
-        let applied = task.action.writes() && task.phase != Phase::SyncFail && !task.is_hook();
-        assert!(!applied || is_there, "{} was applied and is not in the cluster", task.key());
-        let recreated =
-            operation.plan.tasks.iter().any(|other| other.action.writes() && other.key() == task.key());
+        let applied = task.action.writes_manifest() && task.phase != Phase::SyncFail && !task.is_hook();
+        assert!(!applied || is_there, "{} was applied but is not in the cluster", task.key());
+        let recreated = operation
+            .plan
+            .tasks
+            .iter()
+            .any(|other| other.action.writes_manifest() && other.key() == task.key());
         if task.action == Action::Prune && !recreated {
             let is_pruned = state.progress == Progress::Done && state.status == Some(ResultCode::Pruned);
-            assert!(is_pruned && !is_there, "{} was not pruned, or is still there", task.key());
+            assert!(is_pruned && !is_there, "{} was not pruned, or still exists", task.key());
         }
     }
 }

@@ -6,46 +6,46 @@ use std::time::Duration;
 use tidegate_model::{Backoff, RetryPolicy, WaitFor};
 
 use super::rng::Rng;
-use crate::scenario::Sync;
+use crate::scenario::SyncSpec;
 
-/// What happens to one application: a few syncs, one after the other.
+/// Life of one application, which consists of consecutive syncs.
 #[derive(Clone)]
-pub struct Life {
+pub struct ApplicationLife {
     /// The syncs.
-    pub syncs: Vec<Sync>,
-    /// How often a call to the cluster goes wrong, in percent.
+    pub syncs: Vec<SyncSpec>,
+    /// Percentage of cluster calls that fail.
     pub faults_percent: u64,
-    /// How often the engine dies, in percent of all steps.
+    /// Percentage of steps at which the engine crashes.
     pub crashes_percent: u64,
-    /// How often a person does something, in percent of all steps.
+    /// Percentage of steps at which a user acts.
     pub people_percent: u64,
 }
 
 /// Draws a life.
-pub fn life(rng: &mut Rng) -> Life {
+pub fn draw_life(rng: &mut Rng) -> ApplicationLife {
     let count = 1 + rng.below(3);
-    Life {
-        syncs: (0..count).map(|_| sync(rng)).collect(),
+    ApplicationLife {
+        syncs: (0..count).map(|_| draw_sync(rng)).collect(),
         faults_percent: rng.pick(&[0, 0, 2, 8, 20]),
         crashes_percent: rng.pick(&[0, 1, 3, 10]),
         people_percent: rng.pick(&[0, 0, 1]),
     }
 }
 
-fn sync(rng: &mut Rng) -> Sync {
+fn draw_sync(rng: &mut Rng) -> SyncSpec {
     let mut yaml = String::new();
     let objects = 1 + rng.below(10);
     for _ in 0..objects {
-        object(rng, &mut yaml);
+        draw_object(rng, &mut yaml);
     }
     if rng.percent(15) {
-        definition(rng, &mut yaml);
+        draw_definition(rng, &mut yaml);
     }
     if rng.percent(15) {
-        namespace(rng, &mut yaml);
+        draw_namespace(rng, &mut yaml);
     }
-    Sync::of(&yaml).with(|request| {
-        // Whatever is drawn, the operation can end.
+    SyncSpec::new(&yaml).with_request(|request| {
+        // Ensures that the operation can end.
         request.deadline = Some(Duration::from_secs(7200));
         request.options.prune = rng.percent(60);
         request.options.dry_run = rng.percent(5);
@@ -73,7 +73,7 @@ fn sync(rng: &mut Rng) -> Sync {
     })
 }
 
-fn annotations(rng: &mut Rng, yaml: &mut String, hook: bool) {
+fn draw_annotations(rng: &mut Rng, yaml: &mut String, hook: bool) {
     let mut add = |name: &str, value: &str| writeln!(yaml, "    {name}: {value:?}").unwrap();
     let wave = i64::try_from(rng.below(5)).unwrap() - 2;
     if rng.percent(80) {
@@ -128,41 +128,41 @@ fn annotations(rng: &mut Rng, yaml: &mut String, hook: bool) {
     }
 }
 
-fn head(rng: &mut Rng, yaml: &mut String, api: &str, kind: &str, name: &str, hook: bool) {
+fn write_head(rng: &mut Rng, yaml: &mut String, api: &str, kind: &str, name: &str, hook: bool) {
     write!(
         yaml,
         "apiVersion: {api}\nkind: {kind}\nmetadata:\n  name: {name}\n  annotations:\n    drawn: \"yes\"\n"
     )
     .unwrap();
-    annotations(rng, yaml, hook);
+    draw_annotations(rng, yaml, hook);
 }
 
 const POD: &str = "{containers: [{name: main, image: busybox}]}";
 
-fn object(rng: &mut Rng, yaml: &mut String) {
+fn draw_object(rng: &mut Rng, yaml: &mut String) {
     let number = rng.below(6);
     match rng.below(10) {
         0..=2 => {
-            head(rng, yaml, "batch/v1", "Job", &format!("hook-{number}"), true);
+            write_head(rng, yaml, "batch/v1", "Job", &format!("hook-{number}"), true);
             writeln!(yaml, "spec: {{backoffLimit: 0, template: {{spec: {{restartPolicy: Never, containers: [{{name: main, image: busybox}}]}}}}}}").unwrap();
         }
         3..=5 => {
-            head(rng, yaml, "v1", "ConfigMap", &format!("config-{number}"), false);
+            write_head(rng, yaml, "v1", "ConfigMap", &format!("config-{number}"), false);
             writeln!(yaml, "data: {{value: \"{}\"}}", rng.below(3)).unwrap();
         }
         6..=7 => {
             let name = format!("server-{number}");
-            head(rng, yaml, "apps/v1", "Deployment", &name, false);
+            write_head(rng, yaml, "apps/v1", "Deployment", &name, false);
             let replicas = 1 + rng.below(3);
             writeln!(yaml, "spec: {{replicas: {replicas}, selector: {{matchLabels: {{app: {name}}}}}, template: {{metadata: {{labels: {{app: {name}}}}}, spec: {POD}}}}}").unwrap();
         }
         8 => {
             let name = format!("store-{number}");
-            head(rng, yaml, "apps/v1", "StatefulSet", &name, false);
+            write_head(rng, yaml, "apps/v1", "StatefulSet", &name, false);
             writeln!(yaml, "spec: {{replicas: 1, serviceName: {name}, selector: {{matchLabels: {{app: {name}}}}}, template: {{metadata: {{labels: {{app: {name}}}}}, spec: {POD}}}}}").unwrap();
         }
         _ => {
-            head(rng, yaml, "v1", "Service", &format!("service-{number}"), false);
+            write_head(rng, yaml, "v1", "Service", &format!("service-{number}"), false);
             writeln!(
                 yaml,
                 "spec: {{type: {}, selector: {{app: a}}, ports: [{{port: 80}}]}}",
@@ -174,7 +174,7 @@ fn object(rng: &mut Rng, yaml: &mut String) {
     yaml.push_str("---\n");
 }
 
-fn definition(rng: &mut Rng, yaml: &mut String) {
+fn draw_definition(rng: &mut Rng, yaml: &mut String) {
     let wave = rng.below(3);
     writeln!(
         yaml,
@@ -182,14 +182,14 @@ fn definition(rng: &mut Rng, yaml: &mut String) {
     )
     .unwrap();
     for number in 0..=rng.below(2) {
-        head(rng, yaml, "example.com/v1", "Widget", &format!("widget-{number}"), false);
+        write_head(rng, yaml, "example.com/v1", "Widget", &format!("widget-{number}"), false);
         yaml.push_str("spec: {size: 1}\n---\n");
     }
 }
 
-fn namespace(rng: &mut Rng, yaml: &mut String) {
+fn draw_namespace(rng: &mut Rng, yaml: &mut String) {
     writeln!(yaml, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: inner\n---").unwrap();
-    head(rng, yaml, "v1", "ConfigMap", "inner", false);
+    write_head(rng, yaml, "v1", "ConfigMap", "inner", false);
     let inside =
         yaml.replacen("  name: inner\n  annotations", "  name: inner\n  namespace: inner\n  annotations", 1);
     *yaml = inside;

@@ -1,8 +1,9 @@
-//! Operations of one application from several state directories on one cluster, from one seed: claims that are waited for,
-//! refused and taken from the dead, hooks with the same names, processes that die at any append or call, a faulty cluster.
+//! Operations of one application that run from several state directories on one cluster, based on one seed: claims that are
+//! waited for, refused and taken over after crashes; hooks with the same names; processes that crash at any append or call; a
+//! faulty cluster.
 //!
-//! The engine is the real one, on virtual time. Everything is drawn before it begins, for each directory on its own, so the
-//! same seed plays the same operations, kills and waits. What must hold is read from the audit log of the cluster.
+//! The engine is the real one, on virtual time. All random values are drawn in advance, separately for each directory, so the
+//! same seed repeats the same operations, crashes and waits. The invariants are checked on the cluster's audit log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,63 +13,64 @@ use std::time::Duration;
 use tidegate_cluster::Cluster;
 use tidegate_cluster::sim::{AuditEntry, Clock, Faults, SimCluster, SimConfig};
 use tidegate_executor::{Engine, EngineError, RuntimeClock};
-use tidegate_lifecycle::operation::{ClaimStanding, OperationView};
-use tidegate_model::{ClaimRequest, Destination, IfTaken, OperationId, OperationPhase};
+use tidegate_lifecycle::operation::{ClaimStatus, OperationView};
+use tidegate_model::{ClaimConflictPolicy, ClaimRequest, Destination, OperationId, OperationPhase};
 use tidegate_oplog::MemoryLog;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::rng::Rng;
-use crate::crash::{CrashCluster, CrashLog, Points};
+use crate::crash::{CrashCluster, CrashLog, CrashPoints};
+use crate::operation_events::OperationEvents as _;
 use crate::process::START;
-use crate::recorded::Recorded as _;
-use crate::scenario::Sync;
+use crate::scenario::SyncSpec;
 
-/// Longest virtual time of a play; reaching it means that somebody waits for ever.
-const PATIENCE: Duration = Duration::from_secs(100_000);
+/// Maximum virtual time of a run. If it is exceeded, something is waiting forever.
+const RUN_TIMEOUT: Duration = Duration::from_secs(100_000);
 
-/// What a play was like.
+/// Statistics of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RivalReport {
-    /// Times a process died.
+    /// Number of crashes.
     pub kills: u64,
-    /// How many operations ended how: by phase, and how the claim stood.
+    /// Number of operations by phase and state of the claim.
     pub ends: BTreeMap<String, u64>,
-    /// How often one operation wrote after another.
-    pub changes: u64,
+    /// Number of times that one operation wrote after another.
+    pub handovers: u64,
 }
 
-/// One operation of a directory.
-struct Plan {
+/// An operation in a state directory.
+struct PlannedOperation {
     id: OperationId,
-    sync: Sync,
-    /// How long after the one before.
+    sync: SyncSpec,
+    /// Delay after the previous operation.
     after: Duration,
-    /// At which point each of its processes dies, and how long the directory then lies there. The last one lives.
-    deaths: Vec<(u64, Duration)>,
+    /// Crash point of each of the operation's processes, and how long the directory is down after that. The last process does not
+    /// crash.
+    crashes: Vec<(u64, Duration)>,
 }
 
-/// A state directory: its operations come one after the other.
+/// A state directory and the operations that run in it one after another.
 struct Directory {
-    plans: Vec<Plan>,
+    plans: Vec<PlannedOperation>,
 }
 
-/// How an operation ended.
-struct Ended {
+/// Result of an operation.
+struct OperationEnd {
     view: OperationView,
     kills: u64,
 }
 
-/// Plays one seed. Panics when a rule is broken.
-pub fn rivals(seed: u64, trace: bool) -> RivalReport {
+/// Runs one seed. Panics if an invariant is violated.
+pub fn simulate_rivals(seed: u64, trace: bool) -> RivalReport {
     let mut rng = Rng::new(seed);
     let percent = f64::from(u32::try_from(rng.pick(&[0, 0, 1, 4])).unwrap());
     let config = SimConfig {
         latency: Duration::from_millis(rng.pick(&[0, 5, 150])),
-        ..SimConfig::default().with_seed(seed).with_faults(Faults::everything(percent / 100.0))
+        ..SimConfig::default().with_seed(seed).with_faults(Faults::uniform(percent / 100.0))
     };
     let directories: Vec<Directory> =
-        (1..=2 + rng.below(2)).map(|number| directory(&mut rng, number)).collect();
+        (1..=2 + rng.below(2)).map(|number| draw_directory(&mut rng, number)).collect();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let (ends, audit) = runtime.block_on(async {
@@ -76,10 +78,11 @@ pub fn rivals(seed: u64, trace: bool) -> RivalReport {
         let clock = RuntimeClock::starting_at(START);
         let playing = directories
             .into_iter()
-            .map(|directory| tokio::spawn(live(directory, Arc::clone(&cluster), clock, trace)));
+            .map(|directory| tokio::spawn(run_directory(directory, Arc::clone(&cluster), clock, trace)));
         let mut ends = Vec::new();
         for directory in playing.collect::<Vec<_>>() {
-            let ended = tokio::time::timeout(PATIENCE, directory).await.expect("somebody waits for ever");
+            let ended =
+                tokio::time::timeout(RUN_TIMEOUT, directory).await.expect("an operation waits forever");
             ends.extend(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())));
         }
         (ends, cluster.audit())
@@ -91,31 +94,31 @@ pub fn rivals(seed: u64, trace: bool) -> RivalReport {
             println!("{sequence} {verb:?} {kind} {name} {code} {operation_id:?}");
         }
     }
-    let mut report = RivalReport { changes: one_after_the_other(&writes), ..RivalReport::default() };
-    for Ended { view, kills } in &ends {
-        hooks_once(view, &writes);
+    let mut report = RivalReport { handovers: check_no_interleaving(&writes), ..RivalReport::default() };
+    for OperationEnd { view, kills } in &ends {
+        check_hooks_run_once(view, &writes);
         report.kills += kills;
         let claim = view.claim.as_ref().map(|claim| claim.state);
-        let why = if view.message.contains("superseded") { " superseded" } else { "" };
-        *report.ends.entry(format!("{} {claim:?}{why}", view.phase)).or_default() += 1;
+        let reason = if view.message.contains("superseded") { " superseded" } else { "" };
+        *report.ends.entry(format!("{} {claim:?}{reason}", view.phase)).or_default() += 1;
     }
     report
 }
 
-fn directory(rng: &mut Rng, number: u64) -> Directory {
-    let mut plan = |operation: u64| Plan {
+fn draw_directory(rng: &mut Rng, number: u64) -> Directory {
+    let mut plan = |operation: u64| PlannedOperation {
         id: OperationId(Uuid::from_u128(u128::from(number * 1000 + operation))),
-        sync: sync(rng),
+        sync: draw_sync(rng),
         after: Duration::from_secs(rng.below(40)),
-        deaths: (0..rng.pick(&[0, 0, 1, 1, 2, 3]))
+        crashes: (0..rng.pick(&[0, 0, 1, 1, 2, 3]))
             .map(|_| (1 + rng.below(120), Duration::from_secs(rng.pick(&[0, 1, 10, 25, 45, 200]))))
             .collect(),
     };
     Directory { plans: (1..=3).map(&mut plan).collect() }
 }
 
-/// Hooks of all phases, whose names all operations share, and resources of two waves.
-fn sync(rng: &mut Rng) -> Sync {
+/// Returns a sync with hooks in all phases, whose names all operations share, and with resources in two waves.
+fn draw_sync(rng: &mut Rng) -> SyncSpec {
     let mut yaml = String::new();
     for (name, phase) in [("migrate", "PreSync"), ("seed", "Sync"), ("smoke", "PostSync")] {
         if rng.percent(70) {
@@ -144,41 +147,46 @@ fn sync(rng: &mut Rng) -> Sync {
         )
         .unwrap();
     }
-    let if_taken = rng.pick(&[IfTaken::Refuse, IfTaken::Queue, IfTaken::Queue, IfTaken::Supersede]);
+    let if_taken = rng.pick(&[
+        ClaimConflictPolicy::Refuse,
+        ClaimConflictPolicy::Queue,
+        ClaimConflictPolicy::Queue,
+        ClaimConflictPolicy::Supersede,
+    ]);
     let limit = rng.pick(&[0, 0, 1]);
-    Sync::of(&yaml).with(|request| {
+    SyncSpec::new(&yaml).with_request(|request| {
         request.claim = Some(ClaimRequest { namespace: None, if_taken });
         request.deadline = Some(Duration::from_secs(7200));
         request.retry.limit = limit;
     })
 }
 
-/// Everything that happens in one directory.
-async fn live(
+/// Runs all operations of one state directory.
+async fn run_directory(
     directory: Directory,
     cluster: Arc<SimCluster>,
     clock: RuntimeClock,
     trace: bool,
-) -> Vec<Ended> {
+) -> Vec<OperationEnd> {
     let began = Instant::now();
     let mut log = MemoryLog::new();
     let mut ends = Vec::new();
-    for Plan { id, sync, after, deaths } in directory.plans {
+    for PlannedOperation { id, sync, after, crashes } in directory.plans {
         tokio::time::sleep(after).await;
         let mut kills = 0;
-        let mut deaths = deaths.into_iter();
+        let mut deaths = crashes.into_iter();
         let view = loop {
             let (dies_at, away) = deaths.next().unwrap_or_default();
-            let points = Points::dying_at(dies_at);
+            let points = CrashPoints::crash_at(dies_at);
             if trace {
-                println!("{:?} {id}: a process that dies at {dies_at}", began.elapsed());
+                println!("{:?} {id}: crash at {dies_at}", began.elapsed());
             }
             let ended = tokio::select! {
                 biased;
-                () = points.death() => None,
-                ended = process(&cluster, &log, clock, &points, (id, &sync)) => match ended {
+                () = points.wait_for_crash() => None,
+                ended = run_process(&cluster, &log, clock, &points, (id, &sync)) => match ended {
                     Ok(view) => Some(view),
-                    Err(_) if points.is_dead() => None,
+                    Err(_) if points.has_crashed() => None,
                     Err(error) => panic!("{id}: {error}"),
                 },
             };
@@ -192,18 +200,18 @@ async fn live(
         if trace {
             println!("{:?} {id}: {} {}", began.elapsed(), view.phase, view.message);
         }
-        ends.push(Ended { view, kills });
+        ends.push(OperationEnd { view, kills });
     }
     ends
 }
 
-/// One process: begins the operation or goes on with it, until it is over.
-async fn process(
+/// Runs one process, which starts or continues the operation until it has ended.
+async fn run_process(
     cluster: &Arc<SimCluster>,
     log: &MemoryLog,
     clock: RuntimeClock,
-    points: &Arc<Points>,
-    (id, sync): (OperationId, &Sync),
+    points: &Arc<CrashPoints>,
+    (id, sync): (OperationId, &SyncSpec),
 ) -> Result<OperationView, EngineError> {
     let inner = Arc::clone(cluster) as Arc<dyn Cluster>;
     let engine = Engine::builder(Arc::new(CrashLog { inner: log.clone(), points: Arc::clone(points) }))
@@ -225,8 +233,9 @@ fn is_write(entry: &AuditEntry) -> bool {
     entry.operation_id.is_some() && entry.kind != "Lease" && !entry.dry_run && entry.code < 300
 }
 
-/// Once another operation has written, one that wrote before never writes again. Counts the changes.
-fn one_after_the_other(writes: &[AuditEntry]) -> u64 {
+/// Checks that an operation never writes again after another operation has written. Returns the number of times that one
+/// operation followed another.
+fn check_no_interleaving(writes: &[AuditEntry]) -> u64 {
     let (mut changes, mut now) = (0, None);
     let mut past = BTreeSet::new();
     for entry in writes {
@@ -241,8 +250,8 @@ fn one_after_the_other(writes: &[AuditEntry]) -> u64 {
     changes
 }
 
-/// Each hook is created once per phase and attempt: by one that succeeded exactly so often.
-fn hooks_once(view: &OperationView, writes: &[AuditEntry]) {
+/// Checks that each hook is created once per phase and attempt, and exactly once in an attempt that succeeds.
+fn check_hooks_run_once(view: &OperationView, writes: &[AuditEntry]) {
     let attempts = usize::try_from(view.retry_count).unwrap() + 1;
     let created = |name: &str| {
         let own = writes.iter().filter(|entry| entry.operation_id == Some(view.id));
@@ -257,15 +266,10 @@ fn hooks_once(view: &OperationView, writes: &[AuditEntry]) {
         );
     }
     if view.phase == OperationPhase::Succeeded {
-        assert_eq!(
-            view.claim.as_ref().map(|claim| claim.state),
-            Some(ClaimStanding::Released),
-            "{}",
-            view.id
-        );
+        assert_eq!(view.claim.as_ref().map(|claim| claim.state), Some(ClaimStatus::Released), "{}", view.id);
         for hook in view.resources.iter().filter(|resource| resource.hook_type.is_some()) {
             let times = created(&hook.name);
-            // An attempt after the first creates again what has failed, and nothing else.
+            // A later attempt only creates the failed hooks again.
             assert!((1..=attempts).contains(&times), "hook {} of {}: {times} times", hook.name, view.id);
         }
     }

@@ -1,6 +1,6 @@
-//! The queue of things that may happen next, and the loop over it.
+//! The queue of possible next steps, and the loop that runs them.
 
-mod hands;
+mod command_execution;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,61 +9,65 @@ use std::time::Duration;
 
 use tidegate_cluster::sim::{Clock, Faults, SimCluster, SimConfig};
 use tidegate_executor::{Summary, effects};
-use tidegate_lifecycle::operation::{Command, Driver, Fact, Input, Scope, State, SyncOperation, TaskName};
-use tidegate_lifecycle::{Arrival, BatchOf, Outbox, Shell, Turn};
+use tidegate_lifecycle::operation::{
+    Command, Driver, Input, OperationEvent, Scope, State, SyncOperation, TaskSelector,
+};
+use tidegate_lifecycle::{Arrival, MachineBatch, Outbox, Runner, RunnerStatus};
 use tidegate_model::{OperationId, OperationPhase, Override, TaskId, Timestamp};
-use tidegate_oplog::{AppendOf, Blobs as _, Inventories as _, InventoryChange, Known, MemoryLog};
+use tidegate_oplog::{
+    AppendOf, ApplicationInventory, Blobs as _, Inventories as _, InventoryChange, MemoryLog,
+};
 use uuid::Uuid;
 
 use super::checks;
-use super::generate::{Life, life};
+use super::generate::{ApplicationLife, draw_life};
 use super::rng::Rng;
+use crate::operation_events::OperationEvents as _;
 use crate::process::START;
-use crate::recorded::Recorded as _;
-use crate::scenario::Sync;
+use crate::scenario::SyncSpec;
 
-/// More steps than any operation needs: reaching it means that something goes round in circles.
+/// Maximum number of steps, more than any operation needs. If it is exceeded, there is an endless loop.
 const STEPS_MAX: u64 = 200_000;
 
 const CONTRADICTION: &str = "the machine contradicts itself";
 
-/// The task whose object is to be watched.
-fn observed(standing: &Command) -> Option<TaskId> {
-    match standing {
+/// Returns the task whose object the command requires to be watched.
+fn watched_task(command: &Command) -> Option<TaskId> {
+    match command {
         Command::Observe { task } => Some(*task),
         _ => None,
     }
 }
 
-/// What a simulated life was like.
+/// Statistics of a simulated life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Things that happened.
+pub struct SimulationReport {
+    /// Number of steps.
     pub steps: u64,
-    /// Times the engine died.
+    /// Number of crashes.
     pub crashes: u64,
-    /// Facts recorded.
-    pub facts: u64,
-    /// How the operations ended.
+    /// Number of recorded events.
+    pub events: u64,
+    /// Final phases and messages of the operations.
     pub ends: Vec<(OperationPhase, String)>,
 }
 
-/// Lives one life from a seed. Panics when a rule is broken.
-pub fn simulate(seed: u64, trace: bool) -> Report {
+/// Simulates one life from a seed. Panics if an invariant is violated.
+pub fn simulate(seed: u64, trace: bool) -> SimulationReport {
     let mut rng = Rng::new(seed);
-    let life = life(&mut rng);
+    let life = draw_life(&mut rng);
     let time = Arc::new(AtomicI64::new(START.as_millis()));
     let probability = f64::from(u32::try_from(life.faults_percent).unwrap()) / 100.0;
-    let config = SimConfig::default().with_seed(seed).with_faults(Faults::everything(probability));
+    let config = SimConfig::default().with_seed(seed).with_faults(Faults::uniform(probability));
     let clock = {
         let time = Arc::clone(&time);
         Clock::wall(move || Timestamp::from_millis(time.load(Ordering::SeqCst)))
     };
     let cluster = SimCluster::in_memory(config, clock);
-    let mut report = Report::default();
-    // One log for all: what earlier operations left in the inventory is what later ones read.
+    let mut report = SimulationReport::default();
+    // There is one log for all operations, because later operations read the inventory of earlier ones.
     let log = MemoryLog::default();
-    let outside = Outside { cluster: &cluster, log, time };
+    let outside = Environment { cluster: &cluster, log, time };
     let syncs = life.syncs.clone();
     for (number, sync) in (1_u128..).zip(&syncs) {
         let id = OperationId(Uuid::from_u128(number));
@@ -71,33 +75,33 @@ pub fn simulate(seed: u64, trace: bool) -> Report {
         let end = world.run();
         report.steps += world.steps;
         report.crashes += world.crashes;
-        report.facts += u64::try_from(world.durable_facts().len()).unwrap();
+        report.events += u64::try_from(world.durable_events().len()).unwrap();
         report.ends.push(end);
     }
     report
 }
 
-/// A thing that may happen.
-enum Happening {
-    /// Something reaches the engine; lost if the engine died meanwhile.
-    Input(Input),
-    /// So does the answer to a command.
-    Answer(Command, Input),
-    /// The batch on its way is durable.
+/// A possible next step.
+enum NextStep {
+    /// An input for the engine. It is lost if the engine has crashed meanwhile.
+    EngineInput(Input),
+    /// The result of a command. It is also lost in a crash.
+    CommandResult(Command, Input),
+    /// The batch in flight has become durable.
     Persisted,
-    /// The time that was asked for has come.
-    Alarm,
+    /// The time requested for a timer has come.
+    Timer,
     /// A command reaches the cluster.
     Execute(Command),
-    /// An awaited object is looked at.
-    Look(TaskId),
-    /// A gate says what it thinks, asked or not.
+    /// An object that the engine is waiting for is observed.
+    Observe(TaskId),
+    /// A gate reports its state, with or without a request.
     Gate(Command),
 }
 
-/// What outlives the engine.
+/// State that outlives the engine.
 #[derive(Clone)]
-struct Outside<'a> {
+struct Environment<'a> {
     cluster: &'a SimCluster,
     log: MemoryLog,
     time: Arc<AtomicI64>,
@@ -105,22 +109,22 @@ struct Outside<'a> {
 
 struct World<'a> {
     id: OperationId,
-    sync: &'a Sync,
-    life: &'a Life,
+    sync: &'a SyncSpec,
+    life: &'a ApplicationLife,
     cluster: &'a SimCluster,
     time: Arc<AtomicI64>,
     rng: &'a mut Rng,
     trace: bool,
     log: MemoryLog,
     targets: tidegate_model::Digest,
-    shell: Shell<SyncOperation, Outbox<SyncOperation>>,
-    /// The fold over what is durable.
-    durable: State,
-    /// By time, then by a drawn number.
-    queue: BTreeMap<(Timestamp, u64), Happening>,
-    recovered: bool,
+    runner: Runner<SyncOperation, Outbox<SyncOperation>>,
+    /// State according to the durable events.
+    durable_state: State,
+    /// Ordered by time, then by a random number.
+    queue: BTreeMap<(Timestamp, u64), NextStep>,
+    has_recovered: bool,
     mask: effects::Mask,
-    /// What the next batch changes in the inventory.
+    /// Inventory changes for the next batch.
     inventory: Vec<InventoryChange>,
     steps: u64,
     crashes: u64,
@@ -129,13 +133,13 @@ struct World<'a> {
 impl<'a> World<'a> {
     fn new(
         id: OperationId,
-        sync: &'a Sync,
-        life: &'a Life,
-        outside: Outside<'a>,
+        sync: &'a SyncSpec,
+        life: &'a ApplicationLife,
+        outside: Environment<'a>,
         rng: &'a mut Rng,
         trace: bool,
     ) -> Self {
-        let Outside { cluster, log, time } = outside;
+        let Environment { cluster, log, time } = outside;
         let targets = log.put_blob(&serde_json::to_vec(&sync.targets()).unwrap()).unwrap();
         Self {
             id,
@@ -147,10 +151,10 @@ impl<'a> World<'a> {
             trace,
             log,
             targets,
-            shell: Shell::new(Outbox::default()),
-            durable: State::New,
+            runner: Runner::new(Outbox::default()),
+            durable_state: State::New,
             queue: BTreeMap::new(),
-            recovered: false,
+            has_recovered: false,
             mask: sync.targets().mask(),
             inventory: Vec::new(),
             steps: 0,
@@ -162,42 +166,42 @@ impl<'a> World<'a> {
         Timestamp::from_millis(self.time.load(Ordering::SeqCst))
     }
 
-    fn after(&mut self, wait: Duration, happening: Happening) {
+    fn schedule_after(&mut self, wait: Duration, happening: NextStep) {
         let at = self.now() + wait;
         let tie = self.rng.draw();
         self.queue.insert((at, tie), happening);
     }
 
-    fn soon(&mut self, happening: Happening) {
+    fn schedule_soon(&mut self, happening: NextStep) {
         let wait = Duration::from_millis(self.rng.below(50));
-        self.after(wait, happening);
+        self.schedule_after(wait, happening);
     }
 
-    fn known_places(&self) -> Option<Known> {
+    fn known_inventory(&self) -> Option<ApplicationInventory> {
         self.log.inventory("simulated", "shop").unwrap()
     }
 
-    fn durable_facts(&self) -> Vec<Fact> {
-        self.log.facts(self.id).unwrap_or_default()
+    fn durable_events(&self) -> Vec<OperationEvent> {
+        self.log.recorded_events(self.id).unwrap_or_default()
     }
 
-    /// Until the operation is over and everything about it is durable.
+    /// Runs until the operation has ended and all its events are durable.
     fn run(&mut self) -> (OperationPhase, String) {
-        self.begin();
+        self.start_engine();
         loop {
-            let turn = self.go_on();
-            let durable = &self.durable;
-            assert!(turn != Turn::Stopped, "nobody has asked it to stop");
-            if turn == Turn::Over {
+            let status = self.run_steps();
+            let durable = &self.durable_state;
+            assert!(status != RunnerStatus::Stopped, "there was no request to stop");
+            if status == RunnerStatus::Finished {
                 assert_eq!(
                     *durable,
-                    checks::fold(&self.durable_facts()),
-                    "the log must give back what was appended"
+                    checks::apply_all(&self.durable_events()),
+                    "the log must return the appended records"
                 );
-                checks::audit(self.cluster, self.id, durable);
-                checks::ending(self.cluster, durable);
-                if let Some(known) = self.known_places() {
-                    checks::inventory(self.cluster, "shop", &known);
+                checks::check_writes(self.cluster, self.id, durable);
+                checks::check_end(self.cluster, durable);
+                if let Some(known) = self.known_inventory() {
+                    checks::check_inventory(self.cluster, "shop", &known);
                 }
                 let outcome = durable.operation().and_then(|operation| operation.outcome.clone()).unwrap();
                 return (outcome.phase, outcome.message);
@@ -210,109 +214,113 @@ impl<'a> World<'a> {
                 durable.message()
             );
             if self.rng.percent(self.life.crashes_percent) {
-                self.crash();
+                self.crash_and_recover();
                 continue;
             }
             if self.rng.percent(self.life.people_percent) {
-                self.person();
+                self.draw_user_action();
             }
-            let paused = self.shell.state().header().is_some_and(|header| header.paused.is_some());
+            let paused = self.runner.state().header().is_some_and(|header| header.paused.is_some());
             if self.queue.is_empty() && paused {
-                // While the operation is paused nothing is owed; a person comes by.
-                self.after(
+                // While the operation is paused, no commands are outstanding; a user action follows.
+                self.schedule_after(
                     Duration::from_secs(60),
-                    Happening::Input(Input::Unpause { by: "test".to_owned() }),
+                    NextStep::EngineInput(Input::Unpause { by: "test".to_owned() }),
                 );
             }
             let Some(((at, _), happening)) = self.queue.pop_first() else {
-                panic!(
-                    "nothing will ever happen again in {}: {}",
-                    self.durable.name(),
-                    self.durable.message()
-                );
+                panic!("deadlock in {}: {}", self.durable_state.name(), self.durable_state.message());
             };
             self.time.fetch_max(at.as_millis(), Ordering::SeqCst);
-            self.happen(happening);
+            self.perform_step(happening);
         }
     }
 
-    fn begin(&mut self) {
-        if self.durable == State::New {
+    fn start_engine(&mut self) {
+        if self.durable_state == State::New {
             let request = Box::new(self.sync.request.clone());
-            self.offer(Input::Request { operation: self.id, request, targets: self.targets, plan: None });
+            self.offer_input(Input::Request {
+                operation: self.id,
+                request,
+                targets: self.targets,
+                plan: None,
+            });
         }
     }
 
-    /// What comes from elsewhere, as it is taken in: without what must not show.
-    fn masked(&self, mut input: Input) -> Input {
-        input.each_text(&mut |text| self.mask.hide(text));
+    /// Masks an input in the same way as the engine does when it receives it.
+    fn mask_input(&self, mut input: Input) -> Input {
+        input.for_each_text(&mut |text| self.mask.apply(text));
         if self.trace {
-            println!("{} {:24} <- {input:?}", self.now(), self.shell.state().name());
+            println!("{} {:24} <- {input:?}", self.now(), self.runner.state().name());
         }
         input
     }
 
-    fn offer(&mut self, input: Input) {
-        let (input, now) = (self.masked(input), self.now());
-        if input.is_wish() {
-            // Nobody minds when it is refused.
-            self.shell.wish(&input, (), now).unwrap_or_else(|illegal| panic!("{CONTRADICTION}: {illegal}"));
+    fn offer_input(&mut self, input: Input) {
+        let (input, now) = (self.mask_input(input), self.now());
+        if input.is_request() {
+            // A refusal is acceptable.
+            self.runner
+                .process_request(&input, (), now)
+                .unwrap_or_else(|illegal| panic!("{CONTRADICTION}: {illegal}"));
         } else {
-            self.take(Arrival::Input(input));
+            self.handle_arrival(Arrival::Input(input));
         }
     }
 
-    fn take(&mut self, arrival: Arrival<SyncOperation, std::convert::Infallible>) {
+    fn handle_arrival(&mut self, arrival: Arrival<SyncOperation, std::convert::Infallible>) {
         let now = self.now();
-        self.shell.take(arrival, now).unwrap_or_else(|error| panic!("{CONTRADICTION}: {error}"));
+        self.runner.process(arrival, now).unwrap_or_else(|error| panic!("{CONTRADICTION}: {error}"));
     }
 
-    /// What the actor does after each message.
-    fn go_on(&mut self) -> Turn {
+    /// Runs the actor after each message.
+    fn run_steps(&mut self) -> RunnerStatus {
         let now = self.now();
-        let turn = self.shell.turn(now).unwrap_or_else(|error| panic!("{CONTRADICTION}: {error}"));
-        let Outbox { commands, batch, alarm, .. } = std::mem::take(self.shell.hands_mut());
+        let status = self.runner.step(now).unwrap_or_else(|error| panic!("{CONTRADICTION}: {error}"));
+        let Outbox { commands, batch, alarm, .. } = std::mem::take(self.runner.effects_mut());
         if let Some(batch) = batch
-            && !self.append(batch)
+            && !self.append_batch(batch)
         {
-            // The next life begins where this one did.
-            return self.go_on();
+            // The next life starts at the same position.
+            return self.run_steps();
         }
         for command in commands {
-            checks::command_is_owed(&self.durable, self.shell.state(), &command, now);
-            self.soon(Happening::Execute(command));
+            checks::check_command_is_outstanding(&self.durable_state, self.runner.state(), &command, now);
+            self.schedule_soon(NextStep::Execute(command));
         }
-        let observed: Vec<TaskId> = self.shell.standing().filter_map(observed).collect();
+        let observed: Vec<TaskId> = self.runner.subscriptions().filter_map(watched_task).collect();
         for task in observed {
             let known = self
                 .queue
                 .values()
-                .any(|happening| matches!(happening, Happening::Look(other) if *other == task));
+                .any(|happening| matches!(happening, NextStep::Observe(other) if *other == task));
             if !known {
                 let wait = Duration::from_millis(self.rng.below(3000));
-                self.after(wait, Happening::Look(task));
+                self.schedule_after(wait, NextStep::Observe(task));
             }
         }
-        let gates = self.shell.standing().filter(|standing| matches!(standing, Command::AskGate { .. }));
+        let gates = self.runner.subscriptions().filter(|command| matches!(command, Command::AskGate { .. }));
         for gate in gates.cloned().collect::<Vec<_>>() {
-            let is_it = |happening: &Happening| matches!(happening, Happening::Gate(other) if *other == gate);
+            let is_it = |happening: &NextStep| matches!(happening, NextStep::Gate(other) if *other == gate);
             if !self.queue.values().any(is_it) {
                 let wait = Duration::from_millis(self.rng.below(5000));
-                self.after(wait, Happening::Gate(gate));
+                self.schedule_after(wait, NextStep::Gate(gate));
             }
         }
         if let Some(Some(wait)) = alarm {
-            // It may ring late, and one that was set before rings all the same.
+            // The timer may fire late, and an earlier timer still fires.
             let late = Duration::from_millis(self.rng.below(200));
-            self.after(wait + late, Happening::Alarm);
+            self.schedule_after(wait + late, NextStep::Timer);
         }
-        turn
+        status
     }
 
-    /// Whether the process has survived it.
-    fn append(&mut self, batch: BatchOf<SyncOperation>) -> bool {
+    /// Appends a batch. Returns true if the process survives.
+    fn append_batch(&mut self, batch: MachineBatch<SyncOperation>) -> bool {
         let last = batch.last_sequence();
-        let inventory = effects::update_inventory(self.shell.state(), &batch.facts, self.inventory.drain(..));
+        let inventory =
+            effects::update_inventory(self.runner.state(), &batch.events, self.inventory.drain(..));
         let summary = Summary {
             operation: self.id,
             application: "shop".into(),
@@ -327,72 +335,72 @@ impl<'a> World<'a> {
             initiated_by: String::new(),
             dry_run: false,
         };
-        let append = AppendOf::new(self.id, batch.first_sequence, batch.facts, summary.into());
-        // Snapshots are drawn, so that recovery from one is tried as well.
-        let snapshot = self.rng.percent(10).then(|| self.shell.state().clone());
+        let append = AppendOf::new(self.id, batch.first_sequence, batch.events, summary.into());
+        // Snapshots are also drawn at random, so that recovery from a snapshot is tested.
+        let snapshot = self.rng.percent(10).then(|| self.runner.state().clone());
         let append = AppendOf { snapshot, inventory, ..append };
-        // The process may die before the append, or after it and before it knows.
+        // The process may crash before the append, or after the append but before it learns of it.
         if self.rng.percent(self.life.crashes_percent) {
-            self.crash();
+            self.crash_and_recover();
             return false;
         }
-        for fact in &append.facts {
-            self.durable = checks::step(std::mem::take(&mut self.durable), fact);
+        for event in &append.events {
+            self.durable_state = checks::apply_event(std::mem::take(&mut self.durable_state), event);
         }
         self.log.append(vec![append]).unwrap();
         assert_eq!(last, self.log.load(self.id).unwrap().last_sequence, "sequence numbers have a gap");
         if self.rng.percent(self.life.crashes_percent) {
-            self.crash();
+            self.crash_and_recover();
             return false;
         }
-        self.soon(Happening::Persisted);
+        self.schedule_soon(NextStep::Persisted);
         true
     }
 
-    /// The engine dies and begins again from the log. What was on its way to the cluster may still arrive there.
-    fn crash(&mut self) {
+    /// Crashes the engine and restarts it from the log. Calls in flight may still reach the cluster.
+    fn crash_and_recover(&mut self) {
         self.crashes += 1;
         let lost: Vec<_> = std::mem::take(&mut self.queue).into_iter().collect();
         for ((at, tie), happening) in lost {
-            if let Happening::Execute(command) = happening
+            if let NextStep::Execute(command) = happening
                 && self.rng.percent(50)
             {
-                // The process died just after the call went out; nobody will hear the answer.
+                // The process crashed just after it sent the call, so the response is lost.
                 let _ = (at, tie);
-                self.execute(&command);
+                self.execute_command(&command);
             }
         }
         self.inventory.clear();
-        self.recovered = true;
+        self.has_recovered = true;
         let driver = match self.log.load(self.id) {
             Err(_) => Driver::default(),
             Ok(loaded) => {
-                let driver = Driver::recover(loaded.snapshot, loaded.facts)
+                let driver = Driver::recover(loaded.snapshot, loaded.events)
                     .unwrap_or_else(|illegal| panic!("recovery failed: {illegal}"));
                 assert_eq!(
                     *driver.state(),
-                    self.durable,
-                    "a snapshot and the facts after it differ from all facts"
+                    self.durable_state,
+                    "a snapshot with the events after it differs from all events"
                 );
                 driver
             }
         };
-        self.shell = Shell::recovered(driver, Outbox::default());
+        self.runner = Runner::from_driver(driver, Outbox::default());
         if self.trace {
-            println!("{} crash; recovered in {}", self.now(), self.shell.state().name());
+            println!("{} crash; recovered in {}", self.now(), self.runner.state().name());
         }
         let wait = Duration::from_millis(self.rng.below(2000));
         self.time.fetch_add(i64::try_from(wait.as_millis()).unwrap(), Ordering::SeqCst);
-        self.begin();
-        self.offer(Input::Resumed);
+        self.start_engine();
+        self.offer_input(Input::Resumed);
     }
 
-    /// Somebody decides about a task.
-    fn decision(&mut self, by: String) -> Input {
-        let tasks = self.shell.state().operation().map_or(&[][..], |operation| &operation.plan.tasks);
+    /// Draws a user's decision about a task.
+    fn draw_decision(&mut self, by: String) -> Input {
+        let tasks = self.runner.state().operation().map_or(&[][..], |operation| &operation.plan.tasks);
         let place = usize::try_from(self.rng.below(tasks.len().max(1) as u64)).unwrap_or_default();
         let Some(task) = tasks.get(place) else { return Input::Unpause { by } };
-        let name = TaskName {
+        let name = TaskSelector {
             kind: task.gvk.kind.clone(),
             group: Some(task.gvk.group.clone()),
             name: task.name.clone(),
@@ -403,56 +411,56 @@ impl<'a> World<'a> {
         Input::Override { what, scope: Scope::Task(name), by, reason: "it is in the way".to_owned() }
     }
 
-    fn person(&mut self) {
+    fn draw_user_action(&mut self) {
         let by = "test".to_owned();
         let input = match self.rng.below(16) {
-            10.. => self.decision(by),
+            10.. => self.draw_decision(by),
             0 => Input::Terminate { by },
             1..=3 => Input::Pause { by, reason: String::new() },
             4..=7 => Input::Unpause { by },
             _ => Input::ConfirmPrune { by },
         };
         if matches!(input, Input::Pause { .. }) {
-            // Somebody lets it go on again.
+            // A user resumes the operation.
             let wait = Duration::from_secs(self.rng.below(600));
-            self.after(wait, Happening::Input(Input::Unpause { by: "test".to_owned() }));
+            self.schedule_after(wait, NextStep::EngineInput(Input::Unpause { by: "test".to_owned() }));
         }
-        self.offer(input);
+        self.offer_input(input);
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn perform_step(&mut self, happening: NextStep) {
         match happening {
-            Happening::Persisted => self.take(Arrival::Persisted),
-            Happening::Alarm => self.take(Arrival::Alarm),
-            Happening::Input(input) => {
-                // Now and then the same news comes twice.
+            NextStep::Persisted => self.handle_arrival(Arrival::Persisted),
+            NextStep::Timer => self.handle_arrival(Arrival::Alarm),
+            NextStep::EngineInput(input) => {
+                // Sometimes the same message arrives twice.
                 if self.rng.percent(3) {
-                    self.offer(input.clone());
+                    self.offer_input(input.clone());
                 }
-                self.offer(input);
+                self.offer_input(input);
             }
-            Happening::Answer(command, input) => {
+            NextStep::CommandResult(command, input) => {
                 if self.rng.percent(3) {
-                    self.offer(input.clone());
+                    self.offer_input(input.clone());
                 }
-                let input = self.masked(input);
-                self.take(Arrival::Answer { about: command.subject(), input });
+                let input = self.mask_input(input);
+                self.handle_arrival(Arrival::Answer { subject: command.subject(), input });
             }
-            Happening::Execute(command) => {
-                let input = self.execute(&command);
+            NextStep::Execute(command) => {
+                let input = self.execute_command(&command);
                 let wait = if self.rng.percent(5) { self.rng.below(20_000) } else { self.rng.below(100) };
-                self.after(Duration::from_millis(wait), Happening::Answer(command, input));
+                self.schedule_after(Duration::from_millis(wait), NextStep::CommandResult(command, input));
             }
-            Happening::Gate(gate) if self.shell.keeps_up(&gate) => {
-                let input = self.execute(&gate);
-                self.soon(Happening::Input(input));
+            NextStep::Gate(gate) if self.runner.has_subscription(&gate) => {
+                let input = self.execute_command(&gate);
+                self.schedule_soon(NextStep::EngineInput(input));
             }
-            Happening::Gate(_) => {}
-            Happening::Look(task) => {
-                if let Some(input) = self.look(task) {
-                    // News travels; meanwhile it gets old.
+            NextStep::Gate(_) => {}
+            NextStep::Observe(task) => {
+                if let Some(input) = self.observe_task(task) {
+                    // Messages take time, and may be outdated when they arrive.
                     let wait = if self.rng.percent(10) { self.rng.below(10_000) } else { self.rng.below(20) };
-                    self.after(Duration::from_millis(wait), Happening::Input(input));
+                    self.schedule_after(Duration::from_millis(wait), NextStep::EngineInput(input));
                 }
             }
         }

@@ -1,60 +1,68 @@
-//! A new operation whose application has one that is not over: refused, queued, or the other one is ended first.
+//! A new operation for an application with an unfinished one: refused, queued, or superseding.
 
 use std::time::Duration;
 
 use tidegate_executor::{Engine, EngineError};
-use tidegate_model::{IfTaken, OperationId, OperationPhase};
-use tidegate_testkit::scenario::Sync;
+use tidegate_model::{ClaimConflictPolicy, OperationId, OperationPhase};
+use tidegate_testkit::scenario::SyncSpec;
 use uuid::Uuid;
 
-use crate::support::{Log, Moody, builder, config, end, submit, until, within};
+use crate::support::{
+    FaultyCluster, Log, builder, config, submit, wait_for_end, wait_until, with_time_limit,
+};
 
-/// An operation that is at work for a minute.
-fn slow() -> Sync {
-    named("slow", &[("sim.tidegate.dev/ready-after", "60s")])
+/// Returns an operation that takes a minute.
+fn slow_sync() -> SyncSpec {
+    named_sync("slow", &[("sim.tidegate.dev/ready-after", "60s")])
 }
 
-fn named(name: &str, annotations: &[(&str, &str)]) -> Sync {
-    Sync::of(&format!(
+fn named_sync(name: &str, annotations: &[(&str, &str)]) -> SyncSpec {
+    SyncSpec::new(&format!(
         "{}{}",
-        crate::support::server(name, 0, annotations),
+        crate::support::server_deployment(name, 0, annotations),
         config(&format!("{name}-last"), 1, &[])
     ))
 }
 
-async fn submit_when(engine: &Engine, sync: Sync, if_open: IfTaken) -> Result<OperationId, EngineError> {
-    within(engine.submit_when(sync.request.clone(), sync.targets(), if_open)).await
+async fn submit_with_policy(
+    engine: &Engine,
+    sync: SyncSpec,
+    if_open: ClaimConflictPolicy,
+) -> Result<OperationId, EngineError> {
+    with_time_limit(engine.submit_with_policy(sync.request.clone(), sync.targets(), if_open)).await
 }
 
-/// Begins to ask, and comes back when the question is with the engine.
-async fn ask(
+/// Starts a request, and returns when the engine has received it.
+async fn start_request(
     engine: &Engine,
-    sync: Sync,
-    if_open: IfTaken,
+    sync: SyncSpec,
+    if_open: ClaimConflictPolicy,
 ) -> tokio::task::JoinHandle<Result<OperationId, EngineError>> {
     let engine = engine.clone();
-    let asked = tokio::spawn(async move { submit_when(&engine, sync, if_open).await });
+    let request_task = tokio::spawn(async move { submit_with_policy(&engine, sync, if_open).await });
     tokio::time::sleep(Duration::from_secs(1)).await;
-    asked
+    request_task
 }
 
 #[tokio::test(start_paused = true)]
-async fn queued_operations_begin_one_after_the_other_in_order() {
-    let cluster = Moody::calm();
+async fn queued_operations_start_in_order() {
+    let cluster = FaultyCluster::reliable();
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let first = submit(&engine, &slow()).await;
-    let second = ask(&engine, named("second", &[]), IfTaken::Queue).await;
-    let third = ask(&engine, named("third", &[]), IfTaken::Queue).await;
-    let refused = submit_when(&engine, named("fourth", &[]), IfTaken::Refuse).await.unwrap_err();
+    let first = submit(&engine, &slow_sync()).await;
+    let second = start_request(&engine, named_sync("second", &[]), ClaimConflictPolicy::Queue).await;
+    let third = start_request(&engine, named_sync("third", &[]), ClaimConflictPolicy::Queue).await;
+    let refused = submit_with_policy(&engine, named_sync("fourth", &[]), ClaimConflictPolicy::Refuse)
+        .await
+        .unwrap_err();
     assert!(matches!(refused, EngineError::Busy { open, .. } if open == first), "{refused}");
     assert!(!second.is_finished() && !third.is_finished());
-    assert_eq!(engine.list().await.unwrap().len(), 1, "nothing of a queued operation is recorded");
-    assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
-    let second = within(second).await.unwrap().unwrap();
+    assert_eq!(engine.list().await.unwrap().len(), 1, "queued operations record nothing");
+    assert_eq!(wait_for_end(&engine, first).await.phase, OperationPhase::Succeeded);
+    let second = with_time_limit(second).await.unwrap().unwrap();
     assert!(engine.find(tidegate_oplog::Lookup::open()).await.unwrap().len() <= 1);
-    assert_eq!(end(&engine, second).await.phase, OperationPhase::Succeeded);
-    let third = within(third).await.unwrap().unwrap();
-    assert_eq!(end(&engine, third).await.phase, OperationPhase::Succeeded);
+    assert_eq!(wait_for_end(&engine, second).await.phase, OperationPhase::Succeeded);
+    let third = with_time_limit(third).await.unwrap().unwrap();
+    assert_eq!(wait_for_end(&engine, third).await.phase, OperationPhase::Succeeded);
     let order: Vec<_> = ["slow-last", "second-last", "third-last"]
         .map(|name| cluster.writes().iter().position(|entry| entry.name == name).unwrap())
         .into();
@@ -62,99 +70,112 @@ async fn queued_operations_begin_one_after_the_other_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_superseded_operation_ends_first_and_says_for_whom() {
-    let (cluster, log) = (Moody::calm(), Log::new());
+async fn a_superseded_operation_ends_first_and_names_its_successor() {
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     let engine = builder(&cluster, &log).start().await.unwrap();
-    let first = submit(&engine, &slow()).await;
-    until(&engine, first, |_, why| why.contains("wave 0")).await;
-    let queued = ask(&engine, named("queued", &[]), IfTaken::Queue).await;
+    let first = submit(&engine, &slow_sync()).await;
+    wait_until(&engine, first, |_, reason| reason.contains("wave 0")).await;
+    let queued = start_request(&engine, named_sync("queued", &[]), ClaimConflictPolicy::Queue).await;
     let id = OperationId(Uuid::from_u128(9));
-    let sync = named("fix", &[]);
+    let sync = named_sync("fix", &[]);
     let began = tokio::time::Instant::now();
-    // Asked for twice, as whoever records the id first does after a restart.
+    // Requested twice, like a caller that records the id first and restarts.
     for _ in 0..2 {
-        let ensured = engine.ensure_when(id, sync.request.clone(), sync.targets(), IfTaken::Supersede);
-        within(ensured).await.unwrap();
+        let ensured = engine.ensure_with_policy(
+            id,
+            sync.request.clone(),
+            sync.targets(),
+            ClaimConflictPolicy::Supersede,
+        );
+        with_time_limit(ensured).await.unwrap();
     }
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
-    let view = end(&engine, first).await;
+    let view = wait_for_end(&engine, first).await;
     assert_eq!(view.phase, OperationPhase::Failed);
-    assert_eq!(cluster.created("slow-last"), 0);
-    let said =
+    assert_eq!(cluster.creations_of("slow-last"), 0);
+    let text =
         format!("Operation terminated, superseded by operation {id} of test (revision 0123456789abcdef)");
-    assert_eq!(view.message, said);
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
-    let queued = within(queued).await.unwrap().unwrap();
-    assert_eq!(end(&engine, queued).await.phase, OperationPhase::Succeeded);
+    assert_eq!(view.message, text);
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
+    let queued = with_time_limit(queued).await.unwrap().unwrap();
+    assert_eq!(wait_for_end(&engine, queued).await.phase, OperationPhase::Succeeded);
     let at = |name: &str| cluster.writes().iter().position(|entry| entry.name == name).unwrap();
     assert!(at("fix-last") < at("queued-last"), "the queued one comes after the one that supersedes");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_lies_in_the_log_is_gone_on_with_first() {
-    for (if_open, phase) in
-        [(IfTaken::Queue, OperationPhase::Succeeded), (IfTaken::Supersede, OperationPhase::Failed)]
-    {
-        let (cluster, log) = (Moody::calm(), Log::new());
+async fn an_open_operation_in_the_log_is_resumed_first() {
+    for (if_open, phase) in [
+        (ClaimConflictPolicy::Queue, OperationPhase::Succeeded),
+        (ClaimConflictPolicy::Supersede, OperationPhase::Failed),
+    ] {
+        let (cluster, log) = (FaultyCluster::reliable(), Log::new());
         let engine = builder(&cluster, &log).start().await.unwrap();
-        let first = submit(&engine, &slow()).await;
-        until(&engine, first, |_, why| why.contains("wave 0")).await;
+        let first = submit(&engine, &slow_sync()).await;
+        wait_until(&engine, first, |_, reason| reason.contains("wave 0")).await;
         engine.shutdown().await;
         let engine = builder(&cluster, &log.reopen()).start().await.unwrap();
-        let second = submit_when(&engine, named("second", &[]), if_open).await.unwrap();
+        let second = submit_with_policy(&engine, named_sync("second", &[]), if_open).await.unwrap();
         assert_eq!(engine.inspect(first).await.unwrap().0.phase, phase);
-        assert_eq!(end(&engine, second).await.phase, OperationPhase::Succeeded);
+        assert_eq!(wait_for_end(&engine, second).await.phase, OperationPhase::Succeeded);
     }
 }
 
-/// Without a way to its cluster the open operation cannot be gone on with, and it must not fail for that.
+/// The open operation cannot continue without a connection to its cluster, and must not fail because of it.
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_an_operation_that_cannot_go_on() {
-    let (cluster, log) = (Moody::calm(), Log::new());
+async fn requests_do_not_wait_for_an_operation_that_cannot_continue() {
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     let engine = builder(&cluster, &log).start().await.unwrap();
-    let first = submit(&engine, &slow()).await;
-    until(&engine, first, |_, why| why.contains("wave 0")).await;
+    let first = submit(&engine, &slow_sync()).await;
+    wait_until(&engine, first, |_, reason| reason.contains("wave 0")).await;
     engine.shutdown().await;
     let engine = Engine::builder(std::sync::Arc::new(log.reopen())).start().await.unwrap();
-    let refused = submit_when(&engine, slow(), IfTaken::Supersede).await.unwrap_err();
+    let refused = submit_with_policy(&engine, slow_sync(), ClaimConflictPolicy::Supersede).await.unwrap_err();
     assert!(matches!(refused, EngineError::Busy { open, .. } if open == first), "{refused}");
     let (view, _) = engine.inspect(first).await.unwrap();
     assert_eq!(view.finished_at, None, "{}", view.message);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_stops_asking_leaves_the_queue_and_a_shutdown_empties_it() {
-    let cluster = Moody::calm();
+async fn canceled_requests_leave_the_queue_and_shutdown_empties_it() {
+    let cluster = FaultyCluster::reliable();
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let first = submit(&engine, &slow()).await;
-    let left = ask(&engine, named("left", &[]), IfTaken::Queue).await;
+    let first = submit(&engine, &slow_sync()).await;
+    let left = start_request(&engine, named_sync("left", &[]), ClaimConflictPolicy::Queue).await;
     left.abort();
-    let stays =
-        ask(&engine, named("stays", &[("sim.tidegate.dev/ready-after", "60s")]), IfTaken::Queue).await;
-    end(&engine, first).await;
-    let stays = within(stays).await.unwrap().unwrap();
-    assert_eq!(cluster.created("left"), 0);
-    let waits = ask(&engine, named("waits", &[]), IfTaken::Queue).await;
+    let stays = start_request(
+        &engine,
+        named_sync("stays", &[("sim.tidegate.dev/ready-after", "60s")]),
+        ClaimConflictPolicy::Queue,
+    )
+    .await;
+    wait_for_end(&engine, first).await;
+    let stays = with_time_limit(stays).await.unwrap().unwrap();
+    assert_eq!(cluster.creations_of("left"), 0);
+    let waits = start_request(&engine, named_sync("waits", &[]), ClaimConflictPolicy::Queue).await;
     engine.shutdown().await;
-    assert!(matches!(within(waits).await.unwrap(), Err(EngineError::ShuttingDown)));
-    assert_eq!((cluster.created("stays"), cluster.created("left"), cluster.created("waits")), (1, 0, 0));
+    assert!(matches!(with_time_limit(waits).await.unwrap(), Err(EngineError::ShuttingDown)));
+    assert_eq!(
+        (cluster.creations_of("stays"), cluster.creations_of("left"), cluster.creations_of("waits")),
+        (1, 0, 0)
+    );
     assert_eq!(engine.list().await.unwrap().len(), 2, "the first and {stays}");
 }
 
-/// The queue of one application is bounded.
+/// The queue of an application has a limit.
 #[tokio::test(start_paused = true)]
-async fn a_long_queue_refuses() {
-    let cluster = Moody::calm();
+async fn a_full_queue_refuses_requests() {
+    let cluster = FaultyCluster::reliable();
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let first = submit(&engine, &slow()).await;
+    let first = submit(&engine, &slow_sync()).await;
     let mut queued = Vec::new();
     for _ in 0..16 {
-        queued.push(ask(&engine, named("queued", &[]), IfTaken::Queue).await);
+        queued.push(start_request(&engine, named_sync("queued", &[]), ClaimConflictPolicy::Queue).await);
     }
-    let refused = submit_when(&engine, slow(), IfTaken::Queue).await.unwrap_err();
+    let refused = submit_with_policy(&engine, slow_sync(), ClaimConflictPolicy::Queue).await.unwrap_err();
     assert!(matches!(refused, EngineError::Busy { open, .. } if open == first), "{refused}");
     for queued in queued {
-        let id = within(queued).await.unwrap().unwrap();
-        assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+        let id = with_time_limit(queued).await.unwrap().unwrap();
+        assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
     }
 }

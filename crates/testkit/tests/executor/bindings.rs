@@ -1,10 +1,10 @@
-//! A binding that is to give another role is made anew, as `kubectl auth reconcile` does.
+//! A binding with a changed role is re-created, like with `kubectl auth reconcile`.
 
 use tidegate_cluster::sim::{SimConfig, Verb};
 use tidegate_model::OperationPhase;
-use tidegate_testkit::scenario::Sync;
+use tidegate_testkit::scenario::SyncSpec;
 
-use crate::support::{Fate, Log, Moody, builder, end, submit};
+use crate::support::{CallOutcome, FaultyCluster, Log, builder, submit, wait_for_end};
 
 fn binding(kind: &str, role: &str, subject: &str) -> String {
     format!(
@@ -15,23 +15,23 @@ fn binding(kind: &str, role: &str, subject: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_role_makes_it_anew_in_both_ways_to_apply() {
+async fn a_changed_role_recreates_the_binding_in_both_apply_modes() {
     for kind in ["RoleBinding", "ClusterRoleBinding"] {
         for flag in ["ServerSideApply=true", "ServerSideApply=false"] {
-            let cluster = Moody::new(SimConfig::default(), |_, _| Fate::Answer);
+            let cluster = FaultyCluster::new(SimConfig::default(), |_, _| CallOutcome::Answer);
             let engine = builder(&cluster, &Log::new()).start().await.unwrap();
             let mut creations = Vec::new();
             for (role, subject) in [("view", "jane"), ("edit", "jane"), ("edit", "joe")] {
-                let sync = Sync::of(&binding(kind, role, subject))
-                    .with(|request| request.options.flags.push(flag.to_owned()));
+                let sync = SyncSpec::new(&binding(kind, role, subject))
+                    .with_request(|request| request.options.flags.push(flag.to_owned()));
                 let id = submit(&engine, &sync).await;
-                let view = end(&engine, id).await;
+                let view = wait_for_end(&engine, id).await;
                 assert_eq!(view.phase, OperationPhase::Succeeded, "{kind} {flag}: {:?}", view.resources);
                 let live = cluster.sim.objects().into_iter().find(|object| object.kind() == kind).unwrap();
                 assert_eq!((live.text("/roleRef/name"), live.text("/subjects/0/name")), (role, subject));
-                creations.push(cluster.created("readers"));
+                creations.push(cluster.creations_of("readers"));
             }
-            // The first sync, and the one with another role; who has it can be changed.
+            // The first sync, and the sync with another role. Subjects can be changed in place.
             assert_eq!(creations, [1, 2, 2], "{kind} {flag}");
             let deletions = cluster.writes().iter().filter(|entry| entry.verb == Verb::Delete).count();
             assert_eq!(deletions, 1, "{kind} {flag}: {:?}", cluster.writes());
@@ -40,15 +40,15 @@ async fn another_role_makes_it_anew_in_both_ways_to_apply() {
     }
 }
 
-/// Nothing is deleted for a binding that the server refuses for another reason.
+/// A binding must not be deleted if the server refuses the change for another reason.
 #[tokio::test(start_paused = true)]
-async fn a_binding_that_is_refused_in_any_case_stays() {
-    let cluster = Moody::new(SimConfig::default(), |_, _| Fate::Answer);
+async fn a_binding_stays_if_the_change_is_refused_for_another_reason() {
+    let cluster = FaultyCluster::new(SimConfig::default(), |_, _| CallOutcome::Answer);
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let id = submit(&engine, &Sync::of(&binding("RoleBinding", "view", "jane"))).await;
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+    let id = submit(&engine, &SyncSpec::new(&binding("RoleBinding", "view", "jane"))).await;
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
     let broken = binding("RoleBinding", "edit", "jane").replace("name: edit", "name: \"\"");
-    let id = submit(&engine, &Sync::of(&broken)).await;
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Failed);
+    let id = submit(&engine, &SyncSpec::new(&broken)).await;
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Failed);
     assert!(cluster.writes().iter().all(|entry| entry.verb != Verb::Delete), "{:?}", cluster.writes());
 }

@@ -1,5 +1,5 @@
-//! Operations of one application from engines that share no log: the claim keeps them apart. What was written, and in
-//! which order, is read from the audit of the cluster.
+//! Operations of one application from engines with separate logs: the claim separates them. The audit of the
+//! cluster shows the writes and their order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,74 +9,83 @@ use futures_util::FutureExt as _;
 use serde_json::json;
 use tidegate_cluster::sim::{AuditEntry, SimCluster, SimConfig};
 use tidegate_cluster::{Cluster, ErrorKind};
-use tidegate_executor::{CLAIM_LASTS, CLAIM_RENEWED_EVERY, Engine, RuntimeClock};
-use tidegate_lifecycle::operation::{ClaimStanding, OperationView};
-use tidegate_model::{ClaimRequest, Destination, Gvk, IfTaken, Object, OperationId, OperationPhase};
+use tidegate_executor::{CLAIM_DURATION, CLAIM_RENEWAL_INTERVAL, Engine, RuntimeClock};
+use tidegate_lifecycle::operation::{ClaimStatus, OperationView};
+use tidegate_model::{
+    ClaimConflictPolicy, ClaimRequest, Destination, Gvk, Object, OperationId, OperationPhase,
+};
 use tidegate_testkit::process::START;
-use tidegate_testkit::scenario::Sync;
+use tidegate_testkit::scenario::SyncSpec;
 use tokio::time::Instant;
 
-use crate::support::{Fate, Log, Moody, builder, config, delete_namespace, end, hook, submit, until, write};
+use crate::support::{
+    CallOutcome, FaultyCluster, Log, builder, config, delete_namespace, external_write, hook, submit,
+    wait_for_end, wait_until,
+};
 
-const SLOW: (&str, &str) = ("sim.tidegate.dev/ready-after", "60s");
+const SLOW_MANIFESTS: (&str, &str) = ("sim.tidegate.dev/ready-after", "60s");
 
-/// A hook that runs for a minute, then an object.
-fn slow(if_taken: IfTaken) -> Sync {
-    claiming(&format!("{}{}", hook("migrate", "PreSync", &[SLOW]), config("c", 0, &[])), if_taken)
+/// Returns a hook that runs for a minute, and an object after it.
+fn slow_sync(if_taken: ClaimConflictPolicy) -> SyncSpec {
+    claiming_sync(
+        &format!("{}{}", hook("migrate", "PreSync", &[SLOW_MANIFESTS]), config("c", 0, &[])),
+        if_taken,
+    )
 }
 
-fn claiming(manifests: &str, if_taken: IfTaken) -> Sync {
+fn claiming_sync(manifests: &str, if_taken: ClaimConflictPolicy) -> SyncSpec {
     let claim = ClaimRequest { namespace: None, if_taken };
-    Sync::of(manifests).with(|request| request.claim = Some(claim))
+    SyncSpec::new(manifests).with_request(|request| request.claim = Some(claim))
 }
 
-/// An engine with a log of its own.
-struct Runner {
+/// An engine with a separate log.
+struct EngineProcess {
     engine: Engine,
     log: Log,
-    cluster: Arc<Moody>,
+    cluster: Arc<FaultyCluster>,
 }
 
-impl Runner {
-    async fn at(cluster: &Arc<Moody>) -> Self {
+impl EngineProcess {
+    async fn on_cluster(cluster: &Arc<FaultyCluster>) -> Self {
         let log = Log::new();
         let engine = builder(cluster, &log).worker("ann on ci-1").start().await.unwrap();
         Self { engine, log, cluster: Arc::clone(cluster) }
     }
 
-    /// Another process on the same log.
-    async fn again(&self) -> Self {
+    /// Starts another process on the same log.
+    async fn restart(&self) -> Self {
         let log = self.log.reopen();
         let engine = builder(&self.cluster, &log).worker("ann on ci-1").start().await.unwrap();
         Self { engine, log, cluster: Arc::clone(&self.cluster) }
     }
 
-    async fn begin_slow(&self) -> OperationId {
-        let id = submit(&self.engine, &slow(IfTaken::Refuse)).await;
-        until(&self.engine, id, |_, why| why.contains("waiting") || why.contains("migrate")).await;
-        while self.cluster.created("migrate") == 0 {
+    async fn start_slow_sync(&self) -> OperationId {
+        let id = submit(&self.engine, &slow_sync(ClaimConflictPolicy::Refuse)).await;
+        wait_until(&self.engine, id, |_, reason| reason.contains("waiting") || reason.contains("migrate"))
+            .await;
+        while self.cluster.creations_of("migrate") == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         id
     }
 }
 
-/// Writes of an operation that were done, claims apart.
+/// Returns the successful writes of an operation, without claims.
 fn writes(sim: &SimCluster, id: OperationId) -> Vec<AuditEntry> {
     let own = |entry: &AuditEntry| entry.operation_id == Some(id) && entry.kind != "Lease";
     sim.audit().into_iter().filter(|entry| own(entry) && !entry.dry_run && entry.code < 300).collect()
 }
 
-async fn lease(sim: &SimCluster, namespace: &str, name: &str) -> Option<Object> {
+async fn get_lease(sim: &SimCluster, namespace: &str, name: &str) -> Option<Object> {
     let gvk = Gvk::new("coordination.k8s.io", "v1", "Lease");
     sim.get(&gvk, namespace, name).await.unwrap()
 }
 
-fn standing(view: &OperationView) -> ClaimStanding {
+fn claim_status(view: &OperationView) -> ClaimStatus {
     view.claim.as_ref().unwrap().state
 }
 
-fn in_order(sim: &SimCluster, first: OperationId, second: OperationId) {
+fn assert_in_order(sim: &SimCluster, first: OperationId, second: OperationId) {
     let (first, second) = (writes(sim, first), writes(sim, second));
     let last = first.last().unwrap().sequence;
     assert!(second.first().unwrap().sequence > last, "{first:#?}\n{second:#?}");
@@ -84,35 +93,36 @@ fn in_order(sim: &SimCluster, first: OperationId, second: OperationId) {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_operation_is_refused_and_writes_nothing() {
-    let cluster = Moody::calm();
-    let (one, two) = (Runner::at(&cluster).await, Runner::at(&cluster).await);
-    let first = one.begin_slow().await;
+    let cluster = FaultyCluster::reliable();
+    let (one, two) = (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&cluster).await);
+    let first = one.start_slow_sync().await;
     let began = Instant::now();
-    let second = submit(&two.engine, &slow(IfTaken::Refuse)).await;
-    let view = end(&two.engine, second).await;
-    assert_eq!((view.phase, standing(&view)), (OperationPhase::Error, ClaimStanding::Refused));
-    assert!(began.elapsed() <= CLAIM_RENEWED_EVERY * 2, "{:?}", began.elapsed());
-    for words in [first.to_string().as_str(), "ann on ci-1", "0123456789abcdef", "since 2026-", "--supersede"]
+    let second = submit(&two.engine, &slow_sync(ClaimConflictPolicy::Refuse)).await;
+    let view = wait_for_end(&two.engine, second).await;
+    assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Error, ClaimStatus::Refused));
+    assert!(began.elapsed() <= CLAIM_RENEWAL_INTERVAL * 2, "{:?}", began.elapsed());
+    for text in [first.to_string().as_str(), "ann on ci-1", "0123456789abcdef", "since 2026-", "--supersede"]
     {
-        assert!(view.message.contains(words), "{words}: {}", view.message);
+        assert!(view.message.contains(text), "{text}: {}", view.message);
     }
-    let heard = cluster.sim.audit().into_iter().filter(|entry| entry.operation_id == Some(second)).count();
-    assert_eq!(heard, 0, "a refused operation writes nothing");
-    let view = end(&one.engine, first).await;
-    assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Released));
-    let lease = lease(&cluster.sim, "default", "tidegate-shop").await.unwrap();
+    let write_count =
+        cluster.sim.audit().into_iter().filter(|entry| entry.operation_id == Some(second)).count();
+    assert_eq!(write_count, 0, "a refused operation writes nothing");
+    let view = wait_for_end(&one.engine, first).await;
+    assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Succeeded, ClaimStatus::Released));
+    let lease = get_lease(&cluster.sim, "default", "tidegate-shop").await.unwrap();
     assert_eq!((lease.text("/spec/holderIdentity"), lease.integer("/spec/leaseTransitions")), ("", Some(1)));
-    let third = submit(&two.engine, &slow(IfTaken::Refuse)).await;
-    assert_eq!(end(&two.engine, third).await.phase, OperationPhase::Succeeded);
-    in_order(&cluster.sim, first, third);
+    let third = submit(&two.engine, &slow_sync(ClaimConflictPolicy::Refuse)).await;
+    assert_eq!(wait_for_end(&two.engine, third).await.phase, OperationPhase::Succeeded);
+    assert_in_order(&cluster.sim, first, third);
 }
 
-/// Whoever goes on with an operation may find its cluster a moment later.
+/// The cluster may become available a moment after the operation is resumed.
 #[tokio::test(start_paused = true)]
-async fn the_claim_is_kept_again_when_the_cluster_comes_after_its_operation() {
-    let cluster = Moody::calm();
-    let runner = Runner::at(&cluster).await;
-    let id = runner.begin_slow().await;
+async fn the_claim_is_renewed_when_its_cluster_becomes_available_late() {
+    let cluster = FaultyCluster::reliable();
+    let runner = EngineProcess::on_cluster(&cluster).await;
+    let id = runner.start_slow_sync().await;
     runner.engine.shutdown().await;
     let clock = Arc::new(RuntimeClock::starting_at(START));
     let engine = Engine::builder(Arc::new(runner.log.reopen()))
@@ -124,80 +134,83 @@ async fn the_claim_is_kept_again_when_the_cluster_comes_after_its_operation() {
     engine.resume(id).await.unwrap();
     tokio::time::sleep(Duration::from_millis(250)).await;
     engine.add_cluster(Destination::Simulated, Arc::clone(&cluster) as Arc<dyn Cluster>).await.unwrap();
-    let view = end(&engine, id).await;
-    assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Released));
-    assert_eq!(cluster.created("migrate"), 1);
+    let view = wait_for_end(&engine, id).await;
+    assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Succeeded, ClaimStatus::Released));
+    assert_eq!(cluster.creations_of("migrate"), 1);
 }
 
-/// What the cluster says of rights reaches the plan through the claim as well.
+/// Missing rights must reach the plan through the claim as well.
 #[tokio::test(start_paused = true)]
-async fn missing_rights_keep_an_operation_with_a_claim_from_writing() {
-    let cluster = Moody::lacking(&["patch"]);
-    let runner = Runner::at(&cluster).await;
-    let id = submit(&runner.engine, &claiming(&config("a", 0, &[]), IfTaken::Refuse)).await;
-    let view = end(&runner.engine, id).await;
-    assert_eq!((view.phase, standing(&view)), (OperationPhase::Failed, ClaimStanding::Released));
+async fn missing_rights_prevent_writes_of_an_operation_with_a_claim() {
+    let cluster = FaultyCluster::new_without_rights(&["patch"]);
+    let runner = EngineProcess::on_cluster(&cluster).await;
+    let id = submit(&runner.engine, &claiming_sync(&config("a", 0, &[]), ClaimConflictPolicy::Refuse)).await;
+    let view = wait_for_end(&runner.engine, id).await;
+    assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Failed, ClaimStatus::Released));
     assert!(view.message.contains("patch ConfigMap in namespace default"), "{}", view.message);
     assert_eq!(writes(&cluster.sim, id).len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_in_the_queue_says_for_what_it_waits_and_comes_next() {
-    let cluster = Moody::calm();
-    let (one, two) = (Runner::at(&cluster).await, Runner::at(&cluster).await);
-    let first = one.begin_slow().await;
-    let second = submit(&two.engine, &slow(IfTaken::Queue)).await;
-    until(&two.engine, second, |view, why| {
-        standing(view) == ClaimStanding::Awaited && why.contains(&first.to_string()) && why.contains("claim")
+async fn a_queued_operation_names_its_blocker_and_starts_next() {
+    let cluster = FaultyCluster::reliable();
+    let (one, two) = (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&cluster).await);
+    let first = one.start_slow_sync().await;
+    let second = submit(&two.engine, &slow_sync(ClaimConflictPolicy::Queue)).await;
+    wait_until(&two.engine, second, |view, reason| {
+        claim_status(view) == ClaimStatus::Awaited
+            && reason.contains(&first.to_string())
+            && reason.contains("claim")
     })
     .await;
-    assert_eq!(end(&two.engine, second).await.phase, OperationPhase::Succeeded);
-    assert_eq!(end(&one.engine, first).await.phase, OperationPhase::Succeeded);
-    in_order(&cluster.sim, first, second);
+    assert_eq!(wait_for_end(&two.engine, second).await.phase, OperationPhase::Succeeded);
+    assert_eq!(wait_for_end(&one.engine, first).await.phase, OperationPhase::Succeeded);
+    assert_in_order(&cluster.sim, first, second);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_counts_in_the_queue() {
-    let cluster = Moody::calm();
-    let (one, two) = (Runner::at(&cluster).await, Runner::at(&cluster).await);
-    one.begin_slow().await;
-    let late = slow(IfTaken::Queue).with(|request| request.deadline = Some(Duration::from_secs(20)));
+    let cluster = FaultyCluster::reliable();
+    let (one, two) = (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&cluster).await);
+    one.start_slow_sync().await;
+    let late = slow_sync(ClaimConflictPolicy::Queue)
+        .with_request(|request| request.deadline = Some(Duration::from_secs(20)));
     let second = submit(&two.engine, &late).await;
-    let view = end(&two.engine, second).await;
-    assert_eq!((view.phase, standing(&view)), (OperationPhase::Failed, ClaimStanding::Awaited));
+    let view = wait_for_end(&two.engine, second).await;
+    assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Failed, ClaimStatus::Awaited));
     assert!(view.message.contains("deadline of 20 s"), "{}", view.message);
     assert!(writes(&cluster.sim, second).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_superseded_operation_stops_its_hooks_and_the_next_goes_on() {
-    let cluster = Moody::calm();
-    let (one, two) = (Runner::at(&cluster).await, Runner::at(&cluster).await);
-    let first = one.begin_slow().await;
+async fn a_superseded_operation_stops_its_hooks_and_the_next_one_continues() {
+    let cluster = FaultyCluster::reliable();
+    let (one, two) = (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&cluster).await);
+    let first = one.start_slow_sync().await;
     let began = Instant::now();
-    let second = submit(&two.engine, &slow(IfTaken::Supersede)).await;
-    let view = end(&one.engine, first).await;
+    let second = submit(&two.engine, &slow_sync(ClaimConflictPolicy::Supersede)).await;
+    let view = wait_for_end(&one.engine, first).await;
     assert_eq!(view.phase, OperationPhase::Failed);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-    let words = format!("Operation terminated, superseded by operation {second} of ann on ci-1");
-    assert!(view.message.starts_with(&words), "{}", view.message);
-    assert_eq!(end(&two.engine, second).await.phase, OperationPhase::Succeeded);
-    in_order(&cluster.sim, first, second);
-    let lease = lease(&cluster.sim, "default", "tidegate-shop").await.unwrap();
+    let text = format!("Operation terminated, superseded by operation {second} of ann on ci-1");
+    assert!(view.message.starts_with(&text), "{}", view.message);
+    assert_eq!(wait_for_end(&two.engine, second).await.phase, OperationPhase::Succeeded);
+    assert_in_order(&cluster.sim, first, second);
+    let lease = get_lease(&cluster.sim, "default", "tidegate-shop").await.unwrap();
     assert_eq!(lease.annotation("tidegate.dev/end-wanted-by"), None);
 }
 
-/// Whoever wanted the end of another operation and is over itself wants it no more.
+/// An operation that requested the end of another operation must withdraw the request when it ends itself.
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_is_ended_takes_its_wish_for_the_end_of_another_back() {
-    let cluster = Moody::calm();
-    let (one, two) = (Runner::at(&cluster).await, Runner::at(&cluster).await);
-    let first = one.begin_slow().await;
-    // It sleeps, so it does not hear of the wish.
+async fn an_ended_operation_withdraws_its_request_to_supersede() {
+    let cluster = FaultyCluster::reliable();
+    let (one, two) = (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&cluster).await);
+    let first = one.start_slow_sync().await;
+    // It is stopped, so it does not receive the request.
     one.engine.shutdown().await;
-    let second = submit(&two.engine, &slow(IfTaken::Supersede)).await;
+    let second = submit(&two.engine, &slow_sync(ClaimConflictPolicy::Supersede)).await;
     let wanted = || async {
-        let lease = lease(&cluster.sim, "default", "tidegate-shop").await.unwrap();
+        let lease = get_lease(&cluster.sim, "default", "tidegate-shop").await.unwrap();
         lease.annotation("tidegate.dev/end-wanted-by").map(str::to_owned)
     };
     while wanted().await.is_none() {
@@ -205,103 +218,107 @@ async fn an_operation_that_is_ended_takes_its_wish_for_the_end_of_another_back()
     }
     assert_eq!(wanted().await, Some(second.to_string()));
     two.engine.terminate(second, "ann").await.unwrap();
-    assert_eq!(end(&two.engine, second).await.phase, OperationPhase::Failed);
+    assert_eq!(wait_for_end(&two.engine, second).await.phase, OperationPhase::Failed);
     assert_eq!(wanted().await, None);
-    let one = one.again().await;
+    let one = one.restart().await;
     one.engine.resume(first).await.unwrap();
-    let view = end(&one.engine, first).await;
+    let view = wait_for_end(&one.engine, first).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_resumed_operation_still_has_its_claim() {
-    let cluster = Moody::calm();
-    let one = Runner::at(&cluster).await;
-    let first = one.begin_slow().await;
+    let cluster = FaultyCluster::reliable();
+    let one = EngineProcess::on_cluster(&cluster).await;
+    let first = one.start_slow_sync().await;
     one.engine.shutdown().await;
-    let two = Runner::at(&cluster).await;
-    let second = submit(&two.engine, &slow(IfTaken::Queue)).await;
-    until(&two.engine, second, |view, _| standing(view) == ClaimStanding::Awaited).await;
-    let one = one.again().await;
+    let two = EngineProcess::on_cluster(&cluster).await;
+    let second = submit(&two.engine, &slow_sync(ClaimConflictPolicy::Queue)).await;
+    wait_until(&two.engine, second, |view, _| claim_status(view) == ClaimStatus::Awaited).await;
+    let one = one.restart().await;
     one.engine.resume(first).await.unwrap();
-    let view = end(&one.engine, first).await;
+    let view = wait_for_end(&one.engine, first).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
-    assert_eq!(end(&two.engine, second).await.phase, OperationPhase::Succeeded);
-    in_order(&cluster.sim, first, second);
-    assert_eq!(cluster.created("migrate"), 2, "once for each");
+    assert_eq!(wait_for_end(&two.engine, second).await.phase, OperationPhase::Succeeded);
+    assert_in_order(&cluster.sim, first, second);
+    assert_eq!(cluster.creations_of("migrate"), 2, "once for each");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_claim_of_a_dead_operation_runs_out_and_is_not_had_back() {
-    for if_taken in [IfTaken::Refuse, IfTaken::Queue, IfTaken::Supersede] {
-        let cluster = Moody::calm();
-        let (one, two) = (Runner::at(&cluster).await, Runner::at(&cluster).await);
-        let first = one.begin_slow().await;
+async fn an_expired_claim_of_a_dead_operation_is_not_regained() {
+    for if_taken in [ClaimConflictPolicy::Refuse, ClaimConflictPolicy::Queue, ClaimConflictPolicy::Supersede]
+    {
+        let cluster = FaultyCluster::reliable();
+        let (one, two) =
+            (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&cluster).await);
+        let first = one.start_slow_sync().await;
         one.engine.shutdown().await;
         let began = Instant::now();
-        let quick = claiming(&config("c", 0, &[]), if_taken);
+        let quick = claiming_sync(&config("c", 0, &[]), if_taken);
         let second = submit(&two.engine, &quick).await;
-        let view = end(&two.engine, second).await;
+        let view = wait_for_end(&two.engine, second).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{if_taken:?}: {}", view.message);
-        assert!(began.elapsed() >= CLAIM_LASTS, "{:?}", began.elapsed());
+        assert!(began.elapsed() >= CLAIM_DURATION, "{:?}", began.elapsed());
         let before = writes(&cluster.sim, first).len();
-        let one = one.again().await;
+        let one = one.restart().await;
         one.engine.resume(first).await.unwrap();
-        let view = end(&one.engine, first).await;
-        assert_eq!((view.phase, standing(&view)), (OperationPhase::Error, ClaimStanding::Lost));
-        assert!(view.message.contains("begin anew"), "{}", view.message);
+        let view = wait_for_end(&one.engine, first).await;
+        assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Error, ClaimStatus::Lost));
+        assert!(view.message.contains("sync again"), "{}", view.message);
         assert_eq!(writes(&cluster.sim, first).len(), before, "written without a claim");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_ran_out_and_was_not_wanted_is_had_back() {
-    let cluster = Moody::calm();
-    let one = Runner::at(&cluster).await;
-    let first = one.begin_slow().await;
+async fn an_expired_claim_that_was_not_taken_is_regained() {
+    let cluster = FaultyCluster::reliable();
+    let one = EngineProcess::on_cluster(&cluster).await;
+    let first = one.start_slow_sync().await;
     one.engine.shutdown().await;
-    tokio::time::sleep(CLAIM_LASTS * 10).await;
-    let one = one.again().await;
+    tokio::time::sleep(CLAIM_DURATION * 10).await;
+    let one = one.restart().await;
     one.engine.resume(first).await.unwrap();
-    assert_eq!(end(&one.engine, first).await.phase, OperationPhase::Succeeded);
+    assert_eq!(wait_for_end(&one.engine, first).await.phase, OperationPhase::Succeeded);
 }
 
-/// A process that stands still for longer than its claim lasts, or cannot renew it, while everything else works.
+/// A process that is suspended for longer than its claim lasts, or cannot renew it while everything else
+/// works.
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_cannot_renew_its_claim_stops_writing_before_another_begins() {
-    let calm = Moody::calm();
+async fn an_operation_that_cannot_renew_its_claim_stops_before_the_next_starts() {
+    let calm = FaultyCluster::reliable();
     let cut = Arc::new(AtomicBool::new(false));
-    let cluster = Moody::on(calm.sim.clone(), {
+    let cluster = FaultyCluster::connect(calm.sim.clone(), {
         let cut = Arc::clone(&cut);
         move |verb, name| {
             let lease = name == "tidegate-shop" && ["get", "put"].contains(&verb);
             if lease && cut.load(Ordering::SeqCst) {
-                Fate::Refuse(ErrorKind::Unavailable)
+                CallOutcome::Refuse(ErrorKind::Unavailable)
             } else {
-                Fate::Answer
+                CallOutcome::Answer
             }
         }
     });
-    let (one, two) = (Runner::at(&cluster).await, Runner::at(&calm).await);
+    let (one, two) = (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&calm).await);
     // A hook of ten seconds in each of many waves.
     let waves: String = (0..40)
         .map(|wave| config(&format!("c{wave}"), wave, &[]) + &slow_server(&format!("s{wave}"), wave))
         .collect();
-    let first = submit(&one.engine, &claiming(&waves, IfTaken::Refuse)).await;
-    while calm.created("c1") == 0 {
+    let first = submit(&one.engine, &claiming_sync(&waves, ClaimConflictPolicy::Refuse)).await;
+    while calm.creations_of("c1") == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     cut.store(true, Ordering::SeqCst);
-    let second = submit(&two.engine, &claiming(&config("other", 0, &[]), IfTaken::Queue)).await;
-    assert_eq!(end(&two.engine, second).await.phase, OperationPhase::Succeeded);
-    in_order(&calm.sim, first, second);
+    let second =
+        submit(&two.engine, &claiming_sync(&config("other", 0, &[]), ClaimConflictPolicy::Queue)).await;
+    assert_eq!(wait_for_end(&two.engine, second).await.phase, OperationPhase::Succeeded);
+    assert_in_order(&calm.sim, first, second);
     let before = writes(&calm.sim, first).len();
-    assert!(before < 70, "it was to be in the middle: {before}");
+    assert!(before < 70, "it must be in the middle: {before}");
     cut.store(false, Ordering::SeqCst);
-    let view = end(&one.engine, first).await;
+    let view = wait_for_end(&one.engine, first).await;
     assert_eq!(
-        (view.phase, standing(&view)),
-        (OperationPhase::Error, ClaimStanding::Lost),
+        (view.phase, claim_status(&view)),
+        (OperationPhase::Error, ClaimStatus::Lost),
         "{}",
         view.message
     );
@@ -309,20 +326,20 @@ async fn an_operation_that_cannot_renew_its_claim_stops_writing_before_another_b
 }
 
 fn slow_server(name: &str, wave: i64) -> String {
-    crate::support::server(name, wave, &[("sim.tidegate.dev/ready-after", "4s")])
+    crate::support::server_deployment(name, wave, &[("sim.tidegate.dev/ready-after", "4s")])
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_rights_an_operation_goes_on_and_warns() {
+async fn without_rights_for_leases_an_operation_continues_with_a_warning() {
     for verb in ["get", "put"] {
-        let cluster = Moody::new(SimConfig::default(), move |asked, name| {
+        let cluster = FaultyCluster::new(SimConfig::default(), move |asked, name| {
             let is_it = name.starts_with("tidegate-shop") && asked == verb;
-            if is_it { Fate::Refuse(ErrorKind::Forbidden) } else { Fate::Answer }
+            if is_it { CallOutcome::Refuse(ErrorKind::Forbidden) } else { CallOutcome::Answer }
         });
-        let one = Runner::at(&cluster).await;
-        let id = submit(&one.engine, &slow(IfTaken::Refuse)).await;
-        let view = end(&one.engine, id).await;
-        assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Unavailable));
+        let one = EngineProcess::on_cluster(&cluster).await;
+        let id = submit(&one.engine, &slow_sync(ClaimConflictPolicy::Refuse)).await;
+        let view = wait_for_end(&one.engine, id).await;
+        assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Succeeded, ClaimStatus::Unavailable));
         assert!(
             view.warnings.iter().any(|warning| warning.code == "no-claim"),
             "{verb}: {:?}",
@@ -331,80 +348,88 @@ async fn without_the_rights_an_operation_goes_on_and_warns() {
     }
 }
 
-/// A Lease that cannot be renewed or given back would only keep the next operations waiting.
+/// A Lease that cannot be renewed or released would only block the next operations.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_could_not_be_renewed_is_not_taken() {
-    let cluster = Moody::lacking(&["update"]);
+    let cluster = FaultyCluster::new_without_rights(&["update"]);
     for _ in 0..2 {
-        let one = Runner::at(&cluster).await;
+        let one = EngineProcess::on_cluster(&cluster).await;
         let began = Instant::now();
-        let id = submit(&one.engine, &claiming(&hook("migrate", "PreSync", &[]), IfTaken::Refuse)).await;
-        let view = end(&one.engine, id).await;
-        assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Unavailable));
-        assert!(began.elapsed() < CLAIM_LASTS / 2, "it waited: {:?}", began.elapsed());
+        let id = submit(
+            &one.engine,
+            &claiming_sync(&hook("migrate", "PreSync", &[]), ClaimConflictPolicy::Refuse),
+        )
+        .await;
+        let view = wait_for_end(&one.engine, id).await;
+        assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Succeeded, ClaimStatus::Unavailable));
+        assert!(began.elapsed() < CLAIM_DURATION / 2, "it waited: {:?}", began.elapsed());
         let warning = view.warnings.iter().find(|warning| warning.code == "no-claim").unwrap();
         assert!(
             warning.message.contains("missing: update Lease in namespace default"),
             "{}",
             warning.message
         );
-        assert_eq!(lease(&cluster.sim, "default", "tidegate-shop").await, None);
+        assert_eq!(get_lease(&cluster.sim, "default", "tidegate-shop").await, None);
     }
 }
 
-/// Who may look at a Lease, and not write it.
-fn reader(sim: &SimCluster) -> Arc<Moody> {
-    let poor = Moody::on(sim.clone(), |verb, name| match (verb, name) {
-        ("put", "tidegate-shop") => Fate::Refuse(ErrorKind::Forbidden),
-        _ => Fate::Answer,
+/// Returns a cluster on which Leases are read-only.
+fn read_only_leases(sim: &SimCluster) -> Arc<FaultyCluster> {
+    let poor = FaultyCluster::connect(sim.clone(), |verb, name| match (verb, name) {
+        ("put", "tidegate-shop") => CallOutcome::Refuse(ErrorKind::Forbidden),
+        _ => CallOutcome::Answer,
     });
-    poor.but_lacking(&["update"])
+    poor.without_rights(&["update"])
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_another_is_respected_by_whoever_may_only_read_it() {
-    for if_taken in [IfTaken::Refuse, IfTaken::Queue, IfTaken::Supersede] {
-        let cluster = Moody::calm();
-        let (one, two) = (Runner::at(&cluster).await, Runner::at(&reader(&cluster.sim)).await);
-        let first = one.begin_slow().await;
-        let second = submit(&two.engine, &claiming(&config("other", 0, &[]), if_taken)).await;
-        let view = end(&two.engine, second).await;
-        if if_taken == IfTaken::Refuse {
-            assert_eq!(standing(&view), ClaimStanding::Refused, "{}", view.message);
+async fn an_operation_that_can_only_read_leases_respects_foreign_claims() {
+    for if_taken in [ClaimConflictPolicy::Refuse, ClaimConflictPolicy::Queue, ClaimConflictPolicy::Supersede]
+    {
+        let cluster = FaultyCluster::reliable();
+        let (one, two) = (
+            EngineProcess::on_cluster(&cluster).await,
+            EngineProcess::on_cluster(&read_only_leases(&cluster.sim)).await,
+        );
+        let first = one.start_slow_sync().await;
+        let second = submit(&two.engine, &claiming_sync(&config("other", 0, &[]), if_taken)).await;
+        let view = wait_for_end(&two.engine, second).await;
+        if if_taken == ClaimConflictPolicy::Refuse {
+            assert_eq!(claim_status(&view), ClaimStatus::Refused, "{}", view.message);
             continue;
         }
-        assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Unavailable));
-        assert_eq!(end(&one.engine, first).await.phase, OperationPhase::Succeeded);
-        in_order(&cluster.sim, first, second);
+        assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Succeeded, ClaimStatus::Unavailable));
+        assert_eq!(wait_for_end(&one.engine, first).await.phase, OperationPhase::Succeeded);
+        assert_in_order(&cluster.sim, first, second);
     }
 }
 
-/// A cluster that forbids to write a Lease while it is told to.
-fn forbidding(calm: &Arc<Moody>, forbids: &Arc<AtomicBool>) -> Arc<Moody> {
+/// Returns a cluster on which a flag forbids writes of Leases.
+fn cluster_forbidding_leases(calm: &Arc<FaultyCluster>, forbids: &Arc<AtomicBool>) -> Arc<FaultyCluster> {
     let forbids = Arc::clone(forbids);
-    Moody::on(calm.sim.clone(), move |verb, name| {
+    FaultyCluster::connect(calm.sim.clone(), move |verb, name| {
         let is_it = verb == "put" && name == "tidegate-shop" && forbids.load(Ordering::SeqCst);
-        if is_it { Fate::Refuse(ErrorKind::Forbidden) } else { Fate::Answer }
+        if is_it { CallOutcome::Refuse(ErrorKind::Forbidden) } else { CallOutcome::Answer }
     })
 }
 
-fn many_waves() -> Sync {
+fn many_waves_sync() -> SyncSpec {
     let waves: String = (0..40).map(|wave| slow_server(&format!("s{wave}"), wave)).collect();
-    claiming(&waves, IfTaken::Refuse)
+    claiming_sync(&waves, ClaimConflictPolicy::Refuse)
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_may_not_renew_its_claim_ends_when_another_takes_it() {
+async fn an_operation_without_renewals_ends_when_another_takes_its_claim() {
     for restarts in [false, true] {
-        let calm = Moody::calm();
+        let calm = FaultyCluster::reliable();
         let forbids = Arc::new(AtomicBool::new(false));
-        let mut one = Runner::at(&forbidding(&calm, &forbids)).await;
-        let first = submit(&one.engine, &many_waves()).await;
-        while calm.created("s0") == 0 {
+        let mut one = EngineProcess::on_cluster(&cluster_forbidding_leases(&calm, &forbids)).await;
+        let first = submit(&one.engine, &many_waves_sync()).await;
+        while calm.creations_of("s0") == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         forbids.store(true, Ordering::SeqCst);
-        until(&one.engine, first, |view, _| standing(view) == ClaimStanding::Unavailable).await;
+        wait_until(&one.engine, first, |view, _| claim_status(view) == ClaimStatus::Unavailable).await;
         let (view, _) = one.engine.inspect(first).await.unwrap();
         let warning = view.warnings.iter().find(|warning| warning.code == "no-claim").unwrap();
         assert!(
@@ -414,81 +439,85 @@ async fn an_operation_that_may_not_renew_its_claim_ends_when_another_takes_it() 
         );
         if restarts {
             one.engine.shutdown().await;
-            one = one.again().await;
+            one = one.restart().await;
             one.engine.resume(first).await.unwrap();
         }
-        let two = Runner::at(&calm).await;
-        let second = submit(&two.engine, &claiming(&config("other", 0, &[]), IfTaken::Queue)).await;
-        let other = end(&two.engine, second).await;
+        let two = EngineProcess::on_cluster(&calm).await;
+        let second =
+            submit(&two.engine, &claiming_sync(&config("other", 0, &[]), ClaimConflictPolicy::Queue)).await;
+        let other = wait_for_end(&two.engine, second).await;
         assert_eq!(other.phase, OperationPhase::Succeeded, "{}", other.message);
-        let view = end(&one.engine, first).await;
-        let ended = (view.phase, standing(&view));
-        assert_eq!(ended, (OperationPhase::Error, ClaimStanding::Lost), "{}", view.message);
-        assert!(view.message.contains("begin anew"), "{}", view.message);
+        let view = wait_for_end(&one.engine, first).await;
+        let ended = (view.phase, claim_status(&view));
+        assert_eq!(ended, (OperationPhase::Error, ClaimStatus::Lost), "{}", view.message);
+        assert!(view.message.contains("sync again"), "{}", view.message);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_may_renew_its_claim_again_has_it_again() {
-    let calm = Moody::calm();
+async fn an_operation_that_can_renew_again_regains_its_claim() {
+    let calm = FaultyCluster::reliable();
     let forbids = Arc::new(AtomicBool::new(false));
-    let one = Runner::at(&forbidding(&calm, &forbids)).await;
-    let first = submit(&one.engine, &many_waves()).await;
-    until(&one.engine, first, |view, _| standing(view) == ClaimStanding::Held).await;
+    let one = EngineProcess::on_cluster(&cluster_forbidding_leases(&calm, &forbids)).await;
+    let first = submit(&one.engine, &many_waves_sync()).await;
+    wait_until(&one.engine, first, |view, _| claim_status(view) == ClaimStatus::Held).await;
     forbids.store(true, Ordering::SeqCst);
-    until(&one.engine, first, |view, _| standing(view) == ClaimStanding::Unavailable).await;
+    wait_until(&one.engine, first, |view, _| claim_status(view) == ClaimStatus::Unavailable).await;
     forbids.store(false, Ordering::SeqCst);
-    until(&one.engine, first, |view, _| standing(view) == ClaimStanding::Held).await;
-    let view = end(&one.engine, first).await;
-    assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Released));
+    wait_until(&one.engine, first, |view, _| claim_status(view) == ClaimStatus::Held).await;
+    let view = wait_for_end(&one.engine, first).await;
+    assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Succeeded, ClaimStatus::Released));
     assert_eq!(view.warnings, []);
 }
 
-/// The namespace comes with the first operation, so its claim is elsewhere. Whoever comes when the namespace is there
-/// finds it all the same.
+/// The first operation creates the namespace, so its claim is elsewhere. A later operation in the existing
+/// namespace must find it nevertheless.
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_brings_its_namespace_is_found_by_the_next() {
-    let cluster = Moody::calm();
-    let (one, two) = (Runner::at(&cluster).await, Runner::at(&cluster).await);
+async fn the_next_operation_finds_the_claim_of_one_that_creates_its_namespace() {
+    let cluster = FaultyCluster::reliable();
+    let (one, two) = (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&cluster).await);
     let brings = |if_taken| {
-        slow(if_taken).with(|request| {
+        slow_sync(if_taken).with_request(|request| {
             request.namespace = "fresh".into();
             request.options.flags = vec!["CreateNamespace=true".into()];
         })
     };
-    let first = submit(&one.engine, &brings(IfTaken::Refuse)).await;
-    while cluster.created("migrate") == 0 {
+    let first = submit(&one.engine, &brings(ClaimConflictPolicy::Refuse)).await;
+    while cluster.creations_of("migrate") == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(lease(&cluster.sim, "fresh", "tidegate-shop").await, None);
-    let refused = submit(&two.engine, &brings(IfTaken::Refuse)).await;
-    let view = end(&two.engine, refused).await;
-    assert_eq!(standing(&view), ClaimStanding::Refused, "{}", view.message);
+    assert_eq!(get_lease(&cluster.sim, "fresh", "tidegate-shop").await, None);
+    let refused = submit(&two.engine, &brings(ClaimConflictPolicy::Refuse)).await;
+    let view = wait_for_end(&two.engine, refused).await;
+    assert_eq!(claim_status(&view), ClaimStatus::Refused, "{}", view.message);
     assert!(writes(&cluster.sim, refused).is_empty());
-    let second = submit(&two.engine, &brings(IfTaken::Queue)).await;
-    assert_eq!(end(&two.engine, second).await.phase, OperationPhase::Succeeded);
-    assert_eq!(end(&one.engine, first).await.phase, OperationPhase::Succeeded);
-    in_order(&cluster.sim, first, second);
-    assert_eq!(lease(&cluster.sim, "fresh", "tidegate-shop").await.unwrap().text("/spec/holderIdentity"), "");
+    let second = submit(&two.engine, &brings(ClaimConflictPolicy::Queue)).await;
+    assert_eq!(wait_for_end(&two.engine, second).await.phase, OperationPhase::Succeeded);
+    assert_eq!(wait_for_end(&one.engine, first).await.phase, OperationPhase::Succeeded);
+    assert_in_order(&cluster.sim, first, second);
+    assert_eq!(
+        get_lease(&cluster.sim, "fresh", "tidegate-shop").await.unwrap().text("/spec/holderIdentity"),
+        ""
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_for_claims_that_is_not_there_is_an_error() {
-    let cluster = Moody::calm();
-    let one = Runner::at(&cluster).await;
-    let claim = ClaimRequest { namespace: Some("ops".into()), if_taken: IfTaken::Refuse };
-    let sync = slow(IfTaken::Refuse).with(|request| request.claim = Some(claim));
+async fn a_missing_claim_namespace_is_an_error() {
+    let cluster = FaultyCluster::reliable();
+    let one = EngineProcess::on_cluster(&cluster).await;
+    let claim = ClaimRequest { namespace: Some("ops".into()), if_taken: ClaimConflictPolicy::Refuse };
+    let sync = slow_sync(ClaimConflictPolicy::Refuse).with_request(|request| request.claim = Some(claim));
     let id = submit(&one.engine, &sync).await;
-    let view = end(&one.engine, id).await;
+    let view = wait_for_end(&one.engine, id).await;
     assert_eq!(view.phase, OperationPhase::Error);
-    assert!(view.message.starts_with("failed to take the claim: "), "{}", view.message);
+    assert!(view.message.starts_with("failed to acquire the claim: "), "{}", view.message);
     assert!(writes(&cluster.sim, id).is_empty());
 }
 
-/// A namespace that is being deleted, and that something in it keeps.
-fn stuck_namespace(sim: &SimCluster, name: &str) {
+/// Creates a namespace that is being deleted but blocked by its content.
+fn create_stuck_namespace(sim: &SimCluster, name: &str) {
     let apply = |manifest: serde_json::Value| {
-        sim.apply(write(Object::try_from(manifest).unwrap())).now_or_never().unwrap().unwrap();
+        sim.apply(external_write(Object::try_from(manifest).unwrap())).now_or_never().unwrap().unwrap();
     };
     apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
     apply(json!({"apiVersion": "v1", "kind": "ConfigMap",
@@ -496,89 +525,91 @@ fn stuck_namespace(sim: &SimCluster, name: &str) {
     delete_namespace(sim, name);
 }
 
-/// Its objects are elsewhere, so that only the claim is in the way.
-fn claiming_in(namespace: &str) -> Sync {
+/// Its objects are in another namespace, so only the claim is affected.
+fn claiming_sync_in(namespace: &str) -> SyncSpec {
     let here = |text: String| text.replace("metadata:", "metadata:\n  namespace: default");
-    let manifests = format!("{}{}", hook("migrate", "PreSync", &[SLOW]), config("c", 0, &[]));
-    claiming(&here(manifests), IfTaken::Refuse).with(|request| request.namespace = namespace.into())
+    let manifests = format!("{}{}", hook("migrate", "PreSync", &[SLOW_MANIFESTS]), config("c", 0, &[]));
+    claiming_sync(&here(manifests), ClaimConflictPolicy::Refuse)
+        .with_request(|request| request.namespace = namespace.into())
 }
 
-/// A namespace that goes cannot have a Lease, so the claim is kept where it is for a namespace that is not there.
+/// A terminating namespace accepts no Lease, so the claim must be stored where it is for an absent namespace.
 #[tokio::test(start_paused = true)]
-async fn the_claim_on_an_application_in_a_namespace_that_goes_is_kept_aside() {
-    let cluster = Moody::calm();
-    stuck_namespace(&cluster.sim, "team");
-    let (one, two) = (Runner::at(&cluster).await, Runner::at(&cluster).await);
-    let first = submit(&one.engine, &claiming_in("team")).await;
-    while cluster.created("migrate") == 0 {
+async fn the_claim_for_a_terminating_namespace_is_stored_elsewhere() {
+    let cluster = FaultyCluster::reliable();
+    create_stuck_namespace(&cluster.sim, "team");
+    let (one, two) = (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&cluster).await);
+    let first = submit(&one.engine, &claiming_sync_in("team")).await;
+    while cluster.creations_of("migrate") == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let refused = submit(&two.engine, &claiming_in("team")).await;
-    let view = end(&two.engine, refused).await;
-    assert_eq!(standing(&view), ClaimStanding::Refused, "{}", view.message);
-    let view = end(&one.engine, first).await;
-    assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Released));
+    let refused = submit(&two.engine, &claiming_sync_in("team")).await;
+    let view = wait_for_end(&two.engine, refused).await;
+    assert_eq!(claim_status(&view), ClaimStatus::Refused, "{}", view.message);
+    let view = wait_for_end(&one.engine, first).await;
+    assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Succeeded, ClaimStatus::Released));
     assert_eq!(view.warnings, []);
     let lease = view.claim.unwrap().lease.unwrap();
     assert!(lease.starts_with("default/tidegate-shop-"), "{lease}");
 }
 
-/// It begins to go while the operation holds its claim there.
+/// Its deletion starts while the operation holds the claim there.
 #[tokio::test(start_paused = true)]
-async fn a_claim_is_moved_aside_when_its_namespace_goes() {
-    let cluster = Moody::calm();
-    let (one, two) = (Runner::at(&cluster).await, Runner::at(&cluster).await);
+async fn a_claim_moves_when_its_namespace_is_deleted() {
+    let cluster = FaultyCluster::reliable();
+    let (one, two) = (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&cluster).await);
     let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
-    cluster.sim.apply(write(Object::try_from(team).unwrap())).await.unwrap();
-    let first = submit(&one.engine, &claiming_in("team")).await;
-    while cluster.created("migrate") == 0 {
+    cluster.sim.apply(external_write(Object::try_from(team).unwrap())).await.unwrap();
+    let first = submit(&one.engine, &claiming_sync_in("team")).await;
+    while cluster.creations_of("migrate") == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(lease(&cluster.sim, "team", "tidegate-shop").await.is_some());
+    assert!(get_lease(&cluster.sim, "team", "tidegate-shop").await.is_some());
     delete_namespace(&cluster.sim, "team");
-    tokio::time::sleep(CLAIM_RENEWED_EVERY * 2).await;
-    let refused = submit(&two.engine, &claiming_in("team")).await;
-    let view = end(&two.engine, refused).await;
-    assert_eq!(standing(&view), ClaimStanding::Refused, "{}", view.message);
-    let view = end(&one.engine, first).await;
-    assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Released));
+    tokio::time::sleep(CLAIM_RENEWAL_INTERVAL * 2).await;
+    let refused = submit(&two.engine, &claiming_sync_in("team")).await;
+    let view = wait_for_end(&two.engine, refused).await;
+    assert_eq!(claim_status(&view), ClaimStatus::Refused, "{}", view.message);
+    let view = wait_for_end(&one.engine, first).await;
+    assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Succeeded, ClaimStatus::Released));
     assert_eq!(view.warnings, []);
     assert!(view.claim.unwrap().lease.unwrap().starts_with("default/tidegate-shop-"));
 }
 
-/// Rights would help nobody who has no claim because his namespace goes, except those for the place aside.
+/// If the claim is missing because the namespace is terminating, no rights help except those for the
+/// alternative location.
 #[tokio::test(start_paused = true)]
-async fn without_a_claim_the_warning_names_the_namespace_that_goes() {
-    let cluster = Moody::new(SimConfig::default(), |verb, name| {
+async fn the_warning_about_a_missing_claim_names_the_terminating_namespace() {
+    let cluster = FaultyCluster::new(SimConfig::default(), |verb, name| {
         let is_aside = verb == "put" && name.starts_with("tidegate-shop-");
-        if is_aside { Fate::Refuse(ErrorKind::Forbidden) } else { Fate::Answer }
+        if is_aside { CallOutcome::Refuse(ErrorKind::Forbidden) } else { CallOutcome::Answer }
     });
-    stuck_namespace(&cluster.sim, "team");
-    let one = Runner::at(&cluster).await;
-    let id = submit(&one.engine, &claiming_in("team")).await;
-    let view = end(&one.engine, id).await;
-    assert_eq!((view.phase, standing(&view)), (OperationPhase::Succeeded, ClaimStanding::Unavailable));
+    create_stuck_namespace(&cluster.sim, "team");
+    let one = EngineProcess::on_cluster(&cluster).await;
+    let id = submit(&one.engine, &claiming_sync_in("team")).await;
+    let view = wait_for_end(&one.engine, id).await;
+    assert_eq!((view.phase, claim_status(&view)), (OperationPhase::Succeeded, ClaimStatus::Unavailable));
     let message = &view.warnings.iter().find(|warning| warning.code == "no-claim").unwrap().message;
-    for words in
+    for text in
         ["the namespace of its Lease is being deleted", "team because it is being terminated", "default"]
     {
-        assert!(message.contains(words), "{words}: {message}");
+        assert!(message.contains(text), "{text}: {message}");
     }
-    assert!(!message.contains("give the rights"), "{message}");
+    assert!(!message.contains("grant the rights"), "{message}");
 }
 
-/// Every so often a look at the claim of a dead operation fails. It has run out all the same when it was watched for as long
-/// as it lasts, and failures that passed are not added up.
+/// Some reads of a dead operation's claim fail. The claim must still expire once observed for its full
+/// duration, and intermittent failures must not be added up.
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_the_claim_of_the_dead_is_one_wait_whatever_looks_fail() {
+async fn failed_reads_do_not_prolong_the_wait_for_a_dead_claim() {
     for kind in [ErrorKind::Server, ErrorKind::Unavailable] {
-        let looks = Arc::new(AtomicUsize::new(0));
-        let two = Moody::new(SimConfig::default(), {
-            let looks = Arc::clone(&looks);
+        let read_count = Arc::new(AtomicUsize::new(0));
+        let two = FaultyCluster::new(SimConfig::default(), {
+            let read_count = Arc::clone(&read_count);
             move |verb, name| {
                 let is_look = verb == "get" && name == "tidegate-shop";
-                let fails = is_look && looks.fetch_add(1, Ordering::SeqCst) % 4 == 3;
-                if fails { Fate::Refuse(kind) } else { Fate::Answer }
+                let fails = is_look && read_count.fetch_add(1, Ordering::SeqCst) % 4 == 3;
+                if fails { CallOutcome::Refuse(kind) } else { CallOutcome::Answer }
             }
         });
         let holder = json!({
@@ -587,14 +618,15 @@ async fn a_wait_for_the_claim_of_the_dead_is_one_wait_whatever_looks_fail() {
             "spec": {"holderIdentity": "019a0000-0000-7000-8000-000000000001", "leaseDurationSeconds": 30, "leaseTransitions": 1,
                      "renewTime": "2026-01-01T00:00:00.000000Z", "acquireTime": "2026-01-01T00:00:00.000000Z"},
         });
-        two.sim.apply(write(Object::try_from(holder).unwrap())).now_or_never().unwrap().unwrap();
-        let runner = Runner::at(&two).await;
+        two.sim.apply(external_write(Object::try_from(holder).unwrap())).now_or_never().unwrap().unwrap();
+        let runner = EngineProcess::on_cluster(&two).await;
         let began = Instant::now();
-        let id = submit(&runner.engine, &claiming(&config("c", 0, &[]), IfTaken::Queue)).await;
-        let view = end(&runner.engine, id).await;
+        let id =
+            submit(&runner.engine, &claiming_sync(&config("c", 0, &[]), ClaimConflictPolicy::Queue)).await;
+        let view = wait_for_end(&runner.engine, id).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{kind:?}: {}", view.message);
-        assert!(began.elapsed() >= CLAIM_LASTS, "{kind:?}: {:?}", began.elapsed());
-        assert!(began.elapsed() <= CLAIM_LASTS * 3 / 2, "{kind:?}: {:?}", began.elapsed());
-        assert!(looks.load(Ordering::SeqCst) > 10, "{kind:?}");
+        assert!(began.elapsed() >= CLAIM_DURATION, "{kind:?}: {:?}", began.elapsed());
+        assert!(began.elapsed() <= CLAIM_DURATION * 3 / 2, "{kind:?}: {:?}", began.elapsed());
+        assert!(read_count.load(Ordering::SeqCst) > 10, "{kind:?}");
     }
 }

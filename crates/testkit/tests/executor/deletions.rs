@@ -1,4 +1,4 @@
-//! Applications that are deleted.
+//! Deletion of applications.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -7,37 +7,37 @@ use std::time::Duration;
 use serde_json::json;
 use tidegate_cluster::sim::Verb;
 use tidegate_cluster::{
-    ApplyRequest, Cluster, ClusterError, Layer, LiveAnswer, LiveQuery, MissingRight, Reach, Unsearched,
-    WriteMode,
+    ApplyRequest, Cluster, ClusterError, IncompleteSearch, Layer, LiveQuery, LiveResult, MissingRight,
+    SearchScope, WriteMode,
 };
 use tidegate_executor::Engine;
 use tidegate_model::{Cascade, Destination, GroupKind, Gvk, LiveObject, Object, OperationPhase, annotations};
-use tidegate_testkit::scenario::Sync;
+use tidegate_testkit::scenario::SyncSpec;
 
-use crate::support::{Log, Moody, builder, config, end, submit, until};
+use crate::support::{FaultyCluster, Log, builder, config, submit, wait_for_end, wait_until};
 
-fn deletion(manifests: &str) -> Sync {
-    Sync::of(manifests).with(|request| {
+fn deletion(manifests: &str) -> SyncSpec {
+    SyncSpec::new(manifests).with_request(|request| {
         request.options.prune = true;
         request.deletion = Some(Cascade::Foreground);
     })
 }
 
-fn deleted(cluster: &Moody) -> Vec<String> {
+fn deleted_names(cluster: &FaultyCluster) -> Vec<String> {
     let audit = cluster.sim.audit();
     let done = audit.into_iter().filter(|entry| entry.verb == Verb::Delete && !entry.dry_run);
     done.map(|entry| entry.name).collect()
 }
 
-/// A process was killed while a hook ran, and nobody went on with its operation: the hook goes with its application, and the
-/// finalizer that kept it visible does not keep it for ever.
+/// A process was killed during a hook, and its operation was not resumed: the hook must be deleted with its
+/// application, and its finalizer must not keep it forever.
 #[tokio::test(start_paused = true)]
-async fn what_an_interrupted_sync_left_goes_too() {
-    let cluster = Moody::calm();
+async fn the_hook_of_an_interrupted_sync_is_deleted_too() {
+    let cluster = FaultyCluster::reliable();
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let manifests = config("a", 0, &[]);
-    let first = submit(&engine, &Sync::of(&manifests)).await;
-    end(&engine, first).await;
+    let first = submit(&engine, &SyncSpec::new(&manifests)).await;
+    wait_for_end(&engine, first).await;
     let left = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {
@@ -51,51 +51,54 @@ async fn what_an_interrupted_sync_left_goes_too() {
     });
     let left = Object::try_from(left).unwrap();
     cluster.sim.apply(ApplyRequest::new(left, WriteMode::Apply { force: true })).await.unwrap();
-    // It was there, and the log does not know it: it is found where the application deploys.
+    // It exists but is not in the log: a search of the application's namespaces finds it.
     let id = submit(&engine, &deletion(&manifests)).await;
-    let view = end(&engine, id).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     let objects = cluster.sim.objects();
     assert!(objects.iter().all(|object| object.kind() != "ConfigMap"), "{objects:?}");
 }
 
-/// Where a sync has searched the cluster, nobody does it again; and no inventory has hooks.
+/// After a search by a sync, later plans don't search, and the inventory doesn't contain hooks.
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_its_policy_has_kept_goes_too() {
-    let cluster = Moody::calm();
+async fn a_hook_kept_by_its_policy_is_deleted_too() {
+    let cluster = FaultyCluster::reliable();
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let hook = config("hook", 1, &[(annotations::HOOK, "Sync")]);
     let manifests = [config("a", 0, &[]), hook].concat();
-    let first = submit(&engine, &Sync::of(&manifests).with(|request| request.options.prune = true)).await;
-    assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
+    let first =
+        submit(&engine, &SyncSpec::new(&manifests).with_request(|request| request.options.prune = true))
+            .await;
+    assert_eq!(wait_for_end(&engine, first).await.phase, OperationPhase::Succeeded);
     let there = |name: &str| cluster.sim.objects().iter().any(|object| object.name() == name);
     assert!(there("a") && there("hook"));
     let id = submit(&engine, &deletion(&manifests)).await;
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
-    assert_eq!(deleted(&cluster), ["hook", "a"]);
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
+    assert_eq!(deleted_names(&cluster), ["hook", "a"]);
     assert!(!there("a") && !there("hook"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_before_all_is_confirmed() {
-    let cluster = Moody::calm();
+async fn nothing_is_deleted_before_everything_is_confirmed() {
+    let cluster = FaultyCluster::reliable();
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let asks = [("argocd.argoproj.io/sync-options", "Delete=confirm")];
-    // The one that asks would go last.
+    // The object that requires a confirmation would be deleted last.
     let manifests = [config("a", 0, &asks), config("b", 1, &[]), config("c", 2, &[])].concat();
-    let first = submit(&engine, &Sync::of(&manifests)).await;
-    end(&engine, first).await;
+    let first = submit(&engine, &SyncSpec::new(&manifests)).await;
+    wait_for_end(&engine, first).await;
     let id = submit(&engine, &deletion(&manifests)).await;
-    until(&engine, id, |view, _| view.message == "waiting for pruning confirmation of /ConfigMap/a").await;
+    wait_until(&engine, id, |view, _| view.message == "waiting for pruning confirmation of /ConfigMap/a")
+        .await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert_eq!(deleted(&cluster), Vec::<String>::new());
+    assert_eq!(deleted_names(&cluster), Vec::<String>::new());
     engine.confirm_prune(id, "ann").await.unwrap();
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
-    assert_eq!(deleted(&cluster), ["c", "b", "a"]);
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
+    assert_eq!(deleted_names(&cluster), ["c", "b", "a"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_does_not_go_from_under_a_hook_that_comes_after_it() {
+async fn a_namespace_is_not_deleted_before_a_later_hook_in_it() {
     let hook = |name: &str, phase: &str| {
         let inside = format!("name: {name}\n  namespace: store");
         config(name, 0, &[("argocd.argoproj.io/hook", phase)]).replace(&format!("name: {name}"), &inside)
@@ -103,33 +106,33 @@ async fn a_namespace_does_not_go_from_under_a_hook_that_comes_after_it() {
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: store}\n---\n";
     for (phase, outcome) in [("PreDelete", OperationPhase::Succeeded), ("PostDelete", OperationPhase::Failed)]
     {
-        let cluster = Moody::calm();
+        let cluster = FaultyCluster::reliable();
         let engine = builder(&cluster, &Log::new()).start().await.unwrap();
         let manifests = [namespace.to_owned(), config("a", 0, &[]), hook("farewell", phase)].concat();
-        let first = submit(&engine, &Sync::of(&manifests)).await;
-        assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
+        let first = submit(&engine, &SyncSpec::new(&manifests)).await;
+        assert_eq!(wait_for_end(&engine, first).await.phase, OperationPhase::Succeeded);
         let id = submit(&engine, &deletion(&manifests)).await;
-        let view = end(&engine, id).await;
+        let view = wait_for_end(&engine, id).await;
         assert_eq!(view.phase, outcome, "{phase}: {}", view.message);
         if outcome == OperationPhase::Failed {
             assert!(view.message.contains("keep it with the sync option Delete=false"), "{}", view.message);
-            assert_eq!(deleted(&cluster), Vec::<String>::new());
+            assert_eq!(deleted_names(&cluster), Vec::<String>::new());
         }
     }
 }
 
-/// A cluster of which some kinds cannot be searched.
-struct Blind {
-    inner: Arc<Moody>,
+/// A cluster in which some kinds cannot be searched.
+struct UnsearchableCluster {
+    inner: Arc<FaultyCluster>,
     kinds: Mutex<Vec<&'static str>>,
 }
 
-impl Blind {
-    fn to(kinds: &[&'static str]) -> Arc<Self> {
-        Arc::new(Self { inner: Moody::calm(), kinds: Mutex::new(kinds.to_vec()) })
+impl UnsearchableCluster {
+    fn with_unsearchable(kinds: &[&'static str]) -> Arc<Self> {
+        Arc::new(Self { inner: FaultyCluster::reliable(), kinds: Mutex::new(kinds.to_vec()) })
     }
 
-    fn sees(&self) {
+    fn allow_searches(&self) {
         self.kinds.lock().unwrap().clear();
     }
 
@@ -140,14 +143,14 @@ impl Blind {
     }
 }
 
-impl Layer for Blind {
+impl Layer for UnsearchableCluster {
     fn inner(&self) -> &dyn Cluster {
         self.inner.as_ref()
     }
 
-    async fn live(&self, query: &LiveQuery) -> Result<LiveAnswer, ClusterError> {
-        let mut answer = Cluster::live(self.inner.as_ref(), query).await?;
-        if query.reach == Reach::Places {
+    async fn list_live(&self, query: &LiveQuery) -> Result<LiveResult, ClusterError> {
+        let mut answer = Cluster::list_live(self.inner.as_ref(), query).await?;
+        if query.search_scope == SearchScope::KnownObjects {
             return Ok(answer);
         }
         let kinds = self.kinds.lock().unwrap().clone();
@@ -157,10 +160,10 @@ impl Layer for Blind {
             named.into_iter().any(|(gvk, _, name)| gvk.kind == key.kind && *name == key.name)
         };
         answer.objects.retain(|one| is_named(one) || !kinds.contains(&one.key().kind.as_str()));
-        answer.unsearched.extend(kinds.into_iter().map(|kind| Unsearched {
+        answer.incomplete_searches.extend(kinds.into_iter().map(|kind| IncompleteSearch {
             kind: GroupKind::new("", kind),
-            is_beyond: false,
-            missing: BTreeSet::from([MissingRight {
+            has_searched_namespaces: false,
+            missing_rights: BTreeSet::from([MissingRight {
                 namespace: "default".to_owned(),
                 resource: format!("{}s", kind.to_lowercase()),
                 verb: "list",
@@ -171,8 +174,8 @@ impl Layer for Blind {
     }
 }
 
-/// What is tracked by an application `shop`, and that no operation of ours has put there.
-async fn taken_over(cluster: &Moody, kind: &str, namespace: &str, name: &str) {
+/// Creates an object that the application `shop` tracks, but that none of our operations has created.
+async fn create_tracked_object(cluster: &FaultyCluster, kind: &str, namespace: &str, name: &str) {
     let home = if namespace.is_empty() { "default" } else { namespace };
     let mut object = json!({
         "apiVersion": "v1", "kind": kind,
@@ -187,50 +190,50 @@ async fn taken_over(cluster: &Moody, kind: &str, namespace: &str, name: &str) {
     cluster.sim.apply(ApplyRequest::new(object, WriteMode::Apply { force: true })).await.unwrap();
 }
 
-/// It is not taken for one that has nothing: nobody would find its objects again.
+/// This must not count as an application without objects, because the objects would never be found again.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_looked_for_keeps_an_application_from_being_deleted() {
-    let (cluster, log) = (Blind::to(&["Secret", "Node"]), Log::new());
+async fn an_application_is_not_deleted_if_its_objects_cannot_be_searched() {
+    let (cluster, log) = (UnsearchableCluster::with_unsearchable(&["Secret", "Node"]), Log::new());
     for (kind, name) in [("ConfigMap", "a"), ("Secret", "b"), ("Secret", "c")] {
-        taken_over(&cluster.inner, kind, "default", name).await;
+        create_tracked_object(&cluster.inner, kind, "default", name).await;
     }
     let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n";
     let manifests = [&config("a", 0, &[]), secret].concat();
     let engine = cluster.engine(&log).await;
     let id = submit(&engine, &deletion(&manifests)).await;
-    let view = end(&engine, id).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
-    for words in ["Secret", "list secrets in namespace default", "nothing is deleted"] {
-        assert!(view.message.contains(words), "{words}: {}", view.message);
+    for text in ["Secret", "list secrets in namespace default", "nothing is deleted"] {
+        assert!(view.message.contains(text), "{text}: {}", view.message);
     }
-    assert!(!view.message.contains("Node"), "it has none of those: {}", view.message);
-    assert!(deleted(&cluster.inner).is_empty());
-    cluster.sees();
+    assert!(!view.message.contains("Node"), "it contains none of these: {}", view.message);
+    assert!(deleted_names(&cluster.inner).is_empty());
+    cluster.allow_searches();
     let id = submit(&engine, &deletion(&manifests)).await;
-    let view = end(&engine, id).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
-    let mut gone = deleted(&cluster.inner);
+    let mut gone = deleted_names(&cluster.inner);
     gone.sort_unstable();
     assert_eq!(gone, ["a", "b", "c"]);
 }
 
-/// A search that was not allowed is none: what it did not find is looked for again.
+/// A forbidden search does not count, and must be repeated.
 #[tokio::test(start_paused = true)]
-async fn a_search_that_was_refused_is_made_again() {
-    let (cluster, log) = (Blind::to(&["Secret"]), Log::new());
-    taken_over(&cluster.inner, "Secret", "default", "old").await;
+async fn a_refused_search_is_repeated() {
+    let (cluster, log) = (UnsearchableCluster::with_unsearchable(&["Secret"]), Log::new());
+    create_tracked_object(&cluster.inner, "Secret", "default", "old").await;
     let engine = cluster.engine(&log).await;
     let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n";
-    let sync =
-        Sync::of(&[&config("a", 0, &[]), secret].concat()).with(|request| request.options.prune = true);
+    let sync = SyncSpec::new(&[&config("a", 0, &[]), secret].concat())
+        .with_request(|request| request.options.prune = true);
     for (sees, expected) in [(false, &[][..]), (true, &["old"][..])] {
         if sees {
-            cluster.sees();
+            cluster.allow_searches();
         }
         let id = submit(&engine, &sync).await;
-        let view = end(&engine, id).await;
+        let view = wait_for_end(&engine, id).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
-        assert_eq!(deleted(&cluster.inner), expected);
+        assert_eq!(deleted_names(&cluster.inner), expected);
         let warned = view.warnings.iter().find(|one| one.code == "not-searched");
         assert_eq!(
             warned.is_some_and(|one| one.message.contains("list secrets in namespace default")),
@@ -239,11 +242,11 @@ async fn a_search_that_was_refused_is_made_again() {
     }
 }
 
-/// Objects of the cluster scope and in other namespaces, which a mark alone does not prove to be its own: those of its
-/// manifests and those that it is known to have go, and what else stays is named.
+/// A mark alone does not prove the ownership of cluster-scoped objects and those in other namespaces. Objects
+/// of the manifests and the inventory must be deleted, and the remaining ones must be named.
 #[tokio::test(start_paused = true)]
-async fn what_an_application_is_known_to_have_goes_and_what_stays_is_named() {
-    let (cluster, log) = (Moody::calm(), Log::new());
+async fn known_objects_are_deleted_and_remaining_ones_are_named() {
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     for (kind, namespace, name) in [
         ("Namespace", "", "in-git"),
         ("Namespace", "", "in-status"),
@@ -251,7 +254,7 @@ async fn what_an_application_is_known_to_have_goes_and_what_stays_is_named() {
         ("ConfigMap", "in-status", "far"),
         ("ConfigMap", "default", "a"),
     ] {
-        taken_over(&cluster, kind, namespace, name).await;
+        create_tracked_object(&cluster, kind, namespace, name).await;
     }
     let kept = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -269,15 +272,15 @@ async fn what_an_application_is_known_to_have_goes_and_what_stays_is_named() {
         targets.owned.insert((Gvk::new("", "v1", kind), namespace.to_owned(), name.to_owned()));
     }
     let id = engine.submit(sync.request.clone(), targets).await.unwrap();
-    let view = end(&engine, id).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
-    let mut gone = deleted(&cluster);
+    let mut gone = deleted_names(&cluster);
     gone.sort_unstable();
     assert_eq!(gone, ["a", "far", "in-git", "in-status"]);
-    assert!(view.message.starts_with("successfully deleted; left alone: "), "{}", view.message);
+    assert!(view.message.starts_with("successfully deleted; left in place: "), "{}", view.message);
     for one in [
         "ConfigMap default/kept (helm.sh/resource-policy: keep)",
-        "Namespace nowhere (found elsewhere, requires adopting)",
+        "Namespace nowhere (found elsewhere, requires adoption)",
     ] {
         assert!(view.message.contains(one), "{} lacks {one}", view.message);
     }

@@ -1,42 +1,42 @@
-//! Operations with an id of the caller's choosing.
+//! Operations with an id chosen by the caller.
 
 use tidegate_model::{OperationId, OperationPhase};
-use tidegate_testkit::scenario::Sync;
+use tidegate_testkit::scenario::SyncSpec;
 use uuid::Uuid;
 
-use crate::support::{Log, Moody, builder, config, end};
+use crate::support::{FaultyCluster, Log, builder, config, wait_for_end};
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_is_asked_for_many_times_exists_once() {
-    let (cluster, log) = (Moody::calm(), Log::new());
+async fn an_operation_requested_many_times_exists_once() {
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     let engine = builder(&cluster, &log).start().await.unwrap();
     let id = OperationId(Uuid::from_u128(7));
-    let sync = Sync::of(&config("a", 0, &[]));
+    let sync = SyncSpec::new(&config("a", 0, &[]));
     let ask = || engine.ensure(id, sync.request.clone(), sync.targets());
     let (one, two) = tokio::join!(ask(), ask());
     one.unwrap();
     two.unwrap();
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
     ask().await.unwrap();
     engine.shutdown().await;
     let engine = builder(&cluster, &log.reopen()).start().await.unwrap();
     engine.ensure(id, sync.request.clone(), sync.targets()).await.unwrap();
-    assert_eq!(cluster.created("a"), 1);
+    assert_eq!(cluster.creations_of("a"), 1);
 }
 
-/// Some look for it while it is begun for others, and some when it has ended.
+/// Some callers request it while it starts for others, and some after its end.
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_while_an_operation_begins_finds_it() {
+async fn requests_during_the_start_of_an_operation_find_it() {
     for callers in 1..=24 {
-        let (cluster, log) = (Moody::calm(), Log::new());
+        let (cluster, log) = (FaultyCluster::reliable(), Log::new());
         let engine = builder(&cluster, &log).start().await.unwrap();
         let id = OperationId(Uuid::from_u128(7));
-        let sync = Sync::of(&config("a", 0, &[]));
-        let asked = (0..callers).map(|_| engine.ensure(id, sync.request.clone(), sync.targets()));
-        for answer in futures_util::future::join_all(asked).await {
+        let sync = SyncSpec::new(&config("a", 0, &[]));
+        let requests = (0..callers).map(|_| engine.ensure(id, sync.request.clone(), sync.targets()));
+        for answer in futures_util::future::join_all(requests).await {
             answer.unwrap();
         }
-        assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
-        assert_eq!(cluster.created("a"), 1);
+        assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
+        assert_eq!(cluster.creations_of("a"), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Events by number: from the log and live, each once, whatever was missed.
+//! Numbered events from the log and live: each once, regardless of gaps.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -6,251 +6,264 @@ use std::time::Duration;
 use tidegate_cluster::Cluster;
 use tidegate_cluster::sim::SimConfig;
 use tidegate_executor::{
-    Engine, EngineBuilder, EngineError, Event, EventKind, Events, Missed, RuntimeClock, Seen, record, replay,
+    Engine, EngineBuilder, EngineError, Event, EventCursor, EventGap, EventKind, EventStream, RuntimeClock,
+    record_request, replay,
 };
 use tidegate_lifecycle::operation::{Input, Stage, WaveStep};
 use tidegate_model::{Destination, OperationId, OperationPhase};
 use tidegate_oplog::{OperationLog as _, Retention};
-use tidegate_testkit::crash::{CrashLog, Points};
+use tidegate_testkit::crash::{CrashLog, CrashPoints};
 use tidegate_testkit::process::START;
-use tidegate_testkit::scenario::Sync;
+use tidegate_testkit::scenario::SyncSpec;
 
 use crate::support::{
-    Log, Moody, MoodyClock, actor, builder, config, end, hook, server, submit, until, within,
+    FaultyCluster, Log, PanickingClock, builder, callback_actor, config, hook, server_deployment, submit,
+    wait_for_end, wait_until, with_time_limit,
 };
 
-fn shop() -> Sync {
-    Sync::of(&[hook("before", "PreSync", &[]), server("server", 0, &[]), config("config", 1, &[])].concat())
+fn shop() -> SyncSpec {
+    SyncSpec::new(
+        &[hook("before", "PreSync", &[]), server_deployment("server", 0, &[]), config("config", 1, &[])]
+            .concat(),
+    )
 }
 
-/// A wave that stays held, after so many others.
-fn held_after(waves: i64) -> Sync {
+/// Returns a wave that stays paused, after a number of others.
+fn paused_after(waves: i64) -> SyncSpec {
     let gate = [("tidegate.dev/gate", "nobody")];
     let before: String = (0..waves).map(|wave| config(&format!("c{wave}"), wave, &[])).collect();
-    Sync::of(&format!("{before}{}", config("last", waves, &gate)))
+    SyncSpec::new(&format!("{before}{}", config("last", waves, &gate)))
 }
 
-async fn held(engine: &Engine, id: OperationId) {
-    until(engine, id, |_, why| why.contains("no gate named nobody")).await;
+async fn wait_until_paused(engine: &Engine, id: OperationId) {
+    wait_until(engine, id, |_, reason| reason.contains("no gate named nobody")).await;
 }
 
-fn recorded(log: &Log, id: OperationId) -> Vec<Event> {
+fn recorded_events(log: &Log, id: OperationId) -> Vec<Event> {
     replay(log, id, 0).unwrap().unwrap().events
 }
 
-/// Everything up to the end of a stream.
-async fn all(mut events: Events) -> Vec<Event> {
+/// Returns all events up to the end of a stream.
+async fn collect_events(mut events: EventStream) -> Vec<Event> {
     let mut all = Vec::new();
-    while let Some(event) = within(events.next()).await {
+    while let Some(event) = with_time_limit(events.next()).await {
         all.push(event.unwrap());
     }
     all
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_names_a_number_gets_the_rest_while_it_happens_and_after() {
-    let (cluster, log) = (Moody::calm(), Log::new());
+async fn a_subscriber_gets_all_events_after_its_number() {
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     let engine = builder(&cluster, &log).start().await.unwrap();
     let id = submit(&engine, &shop()).await;
     // It need not be in the log yet.
-    let live = all(engine.events(id, 0).await.unwrap()).await;
-    assert_eq!(live, recorded(&log, id));
+    let live = collect_events(engine.events(id, 0).await.unwrap()).await;
+    assert_eq!(live, recorded_events(&log, id));
     let numbers: Vec<u64> = live.iter().map(|event| event.sequence).collect();
     assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
     assert_eq!(live[0].what, EventKind::Accepted);
     assert!(matches!(live.last().unwrap().what, EventKind::Finished { .. }));
     let is_applying = |event: &Event| {
-        matches!(event.what, EventKind::Moved { to: Stage::Wave { index: 1, step: WaveStep::Applying }, .. })
+        matches!(
+            event.what,
+            EventKind::StageChanged { to: Stage::Wave { index: 1, step: WaveStep::Applying }, .. }
+        )
     };
     assert!(live.iter().any(is_applying), "{live:#?}");
     for after in [0, 1, numbers[2], numbers[2] + 1, *numbers.last().unwrap()] {
         let rest: Vec<Event> = live.iter().filter(|event| event.sequence > after).cloned().collect();
-        assert_eq!(all(engine.events(id, after).await.unwrap()).await, rest, "after {after}");
+        assert_eq!(collect_events(engine.events(id, after).await.unwrap()).await, rest, "after {after}");
     }
-    // There are not so many: another log, or one that lost its end.
+    // The number is beyond the last event: this is another log, or the log has lost its end.
     let mut ahead = engine.events(id, 1000).await.unwrap();
-    let told = within(ahead.next()).await;
-    assert!(matches!(told, Some(Err(Missed::Ahead { after: 1000, .. }))), "{told:?}");
-    assert!(within(ahead.next()).await.is_none());
+    let next_event = with_time_limit(ahead.next()).await;
+    assert!(matches!(next_event, Some(Err(EventGap::Ahead { after: 1000, .. }))), "{next_event:?}");
+    assert!(with_time_limit(ahead.next()).await.is_none());
     let nobody = "019f0000-0000-7000-8000-000000000000".parse().unwrap();
-    assert!(matches!(engine.events(nobody, 0).await, Err(EngineError::Unknown { .. })));
+    assert!(matches!(engine.events(nobody, 0).await, Err(EngineError::UnknownOperation { .. })));
     engine.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_listener_loses_nothing_and_holds_up_nobody() {
-    let (cluster, log) = (Moody::calm(), Log::new());
+async fn a_slow_subscriber_loses_nothing_and_blocks_no_operation() {
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     let engine = builder(&cluster, &log).start().await.unwrap();
     let mut of_all = engine.events_from_now().await.unwrap();
-    let id = submit(&engine, &held_after(150)).await;
+    let id = submit(&engine, &paused_after(150)).await;
     let mut of_one = engine.events(id, 0).await.unwrap();
-    let first = within(of_one.next()).await.unwrap().unwrap();
-    held(&engine, id).await;
-    // Far more has been told than is kept for whoever is slow.
+    let first = with_time_limit(of_one.next()).await.unwrap().unwrap();
+    wait_until_paused(&engine, id).await;
+    // More events than the buffer holds for a slow reader.
     engine.terminate(id, "ann").await.unwrap();
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Failed);
-    let recorded = recorded(&log, id);
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Failed);
+    let recorded = recorded_events(&log, id);
     assert!(recorded.len() > 450, "{}", recorded.len());
-    let mut heard = vec![first];
-    heard.extend(all(of_one).await);
-    assert_eq!(heard, recorded);
-    let mut heard = Vec::new();
-    while heard.len() < recorded.len() {
-        heard.push(within(of_all.next()).await.unwrap().unwrap());
+    let mut received = vec![first];
+    received.extend(collect_events(of_one).await);
+    assert_eq!(received, recorded);
+    let mut received = Vec::new();
+    while received.len() < recorded.len() {
+        received.push(with_time_limit(of_all.next()).await.unwrap().unwrap());
     }
-    assert_eq!(heard, recorded);
+    assert_eq!(received, recorded);
     engine.shutdown().await;
-    assert!(within(of_all.next()).await.is_none(), "the engine has stopped");
+    assert!(with_time_limit(of_all.next()).await.is_none(), "the engine has stopped");
 }
 
-/// What a notifier was told, and how far it has seen.
-type Told = Arc<Mutex<(Seen, Vec<Event>)>>;
+/// Events received by a notifier, and its position.
+type ReceivedEvents = Arc<Mutex<(EventCursor, Vec<Event>)>>;
 
-fn through(builder: EngineBuilder, told: &Told) -> impl Future<Output = EngineBuilder> + use<> {
-    let (told, seen) = (Arc::clone(told), told.lock().unwrap().0.clone());
+fn with_notifier(
+    builder: EngineBuilder,
+    received: &ReceivedEvents,
+) -> impl Future<Output = EngineBuilder> + use<> {
+    let (received, seen) = (Arc::clone(received), received.lock().unwrap().0.clone());
     async move {
-        let notifier = actor(move |event: Event| {
-            let mut told = told.lock().unwrap();
-            told.0.note(&event);
-            told.1.push(event);
+        let notifier = callback_actor(move |event: Event| {
+            let mut received = received.lock().unwrap();
+            received.0.record(&event);
+            received.1.push(event);
         });
         builder.notifier_after(notifier.await, seen)
     }
 }
 
-fn is_told_its_end(told: &Told) -> bool {
-    matches!(told.lock().unwrap().1.last(), Some(Event { what: EventKind::Finished { .. }, .. }))
+fn has_received_end(received: &ReceivedEvents) -> bool {
+    matches!(received.lock().unwrap().1.last(), Some(Event { what: EventKind::Finished { .. }, .. }))
 }
 
-/// A process dies at each point around its log in turn. What was durable then and not told, the next one tells: a
-/// notifier that keeps how far it has seen is told each event once.
+/// A process crashes at each point around its log in turn. The next one must emit the events that were
+/// durable but not emitted: a notifier that stores its position must receive each event once.
 #[tokio::test(start_paused = true)]
-async fn what_a_dead_process_has_not_told_the_next_one_tells() {
+async fn events_not_emitted_before_a_crash_are_emitted_after_it() {
     let (mut untold, mut ends) = (0, 0);
     for point in 1.. {
-        let (cluster, log, told) = (Moody::calm(), Log::new(), Told::default());
-        let points = Points::dying_at(point);
+        let (cluster, log, received) = (FaultyCluster::reliable(), Log::new(), ReceivedEvents::default());
+        let points = CrashPoints::crash_at(point);
         let dying = CrashLog { inner: log.clone(), points: Arc::clone(&points) };
         let dying = Engine::builder(Arc::new(dying))
             .cluster(Destination::Simulated, Arc::clone(&cluster) as Arc<dyn Cluster>)
             .clock(Arc::new(RuntimeClock::starting_at(START)));
-        let engine = through(dying, &told).await.start().await.unwrap();
+        let engine = with_notifier(dying, &received).await.start().await.unwrap();
         let sync = shop();
         let id = engine.submit(sync.request.clone(), sync.targets()).await;
-        let ended = async { within(engine.wait(*id.as_ref().unwrap())).await };
+        let ended = async { with_time_limit(engine.wait(*id.as_ref().unwrap())).await };
         if id.is_err() || ended.await.is_err() {
-            assert!(points.is_dead(), "point {point}");
+            assert!(points.has_crashed(), "point {point}");
         }
         engine.shutdown().await;
         let Ok(id) = id else { continue };
         let Some(left) = replay(&log, id, 0).unwrap() else { continue };
-        // Its mailbox is emptied.
+        // Its mailbox is drained.
         tokio::time::sleep(Duration::from_millis(10)).await;
-        let before = told.lock().unwrap().1.len();
-        assert!(left.events.len() >= before, "nothing is told that is not durable");
+        let before = received.lock().unwrap().1.len();
+        assert!(left.events.len() >= before, "only durable events are emitted");
         untold += usize::from(left.events.len() > before);
-        ends += usize::from(left.is_over && !is_told_its_end(&told));
-        let engine = through(builder(&cluster, &log), &told).await.start().await.unwrap();
+        ends += usize::from(left.is_over && !has_received_end(&received));
+        let engine = with_notifier(builder(&cluster, &log), &received).await.start().await.unwrap();
         if !left.is_over {
             engine.resume(id).await.unwrap();
-            end(&engine, id).await;
+            wait_for_end(&engine, id).await;
         }
         engine.shutdown().await;
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert_eq!(told.lock().unwrap().1, recorded(&log, id), "point {point}");
-        if !points.is_dead() {
+        assert_eq!(received.lock().unwrap().1, recorded_events(&log, id), "point {point}");
+        if !points.has_crashed() {
             break;
         }
     }
-    assert!(untold > 10, "only {untold} processes died with something to tell");
-    assert!(ends > 0, "none died when its operation was over and that was not told");
+    assert!(untold > 10, "only {untold} processes crashed with unreported events");
+    assert!(ends > 0, "no crash hit an operation that was over but not reported");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_actor_that_panics_makes_no_gap() {
+async fn a_panicking_actor_causes_no_gap() {
     let mut panicked = 0;
     for read in (3..150).step_by(7) {
-        let (cluster, log) = (Moody::calm(), Log::new());
-        let clock = MoodyClock::new(move |count| count == read);
+        let (cluster, log) = (FaultyCluster::reliable(), Log::new());
+        let clock = PanickingClock::new(move |count| count == read);
         let engine = builder(&cluster, &log).clock(clock).start().await.unwrap();
         let mut listener = engine.events_from_now().await.unwrap();
-        let asking = engine.clone();
+        let requester = engine.clone();
         let sync = shop();
         let submitted =
-            tokio::spawn(async move { asking.submit(sync.request.clone(), sync.targets()).await });
-        let Ok(Ok(id)) = within(submitted).await else { continue };
-        if within(engine.wait(id)).await.is_err() {
+            tokio::spawn(async move { requester.submit(sync.request.clone(), sync.targets()).await });
+        let Ok(Ok(id)) = with_time_limit(submitted).await else { continue };
+        if with_time_limit(engine.wait(id)).await.is_err() {
             continue;
         }
         panicked += 1;
-        let recorded = recorded(&log, id);
-        let mut heard = Vec::new();
-        while heard.len() < recorded.len() {
-            heard.push(within(listener.next()).await.unwrap().unwrap());
+        let recorded = recorded_events(&log, id);
+        let mut received = Vec::new();
+        while received.len() < recorded.len() {
+            received.push(with_time_limit(listener.next()).await.unwrap().unwrap());
         }
-        assert_eq!(heard, recorded, "read {read}");
+        assert_eq!(received, recorded, "read {read}");
         engine.shutdown().await;
     }
     assert!(panicked > 10, "{panicked}");
 }
 
-/// Wishes for an operation that nobody works on are recorded beside the engine, which tells them when it goes on.
+/// Requests for an inactive operation are recorded outside of an engine, which must emit them when it
+/// resumes.
 #[tokio::test(start_paused = true)]
-async fn what_was_recorded_while_nobody_worked_is_told() {
-    let (cluster, log) = (Moody::calm(), Log::new());
+async fn events_recorded_without_an_engine_are_emitted_later() {
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     let engine = builder(&cluster, &log).start().await.unwrap();
-    let id = submit(&engine, &held_after(1)).await;
-    held(&engine, id).await;
+    let id = submit(&engine, &paused_after(1)).await;
+    wait_until_paused(&engine, id).await;
     engine.shutdown().await;
     let engine = builder(&cluster, &log).start().await.unwrap();
     let mut listener = engine.events_from_now().await.unwrap();
-    let after = recorded(&log, id).last().unwrap().sequence;
-    let kept: tidegate_oplog::Log = Arc::new(log.clone());
-    let wish = Input::Terminate { by: "ann".to_owned() };
-    record(&kept, id, wish, START).await.unwrap();
+    let after = recorded_events(&log, id).last().unwrap().sequence;
+    let log_buffer: tidegate_oplog::Log = Arc::new(log.clone());
+    let request = Input::Terminate { by: "ann".to_owned() };
+    record_request(&log_buffer, id, request, START).await.unwrap();
     engine.resume(id).await.unwrap();
-    end(&engine, id).await;
-    let heard = all(engine.events(id, after).await.unwrap()).await;
-    assert_eq!(heard[0].what, EventKind::TerminateRequested { by: "ann".to_owned() });
-    assert!(matches!(heard.last().unwrap().what, EventKind::Finished { .. }));
-    for event in &heard {
-        assert_eq!(within(listener.next()).await.unwrap().unwrap(), *event);
+    wait_for_end(&engine, id).await;
+    let received = collect_events(engine.events(id, after).await.unwrap()).await;
+    assert_eq!(received[0].what, EventKind::TerminationRequested { by: "ann".to_owned() });
+    assert!(matches!(received.last().unwrap().what, EventKind::Finished { .. }));
+    for event in &received {
+        assert_eq!(with_time_limit(listener.next()).await.unwrap().unwrap(), *event);
     }
     engine.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_compacted_is_named_with_the_first_that_is_still_there() {
-    let (cluster, log) = (Moody::new(SimConfig::default(), |_, _| crate::support::Fate::Answer), Log::new());
+async fn compacted_events_are_reported_with_the_first_remaining_one() {
+    let (cluster, log) =
+        (FaultyCluster::new(SimConfig::default(), |_, _| crate::support::CallOutcome::Answer), Log::new());
     let engine = builder(&cluster, &log).start().await.unwrap();
-    let id = submit(&engine, &held_after(150)).await;
-    held(&engine, id).await;
-    let before = recorded(&log, id);
-    engine.compact(Retention { open_facts: 10, ..Retention::default() }).await.unwrap();
-    let first = log.facts(id.into()).unwrap().first_sequence;
+    let id = submit(&engine, &paused_after(150)).await;
+    wait_until_paused(&engine, id).await;
+    let before = recorded_events(&log, id);
+    engine.compact(Retention { open_events: 10, ..Retention::default() }).await.unwrap();
+    let first = log.events(id.into()).unwrap().first_sequence;
     assert!(first > 100, "{first}");
     let mut events = engine.events(id, 5).await.unwrap();
-    match within(events.next()).await {
-        Some(Err(Missed::Compacted { operation, after: 5, first: told })) => {
-            assert_eq!((operation, told), (id, first));
+    match with_time_limit(events.next()).await {
+        Some(Err(EventGap::Compacted { operation, after: 5, first: next_event })) => {
+            assert_eq!((operation, next_event), (id, first));
         }
         other => panic!("{other:?}"),
     }
     for event in before.iter().filter(|event| event.sequence >= first) {
-        assert_eq!(within(events.next()).await.unwrap().unwrap(), *event);
+        assert_eq!(with_time_limit(events.next()).await.unwrap().unwrap(), *event);
     }
     engine.terminate(id, "ann").await.unwrap();
-    end(&engine, id).await;
-    assert!(matches!(all(events).await.last().unwrap().what, EventKind::Finished { .. }));
+    wait_for_end(&engine, id).await;
+    assert!(matches!(collect_events(events).await.last().unwrap().what, EventKind::Finished { .. }));
 
-    // Over, and only its summary is kept.
-    engine.compact(Retention::of_history(0)).await.unwrap();
+    // The operation has ended, and only its summary is stored.
+    engine.compact(Retention::with_history(0)).await.unwrap();
     let mut events = engine.events(id, 5).await.unwrap();
-    let told = within(events.next()).await;
-    assert!(matches!(told, Some(Err(Missed::Forgotten { after: 5, .. }))), "{told:?}");
-    assert!(within(events.next()).await.is_none());
-    let mut of_all = engine.all_events(Seen::default());
-    assert!(matches!(within(of_all.next()).await, Some(Err(Missed::Forgotten { .. }))));
+    let next_event = with_time_limit(events.next()).await;
+    assert!(matches!(next_event, Some(Err(EventGap::Removed { after: 5, .. }))), "{next_event:?}");
+    assert!(with_time_limit(events.next()).await.is_none());
+    let mut of_all = engine.all_events(EventCursor::default());
+    assert!(matches!(with_time_limit(of_all.next()).await, Some(Err(EventGap::Removed { .. }))));
     engine.shutdown().await;
-    assert!(within(of_all.next()).await.is_none());
+    assert!(with_time_limit(of_all.next()).await.is_none());
 }

@@ -1,100 +1,107 @@
-//! Gates, hook runners and notifiers, good ones and bad ones.
+//! Gates, hook runners and notifiers, correct and faulty.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidegate_executor::{EngineError, Event, EventKind, GateQuestion, HookEnd, HookRun};
+use tidegate_executor::{EngineError, Event, EventKind, GateRequest, HookResult, HookRun};
 use tidegate_lifecycle::operation::Verdict;
 use tidegate_model::OperationPhase;
-use tidegate_testkit::scenario::{Sync, retries};
+use tidegate_testkit::scenario::{SyncSpec, retry_policy};
 
-use crate::logs::for_application;
-use crate::support::{Log, Moody, actor, builder, config, end, hook, server, submit, until};
+use crate::log_failures::sync_for_application;
+use crate::support::{
+    FaultyCluster, Log, builder, callback_actor, config, hook, server_deployment, submit, wait_for_end,
+    wait_until,
+};
 
-fn gated() -> Sync {
+fn gated_sync() -> SyncSpec {
     let second = config("second", 1, &[("tidegate.dev/gate", "night")]);
-    Sync::of(&format!("{}{second}", config("first", 0, &[])))
+    SyncSpec::new(&format!("{}{second}", config("first", 0, &[])))
 }
 
 fn closed(reason: &str) -> Verdict {
     Verdict::Closed { reason: reason.to_owned(), ask_again_after: Duration::from_secs(30) }
 }
 
-/// An actor that nobody would ever ask is worse than an error.
+/// An actor that would never receive messages must be rejected.
 #[tokio::test(start_paused = true)]
-async fn a_gate_of_every_engine_cannot_be_registered() {
+async fn a_built_in_gate_cannot_be_registered() {
     for name in ["approval", "soak:10m", "concurrency:db"] {
-        let gate = actor(|_: GateQuestion| {}).await;
-        let refused = builder(&Moody::calm(), &Log::new()).gate(name, gate).start().await.err();
+        let gate = callback_actor(|_: GateRequest| {}).await;
+        let refused = builder(&FaultyCluster::reliable(), &Log::new()).gate(name, gate).start().await.err();
         assert!(
             matches!(&refused, Some(EngineError::BuiltInGate { name: named }) if named == name),
             "{refused:?}"
         );
     }
-    // The file of sync windows may be left to a program.
-    let gate = actor(|_: GateQuestion| {}).await;
-    let engine = builder(&Moody::calm(), &Log::new()).gate("window:office", gate).start().await.unwrap();
+    // Sync windows may be delegated to a program.
+    let gate = callback_actor(|_: GateRequest| {}).await;
+    let engine =
+        builder(&FaultyCluster::reliable(), &Log::new()).gate("window:office", gate).start().await.unwrap();
     engine.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wave_waits_for_its_gate_and_says_why() {
-    let (cluster, log) = (Moody::calm(), Log::new());
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let gate = actor({
-        let asked = Arc::clone(&asked);
-        move |question: GateQuestion| {
-            let mut asked = asked.lock().unwrap();
-            asked.push((question.application, question.wave, question.objects.len()));
-            let verdict = if asked.len() < 3 { closed("the night shift is asleep") } else { Verdict::Open };
+async fn a_wave_waits_for_its_gate_and_reports_the_reason() {
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let gate = callback_actor({
+        let requests = Arc::clone(&requests);
+        move |question: GateRequest| {
+            let mut requests = requests.lock().unwrap();
+            requests.push((question.application, question.wave, question.objects.len()));
+            let verdict =
+                if requests.len() < 3 { closed("the night shift is asleep") } else { Verdict::Open };
             let _ = question.reply.send(verdict);
         }
     });
     let engine = builder(&cluster, &log).gate("night", gate.await).start().await.unwrap();
-    let id = submit(&engine, &gated()).await;
-    until(&engine, id, |_, why| why.contains("gate night") && why.contains("the night shift is asleep"))
-        .await;
-    assert_eq!((cluster.created("first"), cluster.created("second")), (1, 0));
-    let view = end(&engine, id).await;
+    let id = submit(&engine, &gated_sync()).await;
+    wait_until(&engine, id, |_, reason| {
+        reason.contains("gate night") && reason.contains("the night shift is asleep")
+    })
+    .await;
+    assert_eq!((cluster.creations_of("first"), cluster.creations_of("second")), (1, 0));
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
-    assert_eq!(cluster.created("second"), 1);
-    assert_eq!(*asked.lock().unwrap(), vec![("shop".to_owned(), 1, 1); 3]);
+    assert_eq!(cluster.creations_of("second"), 1);
+    assert_eq!(*requests.lock().unwrap(), vec![("shop".to_owned(), 1, 1); 3]);
 }
 
-/// A gate keeps where its answers go, and says by itself when they change: nobody asks it again.
+/// A gate keeps the receiver of its answers and must report changes itself, because it isn't polled.
 #[tokio::test(start_paused = true)]
-async fn a_gate_is_asked_once_and_changes_its_answer_by_itself() {
-    let (cluster, log) = (Moody::calm(), Log::new());
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let gate = actor({
-        let asked = Arc::clone(&asked);
-        move |question: GateQuestion| {
+async fn a_gate_is_queried_once_and_reports_its_changes() {
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let gate = callback_actor({
+        let requests = Arc::clone(&requests);
+        move |question: GateRequest| {
             assert!(question.reply.send(Verdict::closed("the night shift is asleep")));
-            asked.lock().unwrap().push(question.reply);
+            requests.lock().unwrap().push(question.reply);
         }
     });
     let engine = builder(&cluster, &log).gate("night", gate.await).start().await.unwrap();
-    let id = submit(&engine, &gated()).await;
-    until(&engine, id, |_, why| why.contains("the night shift is asleep")).await;
-    let reply = asked.lock().unwrap()[0].clone();
+    let id = submit(&engine, &gated_sync()).await;
+    wait_until(&engine, id, |_, reason| reason.contains("the night shift is asleep")).await;
+    let reply = requests.lock().unwrap()[0].clone();
     tokio::time::sleep(Duration::from_secs(1800)).await;
     assert!(reply.send(Verdict::closed("the night shift has coffee")));
-    until(&engine, id, |_, why| why.contains("the night shift has coffee")).await;
-    assert_eq!(cluster.created("second"), 0);
+    wait_until(&engine, id, |_, reason| reason.contains("the night shift has coffee")).await;
+    assert_eq!(cluster.creations_of("second"), 0);
     assert!(reply.send(Verdict::Open));
-    let view = end(&engine, id).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
-    assert_eq!(asked.lock().unwrap().len(), 1, "it was asked once");
-    reply.unwanted().await;
-    assert!(!reply.is_wanted() && !reply.send(Verdict::Open), "nobody listens any more");
+    assert_eq!(requests.lock().unwrap().len(), 1, "it received one request");
+    reply.wait_until_unwanted().await;
+    assert!(!reply.is_wanted() && !reply.send(Verdict::Open), "the receivers are gone");
 }
 
-/// A gate whose actor dies after it has answered is not there any more, whatever it has said.
+/// A gate whose actor ends after an answer must count as absent, regardless of that answer.
 #[tokio::test(start_paused = true)]
-async fn a_gate_that_dies_later_is_closed() {
-    let (cluster, log) = (Moody::calm(), Log::new());
-    let night = actor(|question: GateQuestion| assert!(question.reply.send(Verdict::Open))).await;
-    let office = actor(|question: GateQuestion| {
+async fn a_gate_whose_actor_ends_later_is_closed() {
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
+    let night = callback_actor(|question: GateRequest| assert!(question.reply.send(Verdict::Open))).await;
+    let office = callback_actor(|question: GateRequest| {
         question.reply.send(Verdict::closed("nobody is there"));
         std::mem::forget(question);
     });
@@ -105,21 +112,21 @@ async fn a_gate_that_dies_later_is_closed() {
         .await
         .unwrap();
     let second = config("second", 0, &[("tidegate.dev/gate", "night,office")]);
-    let id = submit(&engine, &Sync::of(&second)).await;
-    until(&engine, id, |_, why| why.contains("office") && !why.contains("night")).await;
+    let id = submit(&engine, &SyncSpec::new(&second)).await;
+    wait_until(&engine, id, |_, reason| reason.contains("office") && !reason.contains("night")).await;
     night.stop(None);
-    until(&engine, id, |_, why| why.contains("gate night is not running")).await;
+    wait_until(&engine, id, |_, reason| reason.contains("gate night is not running")).await;
 }
 
-/// A sync window opens and closes by the clock, and is asked for after a restart as before it.
+/// A sync window must open and close by the clock, and must be checked after a restart as before it.
 #[tokio::test(start_paused = true)]
 async fn a_wave_waits_for_its_sync_window() {
     use tidegate_executor::{GateDefinitions, Targets, Window, WindowKind};
-    use tidegate_testkit::recorded::Recorded as _;
-    let (cluster, log) = (Moody::calm(), Log::new());
+    use tidegate_testkit::operation_events::OperationEvents as _;
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     let window = Window {
         kind: WindowKind::Allow,
-        // Tests begin at midnight.
+        // Tests start at midnight.
         schedule: "0 9 * * *".into(),
         duration: "8h".into(),
         time_zone: String::new(),
@@ -129,56 +136,56 @@ async fn a_wave_waits_for_its_sync_window() {
     };
     let windows = [("office".to_owned(), vec![window])].into();
     let definitions = GateDefinitions { windows, ..GateDefinitions::default() };
-    let sync = Sync::of(&config("c", 0, &[("tidegate.dev/gate", "window:office,window:lost")]));
+    let sync = SyncSpec::new(&config("c", 0, &[("tidegate.dev/gate", "window:office,window:lost")]));
     let engine = builder(&cluster, &log).start().await.unwrap();
     let targets = Targets { definitions: definitions.clone(), ..sync.targets() };
     let lost = engine.submit(sync.request.clone(), targets).await.unwrap();
-    until(&engine, lost, |view, why| {
-        why.contains("sync window office does not allow it until 2026-01-01T09:00:00Z")
-            && why.contains("nobody has defined it")
+    wait_until(&engine, lost, |view, reason| {
+        reason.contains("sync window office does not allow it until 2026-01-01T09:00:00Z")
+            && reason.contains("it is not defined")
             && view.warnings.iter().any(|warning| warning.message.contains("window:lost"))
             && view.warnings.iter().all(|warning| !warning.message.contains("window:office"))
     })
     .await;
     engine.terminate(lost, "test").await.unwrap();
-    end(&engine, lost).await;
-    let sync = Sync::of(&config("c", 0, &[("tidegate.dev/gate", "window:office")]));
+    wait_for_end(&engine, lost).await;
+    let sync = SyncSpec::new(&config("c", 0, &[("tidegate.dev/gate", "window:office")]));
     let targets = Targets { definitions, ..sync.targets() };
     let id = engine.submit(sync.request.clone(), targets).await.unwrap();
-    until(&engine, id, |_, why| why.contains("09:00:00Z")).await;
+    wait_until(&engine, id, |_, reason| reason.contains("09:00:00Z")).await;
     tokio::time::sleep(Duration::from_secs(8 * 3600)).await;
-    let facts = log.facts(id).unwrap().len();
+    let events = log.recorded_events(id).unwrap().len();
     tokio::time::sleep(Duration::from_secs(1800)).await;
-    assert_eq!(log.facts(id).unwrap().len(), facts, "it waits, and that is no fact");
-    assert_eq!(cluster.created("c"), 0);
-    // The process is killed; the definitions are with the operation.
+    assert_eq!(log.recorded_events(id).unwrap().len(), events, "it waits, without an event");
+    assert_eq!(cluster.creations_of("c"), 0);
+    // The process is killed; the definitions are stored with the operation.
     let log = log.reopen();
     let a_minute_before = tidegate_testkit::process::START + Duration::from_secs(9 * 3600 - 60);
     let clock = tidegate_executor::RuntimeClock::starting_at(a_minute_before);
     let engine = builder(&cluster, &log).clock(Arc::new(clock)).start().await.unwrap();
     engine.resume(id).await.unwrap();
-    let view = end(&engine, id).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     assert!(view.finished_at.unwrap() >= a_minute_before + Duration::from_secs(60));
 }
 
-/// The log does not grow while operations wait: by a gate that repeats itself, by one that is not there, by one that hangs.
+/// The log must not grow while operations are waiting for a gate that repeats itself, doesn't exist, or hangs.
 #[tokio::test(start_paused = true)]
 async fn waiting_at_a_gate_writes_nothing() {
-    use tidegate_testkit::recorded::Recorded as _;
-    let (cluster, log) = (Moody::calm(), Log::new());
-    let asked = Arc::new(Mutex::new(0_usize));
-    let nagging = actor({
-        let asked = Arc::clone(&asked);
-        move |question: GateQuestion| {
-            *asked.lock().unwrap() += 1;
+    use tidegate_testkit::operation_events::OperationEvents as _;
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
+    let call_count = Arc::new(Mutex::new(0_usize));
+    let nagging = callback_actor({
+        let call_count = Arc::clone(&call_count);
+        move |question: GateRequest| {
+            *call_count.lock().unwrap() += 1;
             let _ = question.reply.send(Verdict::Closed {
                 reason: "still closed".to_owned(),
                 ask_again_after: Duration::from_secs(2),
             });
         }
     });
-    let silent = actor(|question: GateQuestion| std::mem::forget(question));
+    let silent = callback_actor(|question: GateRequest| std::mem::forget(question));
     let engine = builder(&cluster, &log)
         .gate("nagging", nagging.await)
         .gate("silent", silent.await)
@@ -188,65 +195,74 @@ async fn waiting_at_a_gate_writes_nothing() {
     let mut operations = Vec::new();
     for (number, gate) in ["nagging", "silent", "missing"].iter().cycle().take(30).enumerate() {
         let yaml = config(&format!("c{number}"), 0, &[("tidegate.dev/gate", gate)]);
-        operations.push(submit(&engine, &for_application(&format!("app{number}"), &yaml)).await);
+        operations.push(submit(&engine, &sync_for_application(&format!("app{number}"), &yaml)).await);
     }
-    let facts = || operations.iter().map(|id| log.facts(*id).unwrap().len()).sum::<usize>();
+    let events = || operations.iter().map(|id| log.recorded_events(*id).unwrap().len()).sum::<usize>();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let before = facts();
+    let before = events();
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert_eq!(facts(), before, "an hour later");
-    assert!(*asked.lock().unwrap() > 10_000, "it was asked again and again: {}", asked.lock().unwrap());
+    assert_eq!(events(), before, "an hour later");
+    assert!(
+        *call_count.lock().unwrap() > 10_000,
+        "it received repeated requests: {}",
+        call_count.lock().unwrap()
+    );
 }
 
-/// Whatever is wrong with a gate, the wave stays closed, the reason can be read, and the operation can be ended.
-async fn stays_closed(reason: &str, gate: Option<fn(GateQuestion)>) {
-    let (cluster, log) = (Moody::calm(), Log::new());
+/// Checks that the wave stays closed for any failure of a gate, with a readable reason, and that the
+/// operation can be terminated.
+async fn assert_stays_closed(reason: &str, gate: Option<fn(GateRequest)>) {
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     let mut builder = builder(&cluster, &log);
     if let Some(gate) = gate {
-        builder = builder.gate("night", actor(gate).await);
+        builder = builder.gate("night", callback_actor(gate).await);
     }
     let engine = builder.start().await.unwrap();
-    let id = submit(&engine, &gated()).await;
-    until(&engine, id, |_, why| why.contains(reason)).await;
+    let id = submit(&engine, &gated_sync()).await;
+    wait_until(&engine, id, |_, why| why.contains(reason)).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
-    until(&engine, id, |view, why| view.phase == OperationPhase::Running && why.contains("gate night")).await;
-    assert_eq!(cluster.created("second"), 0, "{reason}");
+    wait_until(&engine, id, |view, why| view.phase == OperationPhase::Running && why.contains("gate night"))
+        .await;
+    assert_eq!(cluster.creations_of("second"), 0, "{reason}");
     engine.terminate(id, "test").await.unwrap();
-    let view = end(&engine, id).await;
-    assert_eq!((view.phase, cluster.created("second")), (OperationPhase::Failed, 0), "{}", view.message);
+    let view = wait_for_end(&engine, id).await;
+    assert_eq!((view.phase, cluster.creations_of("second")), (OperationPhase::Failed, 0), "{}", view.message);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_gate_that_panics_is_closed() {
-    stays_closed("gate night", Some(|_| panic!("injected"))).await;
+    assert_stays_closed("gate night", Some(|_| panic!("injected"))).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_gate_that_drops_the_question_is_closed() {
-    stays_closed("gate night ended without an answer", Some(drop)).await;
+    assert_stays_closed("gate night ended without an answer", Some(drop)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_gate_that_never_answers_is_closed() {
-    stays_closed("gate night did not answer within 10 s", Some(std::mem::forget)).await;
+    assert_stays_closed("gate night did not answer within 10 s", Some(std::mem::forget)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gate_that_nobody_registered_is_closed() {
-    stays_closed("no gate named night is registered", None).await;
+async fn an_unregistered_gate_is_closed() {
+    assert_stays_closed("no gate named night is registered", None).await;
 }
 
-type Seen = Arc<Mutex<Vec<(String, u32, String)>>>;
+type RecordedRuns = Arc<Mutex<Vec<(String, u32, String)>>>;
 
-fn ran_by(name: &str) -> Sync {
-    Sync::of(&format!(
+fn hook_run_by(name: &str) -> SyncSpec {
+    SyncSpec::new(&format!(
         "{}{}",
         hook("migrate", "PreSync", &[("tidegate.dev/hook-runner", name)]),
         config("first", 0, &[])
     ))
 }
 
-fn runner(seen: &Seen, answer: fn(HookRun)) -> impl Fn(HookRun) + Send + std::marker::Sync + 'static {
+fn recording_runner(
+    seen: &RecordedRuns,
+    answer: fn(HookRun),
+) -> impl Fn(HookRun) + Send + std::marker::Sync + 'static {
     let seen = Arc::clone(seen);
     move |run| {
         let key = (run.operation.to_string(), run.attempt, run.manifest.name().to_owned());
@@ -255,19 +271,19 @@ fn runner(seen: &Seen, answer: fn(HookRun)) -> impl Fn(HookRun) + Send + std::ma
     }
 }
 
-/// What a runner does, how the operation then ends, and what is said.
+/// Behavior of a runner, expected end of the operation, and expected message.
 type Row = (fn(HookRun), OperationPhase, &'static str);
 
 #[tokio::test(start_paused = true)]
-async fn a_runner_carries_out_a_hook() {
+async fn a_runner_executes_a_hook() {
     let table: [Row; 4] = [
         (
-            |run| drop(run.reply.send(HookEnd::Succeeded("42 rows".into()))),
+            |run| drop(run.reply.send(HookResult::Succeeded("42 rows".into()))),
             OperationPhase::Succeeded,
             "42 rows",
         ),
         (
-            |run| drop(run.reply.send(HookEnd::Failed("no database".into()))),
+            |run| drop(run.reply.send(HookResult::Failed("no database".into()))),
             OperationPhase::Failed,
             "no database",
         ),
@@ -275,84 +291,88 @@ async fn a_runner_carries_out_a_hook() {
         (drop, OperationPhase::Failed, "ended without an answer"),
     ];
     for (answer, phase, message) in table {
-        let (cluster, log, seen) = (Moody::calm(), Log::new(), Seen::default());
-        let runner = actor(runner(&seen, answer)).await;
+        let (cluster, log, seen) = (FaultyCluster::reliable(), Log::new(), RecordedRuns::default());
+        let runner = callback_actor(recording_runner(&seen, answer)).await;
         let engine = builder(&cluster, &log).hook_runner("shell", runner).start().await.unwrap();
-        let id = submit(&engine, &ran_by("shell")).await;
-        let view = end(&engine, id).await;
+        let id = submit(&engine, &hook_run_by("shell")).await;
+        let view = wait_for_end(&engine, id).await;
         assert_eq!(view.phase, phase, "{message}: {}", view.message);
         let result = view.resources.iter().find(|result| result.name == "migrate").unwrap();
         assert!(result.message.contains(message), "{message}: {}", result.message);
         assert_eq!(*seen.lock().unwrap(), [(id.to_string(), 1, "migrate".to_owned())]);
-        assert_eq!(cluster.created("migrate"), 0, "a runner's hook is not an object");
-        assert_eq!(cluster.created("first"), usize::from(phase == OperationPhase::Succeeded));
+        assert_eq!(cluster.creations_of("migrate"), 0, "a runner's hook is not an object");
+        assert_eq!(cluster.creations_of("first"), usize::from(phase == OperationPhase::Succeeded));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runner_is_called_again_with_the_same_three_after_a_crash() {
-    let (cluster, log, seen) = (Moody::calm(), Log::new(), Seen::default());
-    let silent = actor(runner(&seen, std::mem::forget)).await;
+async fn a_runner_is_called_again_with_the_same_ids_after_a_crash() {
+    let (cluster, log, seen) = (FaultyCluster::reliable(), Log::new(), RecordedRuns::default());
+    let silent = callback_actor(recording_runner(&seen, std::mem::forget)).await;
     let engine = builder(&cluster, &log).hook_runner("shell", silent).start().await.unwrap();
-    let id = submit(&engine, &ran_by("shell")).await;
-    until(&engine, id, |_, _| !seen.lock().unwrap().is_empty()).await;
-    // The process is killed: its log handle is dead, and nobody says goodbye.
+    let id = submit(&engine, &hook_run_by("shell")).await;
+    wait_until(&engine, id, |_, _| !seen.lock().unwrap().is_empty()).await;
+    // The process is killed: its log handle is closed, without a shutdown.
     let log = log.reopen();
-    let good = actor(runner(&seen, |run| drop(run.reply.send(HookEnd::Succeeded(String::new()))))).await;
+    let good = callback_actor(recording_runner(&seen, |run| {
+        drop(run.reply.send(HookResult::Succeeded(String::new())))
+    }))
+    .await;
     let engine = builder(&cluster, &log).hook_runner("shell", good).start().await.unwrap();
     engine.resume(id).await.unwrap();
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
     let seen = seen.lock().unwrap();
     assert_eq!(*seen, vec![(id.to_string(), 1, "migrate".to_owned()); 2]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runner_that_never_ends_does_not_stand_in_the_way_of_terminating() {
-    let (cluster, log, seen) = (Moody::calm(), Log::new(), Seen::default());
-    let silent = actor(runner(&seen, std::mem::forget)).await;
+async fn an_endless_runner_does_not_block_termination() {
+    let (cluster, log, seen) = (FaultyCluster::reliable(), Log::new(), RecordedRuns::default());
+    let silent = callback_actor(recording_runner(&seen, std::mem::forget)).await;
     let engine = builder(&cluster, &log).hook_runner("shell", silent).start().await.unwrap();
-    let id = submit(&engine, &ran_by("shell")).await;
-    until(&engine, id, |_, _| !seen.lock().unwrap().is_empty()).await;
+    let id = submit(&engine, &hook_run_by("shell")).await;
+    wait_until(&engine, id, |_, _| !seen.lock().unwrap().is_empty()).await;
     engine.terminate(id, "test").await.unwrap();
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Failed);
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Failed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runner_that_never_ends_does_not_stand_in_the_way_of_the_next_attempt() {
-    let (cluster, log, seen) = (Moody::calm(), Log::new(), Seen::default());
+async fn an_endless_runner_does_not_block_the_next_attempt() {
+    let (cluster, log, seen) = (FaultyCluster::reliable(), Log::new(), RecordedRuns::default());
     let second_time = |run: HookRun| match run.attempt {
         1 => std::mem::forget(run),
-        _ => drop(run.reply.send(HookEnd::Succeeded(String::new()))),
+        _ => drop(run.reply.send(HookResult::Succeeded(String::new()))),
     };
-    let runner = actor(runner(&seen, second_time)).await;
+    let runner = callback_actor(recording_runner(&seen, second_time)).await;
     let engine = builder(&cluster, &log).hook_runner("shell", runner).start().await.unwrap();
     let annotations = [("tidegate.dev/hook-runner", "shell"), ("tidegate.dev/timeout", "5s")];
-    let sync = Sync::of(&hook("migrate", "PreSync", &annotations)).with(|request| request.retry = retries(2));
+    let sync = SyncSpec::new(&hook("migrate", "PreSync", &annotations))
+        .with_request(|request| request.retry = retry_policy(2));
     let id = submit(&engine, &sync).await;
-    let view = end(&engine, id).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     let attempts: Vec<u32> = seen.lock().unwrap().iter().map(|(_, attempt, _)| *attempt).collect();
     assert_eq!(attempts, [1, 2]);
 }
 
-/// A runner whose hook was cancelled can stop its work; one whose hook ends by itself, or whose engine goes away, hears
-/// nothing.
+/// A runner must be able to stop its work for a canceled hook. It must not be notified if the hook ends normally or its
+/// engine shuts down.
 #[tokio::test(start_paused = true)]
-async fn a_runner_learns_that_its_hook_was_cancelled() {
+async fn a_runner_is_notified_when_its_hook_is_canceled() {
     let cancelled = Arc::new(Mutex::new(Vec::new()));
     let runner = || {
         let cancelled = Arc::clone(&cancelled);
-        actor(move |run: HookRun| {
+        callback_actor(move |run: HookRun| {
             let (cancelled, mut cancellation) = (Arc::clone(&cancelled), run.cancellation.clone());
             tokio::spawn(async move {
-                cancellation.cancelled().await;
+                cancellation.wait_until_canceled().await;
                 cancelled.lock().unwrap().push((run.attempt, run.reply.is_closed()));
             });
         })
     };
     let hooked = |annotations: &[(&str, &str)]| {
         let runner = [("tidegate.dev/hook-runner", "shell")];
-        Sync::of(&hook("migrate", "PreSync", &[&runner, annotations].concat()))
+        SyncSpec::new(&hook("migrate", "PreSync", &[&runner, annotations].concat()))
     };
     let rows = [
         ("terminate", hooked(&[])),
@@ -362,63 +382,64 @@ async fn a_runner_learns_that_its_hook_was_cancelled() {
     ];
     for (what, sync) in rows {
         cancelled.lock().unwrap().clear();
-        let (cluster, log) = (Moody::calm(), Log::new());
+        let (cluster, log) = (FaultyCluster::reliable(), Log::new());
         let engine = builder(&cluster, &log).hook_runner("shell", runner().await).start().await.unwrap();
         let id = submit(&engine, &sync).await;
-        until(&engine, id, |_, why| why.contains("migrate")).await;
+        wait_until(&engine, id, |_, reason| reason.contains("migrate")).await;
         match what {
             "shutdown" => {
                 engine.shutdown().await;
                 tokio::time::sleep(Duration::from_secs(60)).await;
-                assert_eq!(*cancelled.lock().unwrap(), [], "{what}: it goes on, and may be run again");
+                assert_eq!(*cancelled.lock().unwrap(), [], "{what}: it continues and may run again");
                 continue;
             }
             "terminate" => engine.terminate(id, "test").await.unwrap(),
             _ => {}
         }
-        assert_eq!(end(&engine, id).await.phase, OperationPhase::Failed, "{what}");
+        assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Failed, "{what}");
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let told: Vec<u32> = cancelled.lock().unwrap().iter().map(|(attempt, _)| *attempt).collect();
-        assert_eq!(told, [1], "{what}");
+        let attempts: Vec<u32> = cancelled.lock().unwrap().iter().map(|(attempt, _)| *attempt).collect();
+        assert_eq!(attempts, [1], "{what}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn notifiers_get_events_in_order_when_they_are_durable() {
-    let (cluster, log) = (Moody::calm(), Log::new());
+async fn notifiers_get_durable_events_in_order() {
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     let events = Arc::new(Mutex::new(Vec::new()));
-    let good = actor({
+    let good = callback_actor({
         let (events, log) = (Arc::clone(&events), log.clone());
         move |event: Event| {
-            use tidegate_testkit::recorded::Recorded as _;
-            // Whatever is announced can be read back.
-            let facts = log.facts(event.operation).unwrap();
+            use tidegate_testkit::operation_events::OperationEvents as _;
+            // Every emitted event can be read back.
+            let recorded_events = log.recorded_events(event.operation).unwrap();
             if let EventKind::Finished { .. } = event.what {
-                assert!(format!("{facts:?}").contains("Finished"));
+                assert!(format!("{recorded_events:?}").contains("Finished"));
             }
-            assert!(!facts.is_empty());
+            assert!(!recorded_events.is_empty());
             events.lock().unwrap().push(event.what);
         }
     });
-    let dead = actor(|_: Event| panic!("injected")).await;
-    let stopped = actor(|_: Event| {}).await;
+    let dead = callback_actor(|_: Event| panic!("injected")).await;
+    let stopped = callback_actor(|_: Event| {}).await;
     stopped.stop(None);
     let engine =
         builder(&cluster, &log).notifier(dead).notifier(stopped).notifier(good.await).start().await.unwrap();
     let mut listener = engine.events_from_now().await.unwrap();
-    // The health of a last wave is not awaited, so there is a third.
-    let manifests = [server("a", 0, &[]), server("b", 1, &[]), config("c", 2, &[])].concat();
-    let id = submit(&engine, &Sync::of(&manifests)).await;
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
-    until(&engine, id, |_, _| matches!(events.lock().unwrap().last(), Some(EventKind::Finished { .. })))
+    // The health of the last wave is not awaited, so there is a third.
+    let manifests =
+        [server_deployment("a", 0, &[]), server_deployment("b", 1, &[]), config("c", 2, &[])].concat();
+    let id = submit(&engine, &SyncSpec::new(&manifests)).await;
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
+    wait_until(&engine, id, |_, _| matches!(events.lock().unwrap().last(), Some(EventKind::Finished { .. })))
         .await;
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     engine.shutdown().await;
     while let Some(event) = listener.next().await {
-        heard.push(event.unwrap().what);
+        received.push(event.unwrap().what);
     }
     let events = events.lock().unwrap();
-    assert_eq!(*events, heard, "a notifier and a listener hear the same");
+    assert_eq!(*events, received, "notifiers and listeners receive the same events");
     assert_eq!(events[0], EventKind::Accepted);
     let position = |name: &str| {
         let is_it =

@@ -1,44 +1,47 @@
-//! The engine against extensions, clusters, logs and clocks that fail: on virtual time, with the cluster's own audit as
-//! the witness.
+//! The engine with failing extensions, clusters, logs and clocks: on virtual time, checked by the cluster's
+//! own audit.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "test code: a broken assumption must stop the test at once"
+    reason = "tests may panic"
 )]
 
 mod admission;
 mod bindings;
-mod changes;
+mod cel_gates;
 mod claims;
 mod compaction;
-mod conditions;
+mod concurrency;
+mod concurrency_groups;
 mod deletions;
+mod diagnostics;
 mod ensure;
 mod events;
 mod extensions;
-mod groups;
+mod external_deletions;
+mod growth;
+mod health_judges;
+mod health_scripts;
+mod hook_inputs;
+mod hook_output;
 mod inventory;
-mod judges;
-mod last_runs;
-mod leaving;
-mod logs;
+mod log_failures;
 mod machines;
-mod many;
 mod namespaces;
+mod operation_events;
 mod outages;
-mod output;
-mod planned;
+mod planned_writes;
 mod pruning;
-mod recorded;
+mod refused;
 mod replacing;
 mod rights;
 mod rivals;
-mod scripts;
+mod runtime_changes;
 mod secrets;
 mod shutdown;
 mod supervision;
 mod support;
-mod troubles;
+mod wait_reasons;
 mod watches;

@@ -1,4 +1,4 @@
-//! What goes into a namespace that goes is lost, and what may not be seen is not in the way.
+//! Terminating namespaces must fail operations, and unreadable ones must not.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -7,50 +7,51 @@ use futures_util::FutureExt as _;
 use tidegate_cluster::sim::{SimCluster, SimConfig};
 use tidegate_cluster::{Cluster as _, ErrorKind};
 use tidegate_model::{Gvk, Object, ObjectKey, OperationPhase};
-use tidegate_testkit::scenario::{Sync, retries};
+use tidegate_testkit::scenario::{SyncSpec, retry_policy};
 use tokio::time::Instant;
 
 use crate::support::{
-    Fate, Log, Moody, builder, config, delete_namespace, end, hook, server, submit, until, write,
+    CallOutcome, FaultyCluster, Log, builder, config, delete_namespace, external_write, hook,
+    server_deployment, submit, wait_for_end, wait_until,
 };
 
-fn team() -> Sync {
-    Sync::of(&config("a", 0, &[])).with(|request| {
+fn team_sync() -> SyncSpec {
+    SyncSpec::new(&config("a", 0, &[])).with_request(|request| {
         request.namespace = "team".to_owned();
         request.options.flags.push("CreateNamespace=true".to_owned());
     })
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_begins_to_go_while_objects_go_into_it_fails_the_operation() {
+async fn a_namespace_deleted_during_its_writes_fails_the_operation() {
     let armed: Arc<OnceLock<SimCluster>> = Arc::default();
     let trigger = Arc::clone(&armed);
-    let cluster = Moody::new(SimConfig::default(), move |verb, name| {
+    let cluster = FaultyCluster::new(SimConfig::default(), move |verb, name| {
         if let (Some(sim), "apply", "a") = (trigger.get(), verb, name) {
             delete_namespace(sim, "team");
         }
-        Fate::Answer
+        CallOutcome::Answer
     });
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let first = submit(&engine, &team()).await;
-    assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
+    let first = submit(&engine, &team_sync()).await;
+    assert_eq!(wait_for_end(&engine, first).await.phase, OperationPhase::Succeeded);
     armed.set(cluster.sim.clone()).ok().unwrap();
-    // The server goes on changing what is in such a namespace.
-    let second = submit(&engine, &team()).await;
-    let view = end(&engine, second).await;
+    // The server keeps updating existing objects of such a namespace.
+    let second = submit(&engine, &team_sync()).await;
+    let view = wait_for_end(&engine, second).await;
     assert_eq!(view.phase, OperationPhase::Failed);
     assert!(view.message.contains("namespace team is being deleted"), "{}", view.message);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_written_into_a_namespace_that_is_going() {
-    let cluster = Moody::calm();
+async fn nothing_is_written_into_a_terminating_namespace() {
+    let cluster = FaultyCluster::reliable();
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let first = submit(&engine, &team()).await;
-    end(&engine, first).await;
+    let first = submit(&engine, &team_sync()).await;
+    wait_for_end(&engine, first).await;
     delete_namespace(&cluster.sim, "team");
-    let second = submit(&engine, &team()).await;
-    let view = end(&engine, second).await;
+    let second = submit(&engine, &team_sync()).await;
+    let view = wait_for_end(&engine, second).await;
     assert_eq!(view.phase, OperationPhase::Failed);
     let codes: Vec<&str> = view.warnings.iter().map(|warning| warning.code.as_str()).collect();
     assert_eq!(codes, ["namespace-terminating"]);
@@ -58,27 +59,31 @@ async fn nothing_is_written_into_a_namespace_that_is_going() {
     assert_eq!(of_second.count(), 0);
 }
 
-/// It goes after the last write, while the last hook still runs.
+/// It is deleted after the last write, while the last hook is still running.
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_goes_before_the_operation_is_over_fails_it() {
+async fn a_namespace_deleted_before_the_end_fails_the_operation() {
     for forbidden in [false, true] {
-        // Who may only read namespaces one by one is told as well.
-        let cluster = Moody::new(SimConfig::default(), move |verb, name| {
+        // Users who may only read namespaces one by one must be notified as well.
+        let cluster = FaultyCluster::new(SimConfig::default(), move |verb, name| {
             let is_namespaces = ["list", "watch"].contains(&verb) && name == "Namespace";
-            if forbidden && is_namespaces { Fate::Refuse(ErrorKind::Forbidden) } else { Fate::Answer }
+            if forbidden && is_namespaces {
+                CallOutcome::Refuse(ErrorKind::Forbidden)
+            } else {
+                CallOutcome::Answer
+            }
         });
         let engine = builder(&cluster, &Log::new()).start().await.unwrap();
         let slow = hook("smoke", "PostSync", &[("sim.tidegate.dev/ready-after", "10m")]);
-        let sync = Sync::of(&format!("{}{slow}", config("a", 0, &[]))).with(|request| {
+        let sync = SyncSpec::new(&format!("{}{slow}", config("a", 0, &[]))).with_request(|request| {
             request.namespace = "team".to_owned();
             request.options.flags.push("CreateNamespace=true".to_owned());
         });
         let id = submit(&engine, &sync).await;
-        until(&engine, id, |view, _| view.message.contains("smoke")).await;
+        wait_until(&engine, id, |view, _| view.message.contains("smoke")).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         let began = Instant::now();
         delete_namespace(&cluster.sim, "team");
-        let view = end(&engine, id).await;
+        let view = wait_for_end(&engine, id).await;
         assert_eq!(view.phase, OperationPhase::Failed);
         assert!(view.message.starts_with("namespace team is being deleted"), "{}", view.message);
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
@@ -87,57 +92,63 @@ async fn a_namespace_that_goes_before_the_operation_is_over_fails_it() {
     }
 }
 
-/// The operation is over before anybody would have told; the look at its end finds it.
+/// The operation ends before a notification; the final check must find it.
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_goes_in_the_last_moment_fails_the_operation() {
+async fn a_namespace_deleted_at_the_last_moment_fails_the_operation() {
     let armed: Arc<OnceLock<SimCluster>> = Arc::default();
     let trigger = Arc::clone(&armed);
-    let cluster = Moody::new(SimConfig::default(), move |verb, name| {
+    let cluster = FaultyCluster::new(SimConfig::default(), move |verb, name| {
         if let (Some(sim), "get", "team") = (trigger.get(), verb, name)
             && sim.objects().iter().any(|object| object.name() == "a")
         {
             delete_namespace(sim, "team");
         }
-        Fate::Answer
+        CallOutcome::Answer
     });
     armed.set(cluster.sim.clone()).ok().unwrap();
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let id = submit(&engine, &team()).await;
-    let view = end(&engine, id).await;
+    let id = submit(&engine, &team_sync()).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Failed);
     assert!(view.message.starts_with("namespace team is being deleted"), "{}", view.message);
 }
 
-/// It went, with all that was in it, while nobody was there to see it: the engine was down.
+/// It was deleted with its content while the engine was down.
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_went_while_nobody_looked_fails_the_operation() {
-    let (cluster, log) = (Moody::calm(), Log::new());
+async fn a_namespace_deleted_during_downtime_fails_the_operation() {
+    let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     let engine = builder(&cluster, &log).start().await.unwrap();
     let slow = hook("smoke", "PostSync", &[("sim.tidegate.dev/ready-after", "10m")]);
     let far = slow.replace("name: smoke", "name: smoke\n  namespace: default");
-    let sync = Sync::of(&format!("{}{far}", config("a", 0, &[]))).with(|request| {
+    let sync = SyncSpec::new(&format!("{}{far}", config("a", 0, &[]))).with_request(|request| {
         request.namespace = "team".to_owned();
         request.options.flags.push("CreateNamespace=true".to_owned());
     });
     let id = submit(&engine, &sync).await;
-    until(&engine, id, |view, _| view.message.contains("smoke")).await;
+    wait_until(&engine, id, |view, _| view.message.contains("smoke")).await;
     engine.shutdown().await;
     delete_namespace(&cluster.sim, "team");
     tokio::time::sleep(Duration::from_secs(60)).await;
     let there = cluster.sim.objects().into_iter().any(|object| object.name() == "team");
-    assert!(!there, "it is gone before the engine is back");
+    assert!(!there, "it was deleted before the engine restarted");
     let engine = builder(&cluster, &log.reopen()).start().await.unwrap();
     engine.resume(id).await.unwrap();
-    let view = end(&engine, id).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
-    assert!(view.message.starts_with("namespace team was deleted, and with it"), "{}", view.message);
+    assert!(
+        view.message.starts_with(
+            "namespace team was deleted, together with everything that this operation wrote there"
+        ),
+        "{}",
+        view.message
+    );
 }
 
-/// An operation that waits in the namespace `team`, whether it brings it or finds it there.
-fn waits_in(team: bool) -> Sync {
-    let slow = server("slow", 1, &[("sim.tidegate.dev/ready-after", "10m")]);
+/// Returns an operation that is waiting in the namespace `team`, which it either creates or finds.
+fn sync_waiting_in(team: bool) -> SyncSpec {
+    let slow = server_deployment("slow", 1, &[("sim.tidegate.dev/ready-after", "10m")]);
     let last = config("last", 2, &[]);
-    Sync::of(&format!("{}{slow}{last}", config("a", 0, &[]))).with(|request| {
+    SyncSpec::new(&format!("{}{slow}{last}", config("a", 0, &[]))).with_request(|request| {
         request.namespace = "team".to_owned();
         if team {
             request.options.flags.push("CreateNamespace=true".to_owned());
@@ -145,97 +156,96 @@ fn waits_in(team: bool) -> Sync {
     })
 }
 
-fn make_namespace(sim: &SimCluster) {
+fn create_namespace(sim: &SimCluster) {
     let team = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
-    sim.apply(write(Object::try_from(team).unwrap())).now_or_never().unwrap().unwrap();
+    sim.apply(external_write(Object::try_from(team).unwrap())).now_or_never().unwrap().unwrap();
 }
 
-/// Somebody makes it again before the engine is back, so that one is there: it is another one, and what earlier waves put
-/// into the first is not in it.
+/// It was re-created before the engine was back: the new namespace lacks the objects of earlier waves.
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_was_made_again_while_nobody_looked_fails_the_operation() {
+async fn a_namespace_recreated_during_downtime_fails_the_operation() {
     for brings in [true, false] {
-        let (cluster, log) = (Moody::calm(), Log::new());
+        let (cluster, log) = (FaultyCluster::reliable(), Log::new());
         if !brings {
-            make_namespace(&cluster.sim);
+            create_namespace(&cluster.sim);
         }
         let engine = builder(&cluster, &log).start().await.unwrap();
-        let id = submit(&engine, &waits_in(brings)).await;
-        until(&engine, id, |view, _| view.message.contains("slow")).await;
+        let id = submit(&engine, &sync_waiting_in(brings)).await;
+        wait_until(&engine, id, |view, _| view.message.contains("slow")).await;
         engine.shutdown().await;
         delete_namespace(&cluster.sim, "team");
         tokio::time::sleep(Duration::from_secs(60)).await;
-        make_namespace(&cluster.sim);
+        create_namespace(&cluster.sim);
         let engine = builder(&cluster, &log.reopen()).start().await.unwrap();
         engine.resume(id).await.unwrap();
         let began = Instant::now();
-        let view = end(&engine, id).await;
+        let view = wait_for_end(&engine, id).await;
         assert_eq!(view.phase, OperationPhase::Failed, "{brings}: {}", view.message);
-        let words = "namespace team was deleted and made again by somebody else";
-        assert!(view.message.starts_with(words), "{brings}: {}", view.message);
+        let text = "namespace team was deleted and recreated by another client";
+        assert!(view.message.starts_with(text), "{brings}: {}", view.message);
         assert!(began.elapsed() < Duration::from_secs(5), "{brings}: {:?}", began.elapsed());
     }
 }
 
-/// The same while the engine does not see the cluster for long.
+/// The same while the engine cannot reach the cluster for a long time.
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_was_made_again_while_the_cluster_was_away_fails_the_operation() {
+async fn a_namespace_recreated_during_an_outage_fails_the_operation() {
     let away: Arc<std::sync::atomic::AtomicBool> = Arc::default();
     let is_away = Arc::clone(&away);
-    let cluster = Moody::new(SimConfig::default(), move |_, _| {
+    let cluster = FaultyCluster::new(SimConfig::default(), move |_, _| {
         let is_away = is_away.load(std::sync::atomic::Ordering::SeqCst);
-        if is_away { Fate::Refuse(ErrorKind::Unavailable) } else { Fate::Answer }
+        if is_away { CallOutcome::Refuse(ErrorKind::Unavailable) } else { CallOutcome::Answer }
     });
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    // What is awaited is elsewhere, so that only the namespace tells.
-    let elsewhere = server("slow", 1, &[("sim.tidegate.dev/ready-after", "10m")]).replacen(
+    // The awaited object is in another namespace, so only the namespace shows it.
+    let elsewhere = server_deployment("slow", 1, &[("sim.tidegate.dev/ready-after", "10m")]).replacen(
         "metadata:",
         "metadata:\n  namespace: default",
         1,
     );
-    let sync = Sync::of(&format!("{}{elsewhere}{}", config("a", 0, &[]), config("last", 2, &[])));
+    let sync = SyncSpec::new(&format!("{}{elsewhere}{}", config("a", 0, &[]), config("last", 2, &[])));
     let id = submit(
         &engine,
-        &sync.with(|request| {
+        &sync.with_request(|request| {
             request.namespace = "team".to_owned();
             request.options.flags.push("CreateNamespace=true".to_owned());
         }),
     )
     .await;
-    until(&engine, id, |view, _| view.message.contains("slow")).await;
+    wait_until(&engine, id, |view, _| view.message.contains("slow")).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     away.store(true, std::sync::atomic::Ordering::SeqCst);
     delete_namespace(&cluster.sim, "team");
     tokio::time::sleep(Duration::from_secs(60)).await;
-    make_namespace(&cluster.sim);
+    create_namespace(&cluster.sim);
     away.store(false, std::sync::atomic::Ordering::SeqCst);
-    let view = end(&engine, id).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
 }
 
-/// The first attempt finds the namespace on its way out. When it is gone, it is made again, which the plan of that time
-/// knows nothing of.
+/// The first attempt finds the namespace terminating. Once the namespace is gone, it must be recreated, which the
+/// original plan doesn't contain.
 #[tokio::test(start_paused = true)]
-async fn another_attempt_makes_a_namespace_that_was_going_before_the_first() {
-    let cluster = Moody::calm();
+async fn a_later_attempt_recreates_a_namespace_that_was_terminating() {
+    let cluster = FaultyCluster::reliable();
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let first = submit(&engine, &team()).await;
-    end(&engine, first).await;
+    let first = submit(&engine, &team_sync()).await;
+    wait_for_end(&engine, first).await;
     for by_hand in [false, true] {
         let held = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "held", "namespace": "team", "finalizers": ["x.io/y"]}});
-        cluster.sim.apply(write(Object::try_from(held).unwrap())).await.unwrap();
+        cluster.sim.apply(external_write(Object::try_from(held).unwrap())).await.unwrap();
         delete_namespace(&cluster.sim, "team");
-        let sync = team().with(|request| {
-            request.retry = retries(10);
+        let sync = team_sync().with_request(|request| {
+            request.retry = retry_policy(10);
             if by_hand {
                 request.options.flags.clear();
             }
         });
         let id = submit(&engine, &sync).await;
-        let words = "namespace team is being deleted";
-        let is_awaited = |message: &str| message.starts_with(words) && message.contains("Retrying");
-        until(&engine, id, |view, _| is_awaited(&view.message)).await;
+        let text = "namespace team is being deleted";
+        let is_awaited = |message: &str| message.starts_with(text) && message.contains("Retrying");
+        wait_until(&engine, id, |view, _| is_awaited(&view.message)).await;
         let key = ObjectKey::new("", "ConfigMap", "team", "held");
         cluster
             .sim
@@ -244,70 +254,92 @@ async fn another_attempt_makes_a_namespace_that_was_going_before_the_first() {
             .unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         if by_hand {
-            make_namespace(&cluster.sim);
+            create_namespace(&cluster.sim);
         }
-        let view = end(&engine, id).await;
+        let view = wait_for_end(&engine, id).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{by_hand}: {}", view.message);
         assert!(cluster.sim.objects().iter().any(|object| object.name() == "a"), "{by_hand}");
     }
 }
 
-/// An attempt after that which has lost the namespace fails for want of it, and says so.
+/// A later attempt after the loss of the namespace must fail because of it, and report it.
 #[tokio::test(start_paused = true)]
-async fn every_attempt_names_the_namespace_that_is_not_there() {
-    let cluster = Moody::calm();
+async fn every_attempt_names_the_missing_namespace() {
+    let cluster = FaultyCluster::reliable();
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    make_namespace(&cluster.sim);
-    let id = submit(&engine, &waits_in(false).with(|request| request.retry = retries(2))).await;
-    until(&engine, id, |view, _| view.message.contains("slow")).await;
+    create_namespace(&cluster.sim);
+    let id = submit(&engine, &sync_waiting_in(false).with_request(|request| request.retry = retry_policy(2)))
+        .await;
+    wait_until(&engine, id, |view, _| view.message.contains("slow")).await;
     delete_namespace(&cluster.sim, "team");
-    let first = "namespace team is being deleted, and with it";
-    until(&engine, id, |view, _| view.message.starts_with(first)).await;
-    let later =
-        "one or more objects failed to apply (dry run), reason: namespace team does not exist, and objects";
-    until(&engine, id, |view, _| view.message.starts_with(later) && view.message.contains("Retrying")).await;
-    let view = end(&engine, id).await;
+    let first = "namespace team is being deleted, together with";
+    wait_until(&engine, id, |view, _| view.message.starts_with(first)).await;
+    let later = "one or more objects failed to apply (dry run), reason: namespace team does not exist, and this operation";
+    wait_until(&engine, id, |view, _| view.message.starts_with(later) && view.message.contains("Retrying"))
+        .await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Failed);
     assert!(view.message.starts_with(later), "{}", view.message);
     assert!(view.message.contains("CreateNamespace=true"), "{}", view.message);
     let far = |name: &str| config(name, 0, &[]).replacen("metadata:", "metadata:\n  namespace: far", 1);
-    let two = submit(&engine, &Sync::of(&format!("{}{}", far("a"), config("b", 0, &[])))).await;
-    let view = end(&engine, two).await;
+    let two = submit(&engine, &SyncSpec::new(&format!("{}{}", far("a"), config("b", 0, &[])))).await;
+    let view = wait_for_end(&engine, two).await;
     assert!(view.message.contains("reason: namespace far does not exist"), "{}", view.message);
 }
 
-/// Whoever may create a hook may not be allowed to read it; when there is none, that is in nobody's way.
+/// A user may be permitted to create a hook but not to read it; without an existing hook that must not
+/// matter.
 #[tokio::test(start_paused = true)]
-async fn where_nothing_is_to_be_deleted_nothing_needs_to_be_read() {
-    let cluster = Moody::new(SimConfig::default(), |verb, name| match (verb, name) {
-        ("get", "check") => Fate::Refuse(ErrorKind::Forbidden),
-        _ => Fate::Answer,
+async fn without_deletions_no_read_permission_is_needed() {
+    let cluster = FaultyCluster::new(SimConfig::default(), |verb, name| match (verb, name) {
+        ("get", "check") => CallOutcome::Refuse(ErrorKind::Forbidden),
+        _ => CallOutcome::Answer,
     });
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let id = submit(&engine, &Sync::of(&hook("check", "PreSync", &[]))).await;
-    let view = end(&engine, id).await;
+    let id = submit(&engine, &SyncSpec::new(&hook("check", "PreSync", &[]))).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
-    assert_eq!(cluster.created("check"), 1);
+    assert_eq!(cluster.creations_of("check"), 1);
 }
 
-/// Everything that is missing is named before anything is tried.
+/// Everything that is missing must be named before any attempt.
 #[tokio::test(start_paused = true)]
-async fn missing_rights_keep_an_operation_from_writing() {
-    let cluster = Moody::lacking(&["patch"]);
+async fn missing_rights_prevent_all_writes() {
+    let cluster = FaultyCluster::new_without_rights(&["patch"]);
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let sync = Sync::of(&format!("{}{}", config("a", 0, &[]), hook("check", "PreSync", &[])));
+    let sync = SyncSpec::new(&format!("{}{}", config("a", 0, &[]), hook("check", "PreSync", &[])));
     let id = submit(&engine, &sync).await;
-    let view = end(&engine, id).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Failed);
     assert!(
         view.message.contains("patch ConfigMap in namespace default; patch Job in namespace default"),
         "{}",
         view.message
     );
-    assert_eq!(cluster.sim.audit().len(), 0, "nothing was tried");
-    // Without a trial some may come with the operation.
-    let id = submit(&engine, &sync.with(|request| request.options.skip_dry_run = true)).await;
-    let view = end(&engine, id).await;
+    assert_eq!(cluster.sim.audit().len(), 0, "there was no attempt");
+    // Without a dry run some rights may be granted during the operation.
+    let id = submit(&engine, &sync.with_request(|request| request.options.skip_dry_run = true)).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     assert_eq!(view.warnings[0].code, "missing-rights");
+}
+
+/// The server cannot judge an object in a namespace that does not exist. Everything else is judged before the
+/// namespace is created.
+#[tokio::test(start_paused = true)]
+async fn a_refused_object_prevents_a_new_namespace_unless_it_is_in_it() {
+    let refused = server_deployment("bad", 0, &[]).replace("labels: {app: bad}", "labels: {app: other}");
+    let elsewhere = refused.replace("  name: bad\n", "  name: bad\n  namespace: default\n");
+    for (bad, written) in [(elsewhere, &[][..]), (refused, &["team"])] {
+        let cluster = FaultyCluster::reliable();
+        let engine = builder(&cluster, &Log::new()).start().await.unwrap();
+        let sync = SyncSpec { manifests: format!("{}{bad}", config("a", 0, &[])), ..team_sync() };
+        let id = submit(&engine, &sync).await;
+        let view = wait_for_end(&engine, id).await;
+        assert_eq!(view.phase, OperationPhase::Failed, "{bad}");
+        assert!(view.message.contains("(dry run)") && view.message.contains("bad"), "{}", view.message);
+        let names: Vec<String> = cluster.writes().into_iter().map(|entry| entry.name).collect();
+        assert_eq!(names, written, "{bad}");
+        engine.shutdown().await;
+    }
 }

@@ -1,33 +1,38 @@
-//! Clusters that do not answer, for minutes: the operation waits for them, says so, and fails only by a deadline.
+//! Clusters that don't respond for minutes: the operation waits for them, reports the wait, and fails only because of a
+//! deadline.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::sim::SimConfig;
-use tidegate_cluster::{ErrorKind, Strain};
+use tidegate_cluster::{Backpressure, ErrorKind};
 use tidegate_model::OperationPhase;
-use tidegate_testkit::scenario::Sync;
+use tidegate_testkit::scenario::SyncSpec;
 
-use crate::support::{Fate, Log, Moody, builder, config, end, hook, server, submit, until};
+use crate::support::{
+    CallOutcome, FaultyCluster, Log, builder, config, hook, server_deployment, submit, wait_for_end,
+    wait_until,
+};
 
-/// A cluster that is away between two moments after its making.
-fn away(from: u64, until: u64, fate: Fate) -> Arc<Moody> {
+/// Returns a cluster that is unavailable between two times after its creation.
+fn unavailable_between(from: u64, until: u64, fate: CallOutcome) -> Arc<FaultyCluster> {
     let began = tokio::time::Instant::now();
-    Moody::new(SimConfig::default(), move |_, _| {
+    FaultyCluster::new(SimConfig::default(), move |_, _| {
         let now = began.elapsed().as_secs();
-        if (from..until).contains(&now) { fate } else { Fate::Answer }
+        if (from..until).contains(&now) { fate } else { CallOutcome::Answer }
     })
 }
 
-fn shop() -> Sync {
+fn shop() -> SyncSpec {
     let migrate = hook("migrate", "PreSync", &[("sim.tidegate.dev/ready-after", "20s")]);
-    let api = server("api", 0, &[("sim.tidegate.dev/ready-after", "30s")]);
-    Sync::of(&format!("{migrate}{api}{}{}", config("a", 1, &[]), hook("smoke", "PostSync", &[])))
+    let api = server_deployment("api", 0, &[("sim.tidegate.dev/ready-after", "30s")]);
+    SyncSpec::new(&format!("{migrate}{api}{}{}", config("a", 1, &[]), hook("smoke", "PostSync", &[])))
 }
 
-/// Whenever it goes away, and whatever it says: the operation goes on when it is back, and each hook runs once.
+/// At any time of the outage and with any error, the operation must continue afterwards, and each hook must
+/// run once.
 #[tokio::test(start_paused = true)]
-async fn an_outage_of_minutes_is_survived() {
+async fn an_operation_survives_an_outage_of_minutes() {
     let kinds = [
         ErrorKind::Unavailable,
         ErrorKind::Timeout,
@@ -35,20 +40,24 @@ async fn an_outage_of_minutes_is_survived() {
         ErrorKind::TooManyRequests { retry_after: Some(Duration::from_secs(3)) },
     ];
     for (kind, from) in kinds.into_iter().cycle().zip([0, 1, 5, 15, 19, 21, 22, 30, 40, 50, 53]) {
-        let cluster = away(from, from + 400, Fate::Refuse(kind));
+        let cluster = unavailable_between(from, from + 400, CallOutcome::Refuse(kind));
         let engine = builder(&cluster, &Log::new()).start().await.unwrap();
         let id = submit(&engine, &shop()).await;
-        let view = end(&engine, id).await;
+        let view = wait_for_end(&engine, id).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{kind} from {from} s: {}", view.message);
-        assert_eq!((cluster.created("migrate"), cluster.created("smoke")), (1, 1), "{kind} from {from} s");
+        assert_eq!(
+            (cluster.creations_of("migrate"), cluster.creations_of("smoke")),
+            (1, 1),
+            "{kind} from {from} s"
+        );
         assert!(view.resources.iter().all(|resource| resource.hook_phase == Some(OperationPhase::Succeeded)));
         engine.shutdown().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_said_since_when_and_why() {
-    let cluster = away(0, 300, Fate::Refuse(ErrorKind::Unavailable));
+async fn the_start_and_cause_of_an_outage_are_reported() {
+    let cluster = unavailable_between(0, 300, CallOutcome::Refuse(ErrorKind::Unavailable));
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let id = submit(&engine, &shop()).await;
     tokio::time::sleep(Duration::from_secs(72)).await;
@@ -58,180 +67,196 @@ async fn it_is_said_since_when_and_why() {
         "planning; the cluster has not answered for 1 min 12 s: injected: Unavailable; trying again"
     );
     assert_eq!(view.message, "waiting for the cluster to answer: injected: Unavailable");
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
-    // While something is awaited only watches fail.
-    let cluster = away(25, 300, Fate::Refuse(ErrorKind::Unavailable));
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
+    // During a wait only watches fail.
+    let cluster = unavailable_between(25, 300, CallOutcome::Refuse(ErrorKind::Unavailable));
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let slow = server("api", 0, &[("sim.tidegate.dev/ready-after", "200s")]);
+    let slow = server_deployment("api", 0, &[("sim.tidegate.dev/ready-after", "200s")]);
     let began = tokio::time::Instant::now();
-    let id = submit(&engine, &Sync::of(&format!("{slow}{}", config("last", 1, &[])))).await;
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+    let id = submit(&engine, &SyncSpec::new(&format!("{slow}{}", config("last", 1, &[])))).await;
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
     assert!(began.elapsed() >= Duration::from_secs(200), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_fail_are_named() {
-    let cluster = Moody::new(SimConfig::default(), |verb, _| match verb {
-        "list" | "watch" => Fate::Refuse(ErrorKind::Unavailable),
-        _ => Fate::Answer,
+async fn failing_watches_are_reported() {
+    let cluster = FaultyCluster::new(SimConfig::default(), |verb, _| match verb {
+        "list" | "watch" => CallOutcome::Refuse(ErrorKind::Unavailable),
+        _ => CallOutcome::Answer,
     });
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let slow = server("api", 0, &[("sim.tidegate.dev/ready-after", "60s")]);
-    let id = submit(&engine, &Sync::of(&format!("{slow}{}", config("last", 1, &[])))).await;
-    let named = "changes in the cluster have not been seen for";
-    until(&engine, id, |_, explanation| explanation.contains(named)).await;
-    // Looks make good what watches miss.
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+    let slow = server_deployment("api", 0, &[("sim.tidegate.dev/ready-after", "60s")]);
+    let id = submit(&engine, &SyncSpec::new(&format!("{slow}{}", config("last", 1, &[])))).await;
+    let named = "watches of the cluster have been failing for";
+    wait_until(&engine, id, |_, explanation| explanation.contains(named)).await;
+    // Periodic reads compensate for missed watch events.
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
 }
 
-/// It takes connections and answers nothing: the open watch stays silent, and each look hangs to its time limit.
+/// It accepts connections without responses: the open watch stays silent, and each read hangs until its time
+/// limit.
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_hangs_is_named_after_the_first_look() {
+async fn a_hanging_cluster_is_reported_after_the_first_read() {
     let began = tokio::time::Instant::now();
-    let cluster = Moody::new(SimConfig::default(), move |_, _| match began.elapsed().as_secs() {
-        20..400 => Fate::Never,
-        _ => Fate::Answer,
+    let cluster = FaultyCluster::new(SimConfig::default(), move |_, _| match began.elapsed().as_secs() {
+        20..400 => CallOutcome::Hang,
+        _ => CallOutcome::Answer,
     });
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let slow = server("api", 0, &[("sim.tidegate.dev/ready-after", "500s")]);
-    let id = submit(&engine, &Sync::of(&format!("{slow}{}", config("last", 1, &[])))).await;
-    let named = "changes in the cluster have not been seen for";
-    until(&engine, id, |_, explanation| explanation.contains(named)).await;
+    let slow = server_deployment("api", 0, &[("sim.tidegate.dev/ready-after", "500s")]);
+    let id = submit(&engine, &SyncSpec::new(&format!("{slow}{}", config("last", 1, &[])))).await;
+    let named = "watches of the cluster have been failing for";
+    wait_until(&engine, id, |_, explanation| explanation.contains(named)).await;
     let explained = engine.inspect(id).await.unwrap().1.to_string();
-    // A look every 15 s, and 75 s until it is given up.
+    // A read every 15 s, with a time limit of 75 s.
     let after = began.elapsed();
     assert!(after <= Duration::from_secs(20 + 15 + 75 + 5), "{after:?}: {explained}");
-    // Since when is when the look began, not when it was given up.
-    assert!(explained.contains("seen for 1 min 1"), "{explained}");
+    // The age counts from the start of the read, not from its time limit.
+    assert!(explained.contains("failing for 1 min 1"), "{explained}");
     assert!(explained.contains("did not answer within 75 s"), "{explained}");
-    until(&engine, id, |_, explanation| !explanation.contains(named)).await;
+    wait_until(&engine, id, |_, explanation| !explanation.contains(named)).await;
     assert!(began.elapsed() < Duration::from_secs(500), "{:?}", began.elapsed());
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
 }
 
-/// A list that never comes back is as bad as one that is refused, though looks make good for it.
+/// A list that hangs must be reported like a refused one, although reads compensate for it.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_hangs_is_named_when_its_call_is_given_up() {
-    let cluster = Moody::new(SimConfig::default(), |verb, _| match verb {
-        "list" => Fate::Never,
-        _ => Fate::Answer,
+async fn a_hanging_watch_is_reported_when_its_call_times_out() {
+    let cluster = FaultyCluster::new(SimConfig::default(), |verb, _| match verb {
+        "list" => CallOutcome::Hang,
+        _ => CallOutcome::Answer,
     });
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let began = tokio::time::Instant::now();
-    let slow = server("api", 0, &[("sim.tidegate.dev/ready-after", "400s")]);
-    let id = submit(&engine, &Sync::of(&format!("{slow}{}", config("last", 1, &[])))).await;
-    until(&engine, id, |_, explanation| explanation.contains("have not been seen for 5 min")).await;
+    let slow = server_deployment("api", 0, &[("sim.tidegate.dev/ready-after", "400s")]);
+    let id = submit(&engine, &SyncSpec::new(&format!("{slow}{}", config("last", 1, &[])))).await;
+    wait_until(&engine, id, |_, explanation| explanation.contains("have been failing for 5 min")).await;
     assert!(began.elapsed() < Duration::from_secs(310), "{:?}", began.elapsed());
-    assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+    assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_ends_the_waiting() {
-    let cluster = away(10, 100_000, Fate::Refuse(ErrorKind::Unavailable));
+async fn a_deadline_ends_the_wait() {
+    let cluster = unavailable_between(10, 100_000, CallOutcome::Refuse(ErrorKind::Unavailable));
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let mut sync = shop();
     sync.request.deadline = Some(Duration::from_secs(120));
     let began = tokio::time::Instant::now();
     let id = submit(&engine, &sync).await;
-    let view = end(&engine, id).await;
+    let view = wait_for_end(&engine, id).await;
     assert!(view.phase.is_unsuccessful(), "{}", view.message);
     assert!(began.elapsed() < Duration::from_secs(300), "{:?}", began.elapsed());
 }
 
-/// An implementation that never comes back is given up, and the call made again.
+/// A call without an end must be aborted and retried.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_hangs_is_given_up() {
+async fn a_hanging_call_is_aborted() {
     for verb in ["discover", "live", "check", "apply", "get", "release"] {
         let calls = std::sync::atomic::AtomicUsize::new(0);
-        let cluster = Moody::new(SimConfig::default(), move |called, _| {
+        let cluster = FaultyCluster::new(SimConfig::default(), move |called, _| {
             let hangs = called == verb && calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 2;
-            if hangs { Fate::Never } else { Fate::Answer }
+            if hangs { CallOutcome::Hang } else { CallOutcome::Answer }
         });
         let engine = builder(&cluster, &Log::new()).start().await.unwrap();
         let id = submit(&engine, &shop()).await;
-        let view = end(&engine, id).await;
+        let view = wait_for_end(&engine, id).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{verb}: {}", view.message);
-        assert_eq!((cluster.created("migrate"), cluster.created("smoke")), (1, 1), "{verb}");
+        assert_eq!((cluster.creations_of("migrate"), cluster.creations_of("smoke")), (1, 1), "{verb}");
     }
 }
 
-/// A call that waits or hangs has not failed yet; why it does is told all the same, and until when.
+/// A call that is waiting or hangs hasn't failed yet. The cause and the end of the delay must be reported nevertheless.
 #[tokio::test(start_paused = true)]
-async fn what_keeps_calls_waiting_is_told_before_they_fail() {
+async fn the_cause_of_a_delay_is_reported_before_calls_fail() {
     let began = tokio::time::Instant::now();
-    let cluster = Moody::new(SimConfig::default(), move |verb, _| match (verb, began.elapsed().as_secs()) {
-        ("discover", 0..30) | ("apply", 75..140) => Fate::Never,
-        _ => Fate::Answer,
-    });
+    let cluster =
+        FaultyCluster::new(SimConfig::default(), move |verb, _| match (verb, began.elapsed().as_secs()) {
+            ("discover", 0..30) | ("apply", 75..140) => CallOutcome::Hang,
+            _ => CallOutcome::Answer,
+        });
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    let id = submit(&engine, &Sync::of(&config("a", 0, &[]))).await;
-    let left = Duration::from_secs(8);
-    let asks = Strain::AsksToWait { left, message: "429 Too Many Requests to GET /api".to_owned() };
-    *cluster.strain.lock().unwrap() = Some(asks);
+    let id = submit(&engine, &SyncSpec::new(&config("a", 0, &[]))).await;
+    let remaining = Duration::from_secs(8);
+    let asks =
+        Backpressure::RateLimited { remaining, message: "429 Too Many Requests to GET /api".to_owned() };
+    *cluster.backpressure.lock().unwrap() = Some(asks);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (_, explanation) = engine.inspect(id).await.unwrap();
-    let until = explanation.at + left;
+    let until = explanation.at + remaining;
+    let cluster_answers = "nothing to do; it continues when the cluster answers";
+    assert_eq!(explanation.action.to_string(), cluster_answers);
     assert_eq!(
         explanation.to_string(),
         format!(
             "planning; the cluster asks to slow down until {until} (less than 9 s): 429 Too Many Requests to GET /api; trying again"
         )
     );
-    let silent = Strain::Silent { lasts: left, message: "no answer to GET /api".to_owned() };
-    *cluster.strain.lock().unwrap() = Some(silent);
-    let explained = engine.inspect(id).await.unwrap().1.to_string();
+    let silent =
+        Backpressure::Unresponsive { elapsed: remaining, message: "no answer to GET /api".to_owned() };
+    *cluster.backpressure.lock().unwrap() = Some(silent.clone());
+    let explanation = engine.inspect(id).await.unwrap().1;
     assert_eq!(
-        explained,
+        explanation.to_string(),
         "planning; the cluster has not answered for 8 s: no answer to GET /api; trying again"
     );
-    *cluster.strain.lock().unwrap() = None;
-    assert_eq!(engine.inspect(id).await.unwrap().1.to_string(), "planning");
+    assert_eq!(explanation.action.to_string(), cluster_answers);
+    *cluster.backpressure.lock().unwrap() = None;
+    let explanation = engine.inspect(id).await.unwrap().1;
+    assert_eq!(explanation.to_string(), "planning");
+    assert_eq!(explanation.action.to_string(), "nothing to do; it continues when its plan is ready");
+    // A person can act during an outage.
+    engine.pause(id, "ann", "").await.unwrap();
+    *cluster.backpressure.lock().unwrap() = Some(silent);
+    let explanation = engine.inspect(id).await.unwrap().1;
+    assert!(explanation.trouble.is_some(), "{explanation}");
+    assert_eq!(explanation.action.to_string(), format!("`tidegate ops unpause {id}` continues it"));
 }
 
-/// Whoever says how long to wait is asked again then, and not later.
+/// A retry must happen exactly after the requested delay.
 #[tokio::test(start_paused = true)]
-async fn the_wait_is_the_one_that_was_asked_for() {
+async fn a_retry_happens_after_the_requested_delay() {
     let second = Some(Duration::from_secs(1));
-    let cluster = away(0, 60, Fate::Refuse(ErrorKind::TooManyRequests { retry_after: second }));
+    let cluster =
+        unavailable_between(0, 60, CallOutcome::Refuse(ErrorKind::TooManyRequests { retry_after: second }));
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let began = tokio::time::Instant::now();
     let id = submit(&engine, &shop()).await;
     tokio::time::sleep(Duration::from_secs(40)).await;
     let explained = engine.inspect(id).await.unwrap().1.to_string();
     assert!(explained.contains("it asks to slow down for 1 s: "), "{explained}");
-    until(&engine, id, |view, _| !view.waves.is_empty()).await;
+    wait_until(&engine, id, |view, _| !view.waves.is_empty()).await;
     assert!(began.elapsed() < Duration::from_millis(61_500), "{:?}", began.elapsed());
 }
 
-/// Whoever ends an operation does not wait for a cluster that says nothing, however long that is so.
+/// A termination must not wait for an unresponsive cluster.
 #[tokio::test(start_paused = true)]
-async fn what_a_person_ends_is_over_within_five_seconds_whatever_hangs() {
+async fn a_termination_takes_at_most_five_seconds_whatever_hangs() {
     for (what, fate) in [
-        ("nothing is answered", Fate::Never),
-        ("nothing is reached", Fate::Refuse(ErrorKind::Unavailable)),
-        ("all takes its time", Fate::Refuse(ErrorKind::Timeout)),
-        ("all is well", Fate::Answer),
+        ("nothing is answered", CallOutcome::Hang),
+        ("nothing is reached", CallOutcome::Refuse(ErrorKind::Unavailable)),
+        ("all takes its time", CallOutcome::Refuse(ErrorKind::Timeout)),
+        ("all is well", CallOutcome::Answer),
     ] {
-        let cluster = away(10, 10_000, fate);
+        let cluster = unavailable_between(10, 10_000, fate);
         let log = Log::new();
         let engine = builder(&cluster, &log).start().await.unwrap();
         let id = submit(&engine, &shop()).await;
         tokio::time::sleep(Duration::from_secs(12)).await;
-        assert_eq!(cluster.created("migrate"), 1, "{what}: its hook is at work");
-        let asked = tokio::time::Instant::now();
+        assert_eq!(cluster.creations_of("migrate"), 1, "{what}: its hook is running");
+        let started_at = tokio::time::Instant::now();
         engine.terminate(id, "ann").await.unwrap();
-        let view = end(&engine, id).await;
-        assert!(asked.elapsed() <= Duration::from_secs(5), "{what}: {:?}", asked.elapsed());
+        let view = wait_for_end(&engine, id).await;
+        assert!(started_at.elapsed() <= Duration::from_secs(5), "{what}: {:?}", started_at.elapsed());
         let hook = &view.resources[0];
         match fate {
-            Fate::Answer => {
+            CallOutcome::Answer => {
                 assert_eq!((view.phase, &*view.message), (OperationPhase::Failed, "Operation terminated"));
             }
-            // It may still run there, and that is said of it.
+            // It may still be running in the cluster, which is reported.
             _ => {
                 assert_eq!(view.phase, OperationPhase::Error, "{what}: {}", view.message);
                 assert_eq!(view.message, "Operation termination had errors", "{what}");
-                assert!(hook.message.contains("it may still run"), "{what}: {}", hook.message);
+                assert!(hook.message.contains("it may still be running"), "{what}: {}", hook.message);
             }
         }
         engine.shutdown().await;

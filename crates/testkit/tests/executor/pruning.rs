@@ -1,4 +1,4 @@
-//! Prunes that meet something else than an object that goes at once.
+//! Prunes of objects whose deletion takes time.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,76 +7,79 @@ use tidegate_cluster::sim::{AuditEntry, SimCluster, SimConfig, Verb};
 use tidegate_cluster::{Cluster as _, DeleteRequest, ErrorKind};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Object, OperationPhase, ResultCode};
-use tidegate_testkit::scenario::Sync;
+use tidegate_testkit::scenario::SyncSpec;
 
-use crate::support::{Fate, Log, Moody, builder, config, end, server, submit, until, write};
+use crate::support::{
+    CallOutcome, FaultyCluster, Log, builder, config, external_write, server_deployment, submit,
+    wait_for_end, wait_until,
+};
 
-/// Somebody else was faster, or took the kind away.
+/// Another user has deleted the object, or removed the kind.
 #[tokio::test(start_paused = true)]
-async fn what_is_to_be_pruned_may_be_gone_already() {
+async fn pruned_objects_may_be_gone_already() {
     for kind in [ErrorKind::NotFound, ErrorKind::UnknownKind] {
-        let cluster = Moody::new(SimConfig::default(), move |verb, name| match (verb, name) {
-            ("delete", "old") => Fate::Refuse(kind),
-            _ => Fate::Answer,
+        let cluster = FaultyCluster::new(SimConfig::default(), move |verb, name| match (verb, name) {
+            ("delete", "old") => CallOutcome::Refuse(kind),
+            _ => CallOutcome::Answer,
         });
         let log = Log::new();
         let engine = builder(&cluster, &log).start().await.unwrap();
-        let both = Sync::of(&[config("a", 0, &[]), config("old", 0, &[])].concat());
+        let both = SyncSpec::new(&[config("a", 0, &[]), config("old", 0, &[])].concat());
         let first = submit(&engine, &both).await;
-        assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
-        let one = Sync::of(&config("a", 0, &[])).with(|request| request.options.prune = true);
+        assert_eq!(wait_for_end(&engine, first).await.phase, OperationPhase::Succeeded);
+        let one = SyncSpec::new(&config("a", 0, &[])).with_request(|request| request.options.prune = true);
         let second = submit(&engine, &one).await;
-        let view = end(&engine, second).await;
+        let view = wait_for_end(&engine, second).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{kind}: {}", view.message);
         let pruned = view.resources.iter().find(|result| result.name == "old").unwrap();
         assert_eq!(pruned.status, Some(ResultCode::Pruned), "{kind}: {pruned:?}");
     }
 }
 
-/// It says so for as long as it takes, and ends when the finalizer is off.
+/// It must report the finalizer as long as it exists, and end when it is removed.
 #[tokio::test(start_paused = true)]
-async fn an_operation_ends_when_what_it_prunes_is_gone_and_names_what_keeps_it() {
-    let cluster = Moody::calm();
+async fn an_operation_waits_for_pruned_objects_and_names_their_finalizers() {
+    let cluster = FaultyCluster::reliable();
     let log = Log::new();
     let engine = builder(&cluster, &log).start().await.unwrap();
     let stuck = config("old", 0, &[("sim.tidegate.dev/outcome", "stuck-deleting")]);
-    let first = submit(&engine, &Sync::of(&stuck)).await;
-    assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
-    let sync = Sync::of(&config("new", 0, &[])).with(|request| request.options.prune = true);
+    let first = submit(&engine, &SyncSpec::new(&stuck)).await;
+    assert_eq!(wait_for_end(&engine, first).await.phase, OperationPhase::Succeeded);
+    let sync = SyncSpec::new(&config("new", 0, &[])).with_request(|request| request.options.prune = true);
     let second = submit(&engine, &sync).await;
-    let kept = "deletion requested; waits for finalizer sim.tidegate.dev/stuck-deleting";
+    let message = "deletion requested; waits for finalizer sim.tidegate.dev/stuck-deleting";
     let seen = |view: &OperationView| {
         view.resources
             .iter()
             .find(|result| result.name == "old")
             .map(|result| (result.status, result.reason.clone()))
     };
-    // The garbage collector has its own finalizer on it for a moment.
+    // The garbage collector's own finalizer is present for a moment.
     let stays = Some((None, "waits for finalizer sim.tidegate.dev/stuck-deleting".to_owned()));
-    until(&engine, second, |view, why| seen(view) == stays && why.contains(kept)).await;
-    // The last wave applies what it has to at once.
-    assert_eq!(cluster.created("new"), 1);
-    // A process that comes after this one knows it too.
+    wait_until(&engine, second, |view, reason| seen(view) == stays && reason.contains(message)).await;
+    // The last wave applies its objects immediately.
+    assert_eq!(cluster.creations_of("new"), 1);
+    // A later process knows it too.
     engine.shutdown().await;
     let engine = builder(&cluster, &log.reopen()).start().await.unwrap();
     engine.resume(second).await.unwrap();
-    until(&engine, second, |_, why| why.contains(kept)).await;
+    wait_until(&engine, second, |_, reason| reason.contains(message)).await;
     let old = cluster.sim.objects().into_iter().find(|object| object.name() == "old").unwrap();
     cluster
         .sim
         .remove_finalizer(&old.key(), &old.gvk(), old.uid(), "sim.tidegate.dev/stuck-deleting", None)
         .await
         .unwrap();
-    let view = end(&engine, second).await;
+    let view = wait_for_end(&engine, second).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     assert_eq!(seen(&view), Some((Some(ResultCode::Pruned), String::new())));
 }
 
-/// A wave that others follow applies when what it prunes is gone, and not while that still ends.
+/// A wave before others must apply after its pruned objects are gone, not while they are terminating.
 #[tokio::test(start_paused = true)]
-async fn a_wave_applies_when_what_it_prunes_is_gone() {
+async fn a_wave_applies_when_its_pruned_objects_are_gone() {
     let (sim, seen) = (Arc::new(OnceLock::<SimCluster>::new()), Arc::new(OnceLock::new()));
-    let cluster = Moody::new(SimConfig::default(), {
+    let cluster = FaultyCluster::new(SimConfig::default(), {
         let (sim, seen) = (Arc::clone(&sim), Arc::clone(&seen));
         move |verb, name| {
             if (verb, name) == ("apply", "new") {
@@ -84,52 +87,53 @@ async fn a_wave_applies_when_what_it_prunes_is_gone() {
                 let left = objects.iter().filter(|object| object.name().starts_with("old"));
                 seen.set(left.map(|object| object.key().to_string()).collect::<Vec<_>>()).unwrap();
             }
-            Fate::Answer
+            CallOutcome::Answer
         }
     });
     sim.set(cluster.sim.clone()).unwrap();
     let log = Log::new();
     let engine = builder(&cluster, &log).start().await.unwrap();
-    let first = submit(&engine, &Sync::of(&server("old", 0, &[]))).await;
-    assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
+    let first = submit(&engine, &SyncSpec::new(&server_deployment("old", 0, &[]))).await;
+    assert_eq!(wait_for_end(&engine, first).await.phase, OperationPhase::Succeeded);
     let next = [config("new", 0, &[]), config("later", 1, &[])].concat();
-    let second = submit(&engine, &Sync::of(&next).with(|request| request.options.prune = true)).await;
-    assert_eq!(end(&engine, second).await.phase, OperationPhase::Succeeded);
+    let second =
+        submit(&engine, &SyncSpec::new(&next).with_request(|request| request.options.prune = true)).await;
+    assert_eq!(wait_for_end(&engine, second).await.phase, OperationPhase::Succeeded);
     assert_eq!(cluster.writes().iter().filter(|entry| entry.name == "old" && entry.code == 200).count(), 1);
     assert_eq!(seen.get(), Some(&Vec::new()), "the Deployment and what belongs to it");
 }
 
-/// What happens to the object `old` whenever somebody is about to delete it for the engine, and what is then in the
-/// cluster's audit of deletions.
+/// Runs a concurrent action before each deletion of the object `old` by the engine, and returns the deletions
+/// in the cluster's audit.
 async fn prune_while(
     happens: impl Fn(&SimCluster, Object) + Send + std::marker::Sync + 'static,
 ) -> Vec<AuditEntry> {
     let sim = Arc::new(OnceLock::<SimCluster>::new());
-    let cluster = Moody::new(SimConfig::default(), {
+    let cluster = FaultyCluster::new(SimConfig::default(), {
         let sim = Arc::clone(&sim);
         move |verb, name| {
             if let (("delete", "old"), Some(sim)) = ((verb, name), sim.get()) {
                 let found = sim.objects().into_iter().find(|object| object.name() == "old").unwrap();
                 happens(sim, found);
             }
-            Fate::Answer
+            CallOutcome::Answer
         }
     });
     let log = Log::new();
     let engine = builder(&cluster, &log).start().await.unwrap();
     let held = config("old", 0, &[]).replace("name: old", "name: old\n  finalizers: [example.com/hold]");
-    let first = submit(&engine, &Sync::of(&[config("a", 0, &[]), held].concat())).await;
-    assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
+    let first = submit(&engine, &SyncSpec::new(&[config("a", 0, &[]), held].concat())).await;
+    assert_eq!(wait_for_end(&engine, first).await.phase, OperationPhase::Succeeded);
     sim.set(cluster.sim.clone()).unwrap();
-    let one = Sync::of(&config("a", 0, &[])).with(|request| request.options.prune = true);
+    let one = SyncSpec::new(&config("a", 0, &[])).with_request(|request| request.options.prune = true);
     let second = submit(&engine, &one).await;
     let find = || cluster.sim.objects().into_iter().find(|object| object.name() == "old");
-    until(&engine, second, |_, _| find().is_some_and(|old| old.is_deleting())).await;
+    wait_until(&engine, second, |_, _| find().is_some_and(|old| old.is_deleting())).await;
     let old = find().unwrap();
     let released =
         cluster.sim.remove_finalizer(&old.key(), &old.gvk(), old.uid(), "example.com/hold", None).await;
     released.unwrap();
-    let view = end(&engine, second).await;
+    let view = wait_for_end(&engine, second).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     let pruned = view.resources.iter().find(|result| result.name == "old").unwrap();
     assert_eq!(pruned.status, Some(ResultCode::Pruned), "{pruned:?}");
@@ -137,37 +141,38 @@ async fn prune_while(
     cluster.sim.audit().into_iter().filter(deletions).collect()
 }
 
-fn label(sim: &SimCluster, found: &Object, value: usize) {
+fn set_label(sim: &SimCluster, found: &Object, value: usize) {
     let manifest = serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "old", "namespace": found.namespace(), "labels": {"written": value.to_string()}},
     });
-    let written = sim.apply_as("somebody", write(Object::try_from(manifest).unwrap())).now_or_never();
-    written.expect("the simulated cluster answers at once").unwrap();
+    let written =
+        sim.apply_as("somebody", external_write(Object::try_from(manifest).unwrap())).now_or_never();
+    written.expect("the simulated cluster responds immediately").unwrap();
 }
 
-/// Whoever was faster after the plan was made has sent the only deletion.
+/// The concurrent deletion after the plan must be the only one.
 #[tokio::test(start_paused = true)]
-async fn what_somebody_else_deletes_meanwhile_is_not_deleted_again() {
+async fn a_concurrently_deleted_object_is_not_deleted_again() {
     let deletions = prune_while(|sim, found| {
-        let delete = DeleteRequest::of(&found);
-        sim.delete(delete).now_or_never().expect("the simulated cluster answers at once").unwrap();
+        let delete = DeleteRequest::for_object(&found);
+        sim.delete(delete).now_or_never().expect("the simulated cluster responds immediately").unwrap();
     });
     let deletions = deletions.await;
     let [theirs, ours] = deletions.as_slice() else { panic!("{deletions:#?}") };
     assert_eq!((theirs.operation_id, theirs.code), (None, 200));
-    assert_eq!(ours.code, 409, "it is bound to the object as the plan saw it");
+    assert_eq!(ours.code, 409, "it is bound to the planned version of the object");
 }
 
-/// What was only written to is pruned all the same, however often that happens.
+/// A changed object must be pruned regardless, despite repeated changes.
 #[tokio::test(start_paused = true)]
-async fn what_somebody_else_writes_meanwhile_is_pruned() {
+async fn a_concurrently_changed_object_is_pruned() {
     for writes in [1, usize::MAX] {
         let seen = std::sync::atomic::AtomicUsize::new(0);
         let deletions = prune_while(move |sim, found| {
             let count = seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             if count < writes {
-                label(sim, &found, count);
+                set_label(sim, &found, count);
             }
         });
         let deletions = deletions.await;
@@ -177,19 +182,19 @@ async fn what_somebody_else_writes_meanwhile_is_pruned() {
     }
 }
 
-/// What went to another application after the plan was made, or is to stay since then, is left alone.
+/// An object that moved to another application or became protected after the plan must stay.
 #[tokio::test(start_paused = true)]
-async fn what_is_somebody_elses_or_to_stay_by_now_is_not_pruned() {
+async fn an_object_that_became_foreign_or_protected_is_not_pruned() {
     for (annotation, value, reason) in [
         (
             "argocd.argoproj.io/tracking-id",
             "other:/ConfigMap:default/old",
-            "ignored (belongs to another application or object now)",
+            "ignored (now belongs to another application or object)",
         ),
         ("argocd.argoproj.io/sync-options", "Prune=false", "ignored (no prune)"),
     ] {
         let sim = Arc::new(OnceLock::<SimCluster>::new());
-        let cluster = Moody::new(SimConfig::default(), {
+        let cluster = FaultyCluster::new(SimConfig::default(), {
             let sim = Arc::clone(&sim);
             move |verb, name| {
                 if let (("delete", "old"), Some(sim)) = ((verb, name), sim.get()) {
@@ -197,23 +202,28 @@ async fn what_is_somebody_elses_or_to_stay_by_now_is_not_pruned() {
                         "apiVersion": "v1", "kind": "ConfigMap",
                         "metadata": {"name": "old", "namespace": "default", "annotations": {annotation: value}},
                     });
-                    let written = sim.apply_as("somebody", write(Object::try_from(manifest).unwrap()));
-                    written.now_or_never().expect("the simulated cluster answers at once").unwrap();
+                    let written =
+                        sim.apply_as("somebody", external_write(Object::try_from(manifest).unwrap()));
+                    written.now_or_never().expect("the simulated cluster responds immediately").unwrap();
                 }
-                Fate::Answer
+                CallOutcome::Answer
             }
         });
         let log = Log::new();
         let engine = builder(&cluster, &log).start().await.unwrap();
-        let first = submit(&engine, &Sync::of(&[config("a", 0, &[]), config("old", 0, &[])].concat())).await;
-        assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
+        let first =
+            submit(&engine, &SyncSpec::new(&[config("a", 0, &[]), config("old", 0, &[])].concat())).await;
+        assert_eq!(wait_for_end(&engine, first).await.phase, OperationPhase::Succeeded);
         sim.set(cluster.sim.clone()).unwrap();
-        let one = Sync::of(&config("a", 0, &[])).with(|request| request.options.prune = true);
+        let one = SyncSpec::new(&config("a", 0, &[])).with_request(|request| request.options.prune = true);
         let second = submit(&engine, &one).await;
-        let view = end(&engine, second).await;
+        let view = wait_for_end(&engine, second).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
-        let kept = view.resources.iter().find(|result| result.name == "old").unwrap();
-        assert_eq!((kept.status, kept.message.as_str()), (Some(ResultCode::PruneSkipped), reason));
+        let resource_result = view.resources.iter().find(|result| result.name == "old").unwrap();
+        assert_eq!(
+            (resource_result.status, resource_result.message.as_str()),
+            (Some(ResultCode::PruneSkipped), reason)
+        );
         let old = cluster.sim.objects().into_iter().find(|object| object.name() == "old");
         assert!(old.is_some_and(|old| !old.is_deleting()), "{annotation}");
     }

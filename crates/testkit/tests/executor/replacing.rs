@@ -1,15 +1,15 @@
-//! Objects that are replaced as a whole, or deleted and made anew.
+//! Replaced and re-created objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_cluster::sim::{SimConfig, Verb};
 use tidegate_cluster::{ApplyRequest, WriteMode};
-use tidegate_executor::effects::{self, ObjectStatus, Question};
+use tidegate_executor::effects::{self, ComparisonPurpose, ObjectStatus};
 use tidegate_model::{Object, OperationPhase, ResultCode, Timestamp};
-use tidegate_testkit::scenario::Sync;
+use tidegate_testkit::scenario::SyncSpec;
 
-use crate::support::{Fate, Log, Moody, builder, config, end, submit};
+use crate::support::{CallOutcome, FaultyCluster, Log, builder, config, submit, wait_for_end};
 
 fn with_options(manifest: &str, options: &str) -> String {
     manifest.replacen(
@@ -33,11 +33,11 @@ fn deployment(label: &str) -> String {
     )
 }
 
-/// What stands is not deleted for an object that the server would refuse: the trial says so, and so does a sync that
-/// tries nothing before.
+/// An existing object must not be deleted for an object that the server would refuse. The dry run detects this, and so
+/// must a sync without a dry run.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
-    for (old, new, words) in [
+    for (old, new, text) in [
         (deployment("b"), deployment("c"), "Deployment.apps \"a\" is invalid: spec.template.metadata.labels"),
         (
             binding("a"),
@@ -45,64 +45,68 @@ async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
             "RoleBinding.rbac.authorization.k8s.io \"a\" is invalid: subjects[0].name: Required value",
         ),
     ] {
-        let cluster = Moody::calm();
+        let cluster = FaultyCluster::reliable();
         let engine = builder(&cluster, &Log::new()).start().await.unwrap();
         let options = "Replace=true,Force=true";
         let (old, new) = (with_options(&old, options), with_options(&new, options));
-        let id = submit(&engine, &Sync::of(&old)).await;
-        assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded, "{old}");
+        let id = submit(&engine, &SyncSpec::new(&old)).await;
+        assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded, "{old}");
         for (dry_run, skips) in [(true, false), (false, false), (false, true)] {
-            let sync = Sync::of(&new).with(|request| {
+            let sync = SyncSpec::new(&new).with_request(|request| {
                 request.options.dry_run = dry_run;
                 request.options.skip_dry_run = skips;
             });
             let id = submit(&engine, &sync).await;
-            let view = end(&engine, id).await;
+            let view = wait_for_end(&engine, id).await;
             assert_eq!(view.phase, OperationPhase::Failed, "{new}: {}", view.message);
             let result = &view.resources[0];
             assert_eq!(result.status, Some(ResultCode::SyncFailed));
-            assert!(result.message.contains(words), "{}", result.message);
+            assert!(result.message.contains(text), "{}", result.message);
             assert!(
                 cluster.writes().iter().all(|entry| entry.verb != Verb::Delete),
                 "{:?}",
                 cluster.writes()
             );
         }
-        // What the server takes goes on as before, with one deletion.
-        let id = submit(&engine, &Sync::of(&old)).await;
-        assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded, "{old}");
+        // An accepted object is replaced with one deletion.
+        let id = submit(&engine, &SyncSpec::new(&old)).await;
+        assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded, "{old}");
         let deletions = cluster.writes().iter().filter(|entry| entry.verb == Verb::Delete).count();
-        assert_eq!((deletions, cluster.created("a")), (1, 2), "{:?}", cluster.writes());
+        assert_eq!((deletions, cluster.creations_of("a")), (1, 2), "{:?}", cluster.writes());
         engine.shutdown().await;
     }
 }
 
-/// It is the creation under its own name that counts: a server may refuse just that, or just another.
+/// Only the creation under the actual name counts: a server may refuse only that name, or only another name.
 #[tokio::test(start_paused = true)]
-async fn what_a_server_says_of_another_name_decides_nothing() {
+async fn refusals_of_another_name_do_not_decide() {
     for (refused, outcome, deletions) in
         [("a", OperationPhase::Failed, 0), ("a-tidegate-check", OperationPhase::Succeeded, 1)]
     {
         for options in ["Replace=true,Force=true", "Force=true"] {
             let is_strict = Arc::new(AtomicBool::new(false));
             let strict = Arc::clone(&is_strict);
-            let cluster = Moody::new(SimConfig::default(), move |verb, name| {
+            let cluster = FaultyCluster::new(SimConfig::default(), move |verb, name| {
                 let refuses = verb == "check" && name == refused && strict.load(Ordering::SeqCst);
-                if refuses { Fate::Say("this name is not allowed") } else { Fate::Answer }
+                if refuses {
+                    CallOutcome::RefuseWithMessage("this name is not allowed")
+                } else {
+                    CallOutcome::Answer
+                }
             });
             let engine = builder(&cluster, &Log::new()).start().await.unwrap();
             let sync = |label: &str| {
                 let selected =
                     deployment(label).replace("matchLabels: {a: b}", &format!("matchLabels: {{a: {label}}}"));
-                Sync::of(&with_options(&selected, options))
-                    .with(|request| request.options.skip_dry_run = true)
+                SyncSpec::new(&with_options(&selected, options))
+                    .with_request(|request| request.options.skip_dry_run = true)
             };
             let id = submit(&engine, &sync("b")).await;
-            assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded, "{options}");
+            assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded, "{options}");
             is_strict.store(true, Ordering::SeqCst);
             // Its selector cannot be changed.
             let id = submit(&engine, &sync("c")).await;
-            let view = end(&engine, id).await;
+            let view = wait_for_end(&engine, id).await;
             assert_eq!(view.phase, outcome, "{refused}, {options}: {}", view.message);
             let deleted = cluster.writes().iter().filter(|entry| entry.verb == Verb::Delete).count();
             assert_eq!(deleted, deletions, "{refused}, {options}: {:?}", cluster.writes());
@@ -111,8 +115,12 @@ async fn what_a_server_says_of_another_name_decides_nothing() {
     }
 }
 
-/// The status of the only object, whether that is an estimate, and where it differs.
-async fn difference(cluster: &Moody, question: Question, sync: &Sync) -> (ObjectStatus, bool, Vec<String>) {
+/// Returns the status of the only object, whether it is an estimate, and its differences.
+async fn difference(
+    cluster: &FaultyCluster,
+    question: ComparisonPurpose,
+    sync: &SyncSpec,
+) -> (ObjectStatus, bool, Vec<String>) {
     let asked = (question, &sync.request);
     let now = Timestamp::from_millis(0);
     let objects = effects::diff(&cluster.sim, asked, sync.targets(), now, None).await.unwrap().objects;
@@ -122,18 +130,18 @@ async fn difference(cluster: &Moody, question: Question, sync: &Sync) -> (Object
     (object.status, object.estimate, paths.collect())
 }
 
-/// What others wrote to an object goes with its replacement, and the difference says so before. For whoever asks for the
-/// manifests alone it is no difference.
+/// A replacement drops other managers' fields, which the difference must show beforehand. A comparison with only the
+/// manifests must not show them.
 #[tokio::test(start_paused = true)]
-async fn the_difference_shows_what_a_replacement_takes_from_others() {
+async fn the_difference_shows_foreign_fields_that_a_replacement_drops() {
     for (options, estimate) in [("Replace=true", false), ("Replace=true,Force=true", true)] {
-        let cluster = Moody::calm();
+        let cluster = FaultyCluster::reliable();
         let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-        let sync = Sync::of(&config("a", 0, &[("argocd.argoproj.io/sync-options", options)]));
+        let sync = SyncSpec::new(&config("a", 0, &[("argocd.argoproj.io/sync-options", options)]));
         let id = submit(&engine, &sync).await;
-        assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+        assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
         let same = (ObjectStatus::Same, estimate, Vec::new());
-        assert_eq!(difference(&cluster, Question::Sync, &sync).await, same, "{options}");
+        assert_eq!(difference(&cluster, ComparisonPurpose::Sync, &sync).await, same, "{options}");
         let foreign = serde_json::json!({
             "apiVersion": "v1", "kind": "ConfigMap", "data": {"b": "2"},
             "metadata": {"name": "a", "namespace": "default", "annotations": {"theirs": "1"}},
@@ -141,22 +149,23 @@ async fn the_difference_shows_what_a_replacement_takes_from_others() {
         let request =
             ApplyRequest::new(Object::try_from(foreign).unwrap(), WriteMode::Apply { force: false });
         cluster.sim.apply_as("somebody", request).await.unwrap();
-        let (status, estimated, mut paths) = difference(&cluster, Question::Sync, &sync).await;
+        let (status, estimated, mut paths) = difference(&cluster, ComparisonPurpose::Sync, &sync).await;
         paths.sort();
         assert_eq!((status, estimated), (ObjectStatus::Modified, estimate), "{options}");
         assert_eq!(paths, ["/data/b", "/metadata/annotations/theirs"], "{options}");
-        let by_manifests = difference(&cluster, Question::Manifests, &sync).await;
+        let by_manifests = difference(&cluster, ComparisonPurpose::Manifests, &sync).await;
         assert_eq!(by_manifests, (ObjectStatus::Same, false, Vec::new()), "{options}");
-        // This sync would leave it alone.
-        let only =
-            sync.clone().with(|request| request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned()));
-        let left_alone = difference(&cluster, Question::Sync, &only).await;
+        // This sync would leave it unchanged.
+        let only = sync
+            .clone()
+            .with_request(|request| request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned()));
+        let left_alone = difference(&cluster, ComparisonPurpose::Sync, &only).await;
         assert_eq!(left_alone, (ObjectStatus::Same, false, Vec::new()), "{options}");
         let id = submit(&engine, &sync).await;
-        assert_eq!(end(&engine, id).await.phase, OperationPhase::Succeeded);
+        assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
         let live = cluster.sim.objects().into_iter().find(|object| object.name() == "a").unwrap();
         assert_eq!((live.text("/data/b"), live.annotation("theirs")), ("", None), "{options}");
-        assert_eq!(difference(&cluster, Question::Sync, &sync).await, same, "{options}");
+        assert_eq!(difference(&cluster, ComparisonPurpose::Sync, &sync).await, same, "{options}");
         engine.shutdown().await;
     }
 }

@@ -1,29 +1,30 @@
-//! The first report of missing rights names all of them, so that who grants what it names is done.
+//! The first report of missing rights is complete, so granting them is sufficient.
 
 use std::sync::Arc;
 
 use tidegate_cluster::ErrorKind;
 use tidegate_cluster::sim::SimConfig;
 use tidegate_model::OperationPhase;
-use tidegate_testkit::scenario::Sync;
+use tidegate_testkit::scenario::SyncSpec;
 
-use crate::support::{Fate, Log, Moody, builder, config, end, hook, submit};
+use crate::support::{CallOutcome, FaultyCluster, Log, builder, config, hook, submit, wait_for_end};
 
 const ALL: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 
-/// What an operation says that it lacks where nothing is allowed; it has written nothing.
-async fn lacking(cluster: &Arc<Moody>, sync: &Sync) -> String {
+/// Returns the missing rights reported by an operation without any rights. The operation must not have written to the
+/// cluster.
+async fn missing_rights(cluster: &Arc<FaultyCluster>, sync: &SyncSpec) -> String {
     let engine = builder(cluster, &Log::new()).start().await.unwrap();
     let before = cluster.sim.audit().len();
     let id = submit(&engine, sync).await;
-    let view = end(&engine, id).await;
+    let view = wait_for_end(&engine, id).await;
     assert!(matches!(view.phase, OperationPhase::Failed | OperationPhase::Error), "{}", view.message);
-    assert_eq!(cluster.sim.audit().len(), before, "nothing was tried");
+    assert_eq!(cluster.sim.audit().len(), before, "there was no attempt");
     view.message
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_right_a_task_needs_is_named_at_once() {
+async fn every_right_a_task_needs_is_reported_at_once() {
     let sees = "get, list";
     for (what, manifest, expected) in [
         ("a new object", config("a", 0, &[]), format!("create, {sees}, patch, watch ConfigMap")),
@@ -48,13 +49,14 @@ async fn every_right_a_task_needs_is_named_at_once() {
             format!("missing: create, {sees}, watch ConfigMap"),
         ),
     ] {
-        let told = lacking(&Moody::lacking(ALL), &Sync::of(&manifest)).await;
-        assert!(told.contains(&expected), "{what}: {told}");
+        let warnings =
+            missing_rights(&FaultyCluster::new_without_rights(ALL), &SyncSpec::new(&manifest)).await;
+        assert!(warnings.contains(&expected), "{what}: {warnings}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_there_needs_other_rights() {
+async fn existing_objects_need_other_rights() {
     for (option, expected) in [
         ("", "missing: get, list, patch, watch ConfigMap"),
         ("Replace=true", "missing: get, list, update, watch ConfigMap"),
@@ -62,43 +64,43 @@ async fn what_is_there_needs_other_rights() {
         ("Force=true", "missing: create, delete, get, list, patch, watch ConfigMap"),
         ("ServerSideApply=false", "missing: get, list, patch, watch ConfigMap"),
     ] {
-        let calm = Moody::calm();
+        let calm = FaultyCluster::reliable();
         let engine = builder(&calm, &Log::new()).start().await.unwrap();
-        let first = submit(&engine, &Sync::of(&config("a", 0, &[]))).await;
-        assert_eq!(end(&engine, first).await.phase, OperationPhase::Succeeded);
+        let first = submit(&engine, &SyncSpec::new(&config("a", 0, &[]))).await;
+        assert_eq!(wait_for_end(&engine, first).await.phase, OperationPhase::Succeeded);
         let options = [("argocd.argoproj.io/sync-options", option)];
         let manifest = config("a", 0, if option.is_empty() { &[] } else { &options });
-        let poor = Moody::on(calm.sim.clone(), |_, _| Fate::Answer).but_lacking(ALL);
-        let told = lacking(&poor, &Sync::of(&manifest)).await;
-        assert!(told.contains(expected), "{option}: {told}");
+        let poor = FaultyCluster::connect(calm.sim.clone(), |_, _| CallOutcome::Answer).without_rights(ALL);
+        let warnings = missing_rights(&poor, &SyncSpec::new(&manifest)).await;
+        assert!(warnings.contains(expected), "{option}: {warnings}");
     }
 }
 
-/// Who may not even read for the plan learns of what comes after that as well.
+/// A user without the rights to read for the plan must also get the rights of later steps.
 #[tokio::test(start_paused = true)]
-async fn a_refused_look_names_the_rights_of_what_would_come_after_it() {
-    let cluster = Moody::new(SimConfig::default(), |verb, _| match verb {
-        "live" => Fate::Refuse(ErrorKind::Forbidden),
-        _ => Fate::Answer,
+async fn a_refused_read_names_the_rights_of_later_steps() {
+    let cluster = FaultyCluster::new(SimConfig::default(), |verb, _| match verb {
+        "live" => CallOutcome::Refuse(ErrorKind::Forbidden),
+        _ => CallOutcome::Answer,
     });
     let manifests = format!("{}{}", config("a", 0, &[]), hook("check", "PreSync", &[]));
-    let told = lacking(&cluster.but_lacking(ALL), &Sync::of(&manifests)).await;
-    for words in [
+    let warnings = missing_rights(&cluster.without_rights(ALL), &SyncSpec::new(&manifests)).await;
+    for text in [
         "create, get, list, patch, watch ConfigMap in namespace default",
         "create, delete, get, list, patch, watch Job in namespace default",
     ] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(warnings.contains(text), "{text}: {warnings}");
     }
 }
 
-/// What is awaited can be looked at instead.
+/// Periodic reads replace the watch.
 #[tokio::test(start_paused = true)]
-async fn nobody_is_kept_from_writing_for_want_of_a_watch() {
-    let cluster = Moody::lacking(&["list", "watch"]);
+async fn a_missing_watch_right_does_not_prevent_writes() {
+    let cluster = FaultyCluster::new_without_rights(&["list", "watch"]);
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let manifests = format!("{}{}", config("a", 0, &[]), hook("check", "PreSync", &[]));
-    let id = submit(&engine, &Sync::of(&manifests)).await;
-    let view = end(&engine, id).await;
+    let id = submit(&engine, &SyncSpec::new(&manifests)).await;
+    let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     assert_eq!(view.warnings, []);
 }

@@ -1,4 +1,4 @@
-//! An engine around parts that can be made to fail.
+//! An engine with parts that can be made to fail.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,127 +8,127 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tidegate_cluster::sim::{AuditEntry, Clock as SimClock, SimCluster, SimConfig};
 use tidegate_cluster::{
-    ApplyRequest, Call, Cluster, ClusterError, DeleteRequest, Effect, ErrorKind, Layer, MissingRight, Right,
-    Strain, Verb, WriteMode,
+    ApplyRequest, Backpressure, Call, Cluster, ClusterError, DeleteRequest, Effect, ErrorKind, Layer,
+    MissingRight, Right, Verb, WriteMode,
 };
-use tidegate_executor::extend::ractor::{Actor, ActorProcessingErr, ActorRef, Message};
+use tidegate_executor::extensions::ractor::{Actor, ActorProcessingErr, ActorRef, Message};
 use tidegate_executor::{Clock, Engine, EngineBuilder, RuntimeClock};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Destination, Gvk, Object, OperationId, Timestamp};
 use tidegate_oplog::MemoryLog;
 use tidegate_testkit::process::START;
-use tidegate_testkit::scenario::Sync;
+use tidegate_testkit::scenario::SyncSpec;
 
 pub type Log = MemoryLog;
 
-/// What becomes of a call.
+/// Result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum CallOutcome {
     Answer,
     Panic,
-    Never,
-    /// The cluster refuses the call like this.
+    Hang,
+    /// The cluster refuses the call with this error.
     Refuse(ErrorKind),
-    /// The cluster refuses what it was sent, in these words.
-    Say(&'static str),
+    /// The cluster refuses the request with this message.
+    RefuseWithMessage(&'static str),
 }
 
-type Decide = Box<dyn Fn(&'static str, &str) -> Fate + Send + std::marker::Sync>;
+type OutcomeFn = Box<dyn Fn(&'static str, &str) -> CallOutcome + Send + std::marker::Sync>;
 
-/// A cluster that counts its calls, and answers them or not. A call is named by its verb and its object.
-pub struct Moody {
+/// A cluster that counts its calls and can fail them. A call is identified by its verb and its object.
+pub struct FaultyCluster {
     pub sim: SimCluster,
-    decide: Decide,
-    lacking: &'static [&'static str],
-    now: AtomicUsize,
-    pub most: AtomicUsize,
-    /// What it says of the calls on their way.
-    pub strain: Mutex<Option<Strain>>,
+    decide: OutcomeFn,
+    missing_rights: &'static [&'static str],
+    active_calls: AtomicUsize,
+    pub max_active_calls: AtomicUsize,
+    /// Reported cause of the delay of calls.
+    pub backpressure: Mutex<Option<Backpressure>>,
 }
 
-struct Leave<'a>(&'a AtomicUsize);
+struct ActiveCall<'a>(&'a AtomicUsize);
 
-impl Drop for Leave<'_> {
+impl Drop for ActiveCall<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl Moody {
+impl FaultyCluster {
     pub fn new(
         config: SimConfig,
-        decide: impl Fn(&'static str, &str) -> Fate + Send + std::marker::Sync + 'static,
+        decide: impl Fn(&'static str, &str) -> CallOutcome + Send + std::marker::Sync + 'static,
     ) -> Arc<Self> {
-        Self::on(SimCluster::in_memory(config, SimClock::tokio(START)), decide)
+        Self::connect(SimCluster::in_memory(config, SimClock::tokio(START)), decide)
     }
 
-    /// Another way to a cluster.
-    pub fn on(
+    /// Creates another connection to a cluster.
+    pub fn connect(
         sim: SimCluster,
-        decide: impl Fn(&'static str, &str) -> Fate + Send + std::marker::Sync + 'static,
+        decide: impl Fn(&'static str, &str) -> CallOutcome + Send + std::marker::Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self {
             sim,
             decide: Box::new(decide),
-            lacking: &[],
-            now: AtomicUsize::new(0),
-            most: AtomicUsize::new(0),
-            strain: Mutex::default(),
+            missing_rights: &[],
+            active_calls: AtomicUsize::new(0),
+            max_active_calls: AtomicUsize::new(0),
+            backpressure: Mutex::default(),
         })
     }
 
-    /// A cluster that says of some verbs that the right to them is missing, and lets them pass all the same.
-    pub fn lacking(lacking: &'static [&'static str]) -> Arc<Self> {
-        Self::calm().but_lacking(lacking)
+    /// Creates a cluster that reports missing rights for some verbs, but permits them.
+    pub fn new_without_rights(lacking: &'static [&'static str]) -> Arc<Self> {
+        Self::reliable().without_rights(lacking)
     }
 
-    /// The same of any cluster.
-    pub fn but_lacking(self: Arc<Self>, lacking: &'static [&'static str]) -> Arc<Self> {
+    /// Does the same for any cluster.
+    pub fn without_rights(self: Arc<Self>, missing_rights: &'static [&'static str]) -> Arc<Self> {
         let moody = Arc::into_inner(self).unwrap();
-        Arc::new(Self { lacking, ..moody })
+        Arc::new(Self { missing_rights, ..moody })
     }
 
-    /// A cluster that answers everything.
-    pub fn calm() -> Arc<Self> {
-        Self::new(SimConfig::default(), |_, _| Fate::Answer)
+    /// Creates a cluster without failures.
+    pub fn reliable() -> Arc<Self> {
+        Self::new(SimConfig::default(), |_, _| CallOutcome::Answer)
     }
 
-    /// Successful writes, without dry runs.
+    /// Returns the successful writes, without dry runs.
     pub fn writes(&self) -> Vec<AuditEntry> {
         self.sim.audit().into_iter().filter(|entry| !entry.dry_run && entry.code < 300).collect()
     }
 
-    /// How often an object was created.
-    pub fn created(&self, name: &str) -> usize {
+    /// Returns the number of creations of an object.
+    pub fn creations_of(&self, name: &str) -> usize {
         self.writes().iter().filter(|entry| entry.name == name && entry.code == 201).count()
     }
 }
 
-impl Layer for Moody {
+impl Layer for FaultyCluster {
     fn inner(&self) -> &dyn Cluster {
         &self.sim
     }
 
-    async fn around<T: Send>(
+    async fn intercept<T: Send>(
         &self,
         call: Call,
         answer: impl Future<Output = Result<T, ClusterError>> + Send,
     ) -> Result<T, ClusterError> {
-        let at_once = self.now.fetch_add(1, Ordering::SeqCst) + 1;
-        let _leave = Leave(&self.now);
-        self.most.fetch_max(at_once, Ordering::SeqCst);
-        let verb = verb(&call);
+        let at_once = self.active_calls.fetch_add(1, Ordering::SeqCst) + 1;
+        let _leave = ActiveCall(&self.active_calls);
+        self.max_active_calls.fetch_max(at_once, Ordering::SeqCst);
+        let verb = verb_of(&call);
         match (self.decide)(verb, &call.name) {
-            Fate::Answer => answer.await,
-            Fate::Panic => panic!("injected into {verb} {}", call.name),
-            Fate::Never => std::future::pending().await,
-            Fate::Refuse(kind) => Err(ClusterError::new(kind, format!("injected: {kind}"))),
-            Fate::Say(words) => Err(ClusterError::new(ErrorKind::Invalid, words)),
+            CallOutcome::Answer => answer.await,
+            CallOutcome::Panic => panic!("injected into {verb} {}", call.name),
+            CallOutcome::Hang => std::future::pending().await,
+            CallOutcome::Refuse(kind) => Err(ClusterError::new(kind, format!("injected: {kind}"))),
+            CallOutcome::RefuseWithMessage(text) => Err(ClusterError::new(ErrorKind::Invalid, text)),
         }
     }
 
     async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError> {
-        let missing = rights.iter().filter(|right| self.lacking.contains(&right.verb));
+        let missing = rights.iter().filter(|right| self.missing_rights.contains(&right.verb));
         let named = missing.map(|Right { verb, gvk, namespace, .. }| MissingRight {
             namespace: namespace.clone(),
             resource: gvk.kind.clone(),
@@ -137,18 +137,18 @@ impl Layer for Moody {
         Ok(named.collect())
     }
 
-    fn strain(&self) -> Option<Strain> {
-        self.strain.lock().unwrap().clone()
+    fn backpressure(&self) -> Option<Backpressure> {
+        self.backpressure.lock().unwrap().clone()
     }
 }
 
-/// How the tests name a call.
-fn verb(call: &Call) -> &'static str {
+/// Returns the name of a call in tests.
+fn verb_of(call: &Call) -> &'static str {
     match call.verb {
         Verb::Discover => "discover",
         Verb::Get => "get",
         Verb::List => "list",
-        Verb::Live => "live",
+        Verb::ListLive => "live",
         Verb::MissingRights => "rights",
         Verb::Apply if call.effect == Effect::DryRun => "check",
         Verb::Apply => "apply",
@@ -158,26 +158,27 @@ fn verb(call: &Call) -> &'static str {
         Verb::RemoveFinalizer => "release",
         Verb::Watch => "watch",
         Verb::Pods => "pods",
+        Verb::Events => "events",
         Verb::Logs => "logs",
         Verb::FollowLogs => "follow",
     }
 }
 
-/// A clock that panics when it is read at chosen counts.
-pub struct MoodyClock {
+/// A clock that panics at chosen reads.
+pub struct PanickingClock {
     clock: RuntimeClock,
     reads: AtomicUsize,
     panics: Box<dyn Fn(usize) -> bool + Send + std::marker::Sync>,
 }
 
-impl MoodyClock {
+impl PanickingClock {
     pub fn new(panics: impl Fn(usize) -> bool + Send + std::marker::Sync + 'static) -> Arc<Self> {
         let clock = RuntimeClock::starting_at(START);
         Arc::new(Self { clock, reads: AtomicUsize::new(0), panics: Box::new(panics) })
     }
 }
 
-impl Clock for MoodyClock {
+impl Clock for PanickingClock {
     fn now(&self) -> Timestamp {
         let read = self.reads.fetch_add(1, Ordering::SeqCst) + 1;
         assert!(!(self.panics)(read), "injected into read {read} of the clock");
@@ -185,48 +186,48 @@ impl Clock for MoodyClock {
     }
 }
 
-/// An engine on a cluster and a log, on virtual time.
-pub fn builder(cluster: &Arc<Moody>, log: &Log) -> EngineBuilder {
+/// Returns a builder for an engine on a cluster and a log, on virtual time.
+pub fn builder(cluster: &Arc<FaultyCluster>, log: &Log) -> EngineBuilder {
     let cluster = Arc::clone(cluster) as Arc<dyn Cluster>;
     Engine::builder(Arc::new(log.clone()))
         .cluster(Destination::Simulated, cluster)
         .clock(Arc::new(RuntimeClock::starting_at(START)))
 }
 
-/// Begins an operation.
-pub async fn submit(engine: &Engine, sync: &Sync) -> OperationId {
+/// Starts an operation.
+pub async fn submit(engine: &Engine, sync: &SyncSpec) -> OperationId {
     engine.submit(sync.request.clone(), sync.targets()).await.unwrap()
 }
 
-/// Waits for the end of an operation, but not for ever.
-pub async fn end(engine: &Engine, id: OperationId) -> OperationView {
-    within(engine.wait(id)).await.unwrap()
+/// Waits for the end of an operation, with a time limit.
+pub async fn wait_for_end(engine: &Engine, id: OperationId) -> OperationView {
+    with_time_limit(engine.wait(id)).await.unwrap()
 }
 
-/// Longest wait of a test, in virtual time.
-pub async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(3600), work).await.expect("something waits for ever")
+/// Runs a future with a time limit, in virtual time.
+pub async fn with_time_limit<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(3600), work).await.expect("something waits forever")
 }
 
-/// Waits until an operation stands as wished.
-pub async fn until(engine: &Engine, id: OperationId, wish: impl Fn(&OperationView, &str) -> bool) {
+/// Waits until an operation satisfies a predicate.
+pub async fn wait_until(engine: &Engine, id: OperationId, request: impl Fn(&OperationView, &str) -> bool) {
     let looking = async {
         loop {
             if let Ok((view, explanation)) = engine.inspect(id).await
-                && wish(&view, &format!("{explanation:?}"))
+                && request(&view, &format!("{explanation:?}"))
             {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    within(looking).await;
+    with_time_limit(looking).await;
 }
 
 /// An actor that calls a function with each message.
-pub struct Calls<M>(Box<dyn Fn(M) + Send + std::marker::Sync>);
+pub struct CallbackActor<M>(Box<dyn Fn(M) + Send + std::marker::Sync>);
 
-impl<M: Message + std::marker::Sync> Actor for Calls<M> {
+impl<M: Message + std::marker::Sync> Actor for CallbackActor<M> {
     type Msg = M;
     type State = ();
     type Arguments = ();
@@ -242,39 +243,39 @@ impl<M: Message + std::marker::Sync> Actor for Calls<M> {
 }
 
 /// Spawns an actor that calls a function with each message.
-pub async fn actor<M: Message + std::marker::Sync>(
+pub async fn callback_actor<M: Message + std::marker::Sync>(
     call: impl Fn(M) + Send + std::marker::Sync + 'static,
 ) -> ActorRef<M> {
-    Actor::spawn(None, Calls(Box::new(call)), ()).await.unwrap().0
+    Actor::spawn(None, CallbackActor(Box::new(call)), ()).await.unwrap().0
 }
 
-/// A write of an object, as somebody else makes it.
-pub fn write(object: Object) -> ApplyRequest {
+/// Returns a write of an object by another user.
+pub fn external_write(object: Object) -> ApplyRequest {
     ApplyRequest::new(object, WriteMode::Apply { force: true })
 }
 
-/// Somebody deletes a namespace.
+/// Deletes a namespace as another user.
 pub fn delete_namespace(sim: &SimCluster, name: &str) {
     let gvk = Gvk::new("", "v1", "Namespace");
     let namespace = sim.get(&gvk, "", name).now_or_never().unwrap().unwrap().unwrap();
-    let request = DeleteRequest::of(&namespace);
+    let request = DeleteRequest::for_object(&namespace);
     sim.delete(request).now_or_never().unwrap().unwrap();
 }
 
-/// A config map of a wave.
+/// Returns a config map in a wave.
 pub fn config(name: &str, wave: i64, annotations: &[(&str, &str)]) -> String {
     object("v1", "ConfigMap", name, wave, annotations, "data: {a: b}")
 }
 
-/// A hook that is a Job.
+/// Returns a hook (a Job).
 pub fn hook(name: &str, phase: &str, annotations: &[(&str, &str)]) -> String {
     let mut all = vec![("argocd.argoproj.io/hook", phase)];
     all.extend_from_slice(annotations);
     object("batch/v1", "Job", name, 0, &all, JOB)
 }
 
-/// A Deployment of a wave.
-pub fn server(name: &str, wave: i64, annotations: &[(&str, &str)]) -> String {
+/// Returns a Deployment in a wave.
+pub fn server_deployment(name: &str, wave: i64, annotations: &[(&str, &str)]) -> String {
     let body = format!(
         "spec:\n  selector: {{matchLabels: {{app: {name}}}}}\n  template:\n    metadata: {{labels: {{app: {name}}}}}\n    \
          spec: {{containers: [{{name: main, image: busybox}}]}}"

@@ -5,73 +5,80 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tidegate_cluster::sim::SimConfig;
 use tidegate_executor::Summary;
-use tidegate_lifecycle::operation::{Fact, view};
+use tidegate_lifecycle::operation::{OperationEvent, view};
 use tidegate_model::{Gvk, OperationId};
 use tidegate_oplog::{AppendOf, Blobs as _, Inventory, InventoryChange, InventoryUpdate};
+use tidegate_testkit::operation_events::OperationEvents as _;
 use tidegate_testkit::process::{START, World};
-use tidegate_testkit::recorded::Recorded as _;
-use tidegate_testkit::scenario::{self, Sync};
+use tidegate_testkit::scenario::{self, SyncSpec};
 use uuid::Uuid;
 
-use crate::kit::{Log, folded, golden, open, state};
-use crate::{words, written};
+use crate::golden_log::{Log, golden_path, load_state, open, replay_events};
+use crate::{event_builders, handwritten};
 
-/// The operation that was planned and did nothing else.
+/// Operation that has a plan but no later events.
 pub const PLANNED: u128 = 900_001;
 
-/// A folder, and what is in it to the program of today.
-pub fn layout(layout: &str) {
-    let folder = golden(layout);
+/// Writes a folder, and its meaning to the current version.
+pub fn write_layout(layout: &str) {
+    let folder = golden_path(layout);
     assert!(
         !folder.exists(),
-        "a golden log is written once; remove {} only before it is committed",
+        "golden logs are written once; remove {} only if it is not committed yet",
         folder.display()
     );
     let log = open(&folder);
-    scenarios(&log);
-    written(&log);
-    planned(&log);
+    write_scenarios(&log);
+    write_handwritten(&log);
+    write_planned(&log);
     let ids: Vec<OperationId> = log.summaries().unwrap().iter().map(|summary| summary.operation).collect();
-    let views = ids.iter().map(|id| (id.to_string(), serde_json::to_value(view(&state(&log, *id))).unwrap()));
+    let views =
+        ids.iter().map(|id| (id.to_string(), serde_json::to_value(view(&load_state(&log, *id))).unwrap()));
     let views: BTreeMap<String, Value> = views.collect();
-    write(&format!("{layout}.json"), &views);
-    let facts: BTreeMap<String, Value> = (1..)
-        .zip(written::all())
+    write_json(&format!("{layout}.json"), &views);
+    let events: BTreeMap<String, Value> = (1..)
+        .zip(handwritten::all())
         .map(|(number, written)| {
-            (words::id(number).to_string(), serde_json::to_value(written.facts).unwrap())
+            (event_builders::id(number).to_string(), serde_json::to_value(written.events).unwrap())
         })
         .collect();
-    write(&format!("{layout}-facts.json"), &facts);
+    write_json(&format!("{layout}-facts.json"), &events);
 }
 
-fn write(name: &str, content: &BTreeMap<String, Value>) {
-    std::fs::write(golden(name), serde_json::to_string_pretty(content).unwrap() + "\n").unwrap();
+fn write_json(name: &str, content: &BTreeMap<String, Value>) {
+    std::fs::write(golden_path(name), serde_json::to_string_pretty(content).unwrap() + "\n").unwrap();
 }
 
-/// Every golden operation, as the engine writes it.
-fn scenarios(log: &Log) {
+/// Writes every golden operation like the engine.
+fn write_scenarios(log: &Log) {
     for (number, scenario) in (1_u128..).zip(scenario::all()) {
         let mut world = World::new(SimConfig::default());
         world.number_from(number * 1000);
-        for sync in &scenario.before {
+        for sync in &scenario.setup_syncs {
             world.run(sync);
         }
         world.next_operation();
-        world.finish(&scenario.sync, &mut scenario.script.clone());
-        let id = OperationId(Uuid::from_u128(world.submitted()));
-        let facts = world.log.facts(id).unwrap();
+        world.run_current_operation(&scenario.sync, &mut scenario.actions.clone());
+        let id = OperationId(Uuid::from_u128(world.operation_number()));
+        let events = world.log.recorded_events(id).unwrap();
         let summary = world.log.summaries().unwrap().into_iter().find(|summary| summary.operation == id);
-        append(log, &facts, facts.len() / 2, summary.unwrap(), None);
+        append_in_parts(log, &events, events.len() / 2, summary.unwrap(), None);
     }
 }
 
-/// In pieces, with a snapshot between them, as an engine writes them.
-fn append(log: &Log, facts: &[Fact], cut: usize, summary: Summary, inventory: Option<InventoryUpdate>) {
-    let (first, second) = facts.split_at(cut);
-    let append = |first_sequence, facts: &[Fact]| {
-        AppendOf::new(summary.operation, first_sequence, facts.to_vec(), summary.clone().into())
+/// Appends events in parts, with a snapshot between them, like an engine.
+fn append_in_parts(
+    log: &Log,
+    events: &[OperationEvent],
+    cut: usize,
+    summary: Summary,
+    inventory: Option<InventoryUpdate>,
+) {
+    let (first, second) = events.split_at(cut);
+    let append = |first_sequence, part: &[OperationEvent]| {
+        AppendOf::new(summary.operation, first_sequence, part.to_vec(), summary.clone().into())
     };
-    let snapshot = Some(folded(first.to_vec()));
+    let snapshot = Some(replay_events(first.to_vec()));
     log.append(vec![AppendOf { snapshot, ..append(1, first) }]).unwrap();
     if !second.is_empty() || inventory.is_some() {
         let sequence = u64::try_from(first.len()).unwrap() + 1;
@@ -79,12 +86,12 @@ fn append(log: &Log, facts: &[Fact], cut: usize, summary: Summary, inventory: Op
     }
 }
 
-fn written(log: &Log) {
-    for (number, written) in (1..).zip(written::all()) {
-        let state = folded(written.facts.clone());
+fn write_handwritten(log: &Log) {
+    for (number, written) in (1..).zip(handwritten::all()) {
+        let state = replay_events(written.events.clone());
         let view = view(&state).unwrap();
         let summary = Summary {
-            operation: words::id(number),
+            operation: event_builders::id(number),
             application: view.app,
             destination: "context staging".into(),
             phase: view.phase,
@@ -98,7 +105,7 @@ fn written(log: &Log) {
             dry_run: view.dry_run,
         };
         let inventory = (number == 1).then(inventory);
-        append(log, &written.facts, written.snapshot_after, summary, inventory);
+        append_in_parts(log, &written.events, written.snapshot_after, summary, inventory);
     }
 }
 
@@ -107,7 +114,7 @@ fn places(names: impl IntoIterator<Item = String>) -> Inventory {
     names.into_iter().map(|name| (gvk.clone(), "store".to_owned(), name)).collect()
 }
 
-/// What the tests of its meaning spell out.
+/// Returns the inventory that the tests of its meaning expect.
 fn inventory() -> InventoryUpdate {
     let named = |names: &[&str]| places(names.iter().map(|name| (*name).to_owned()));
     let changes = vec![
@@ -118,30 +125,33 @@ fn inventory() -> InventoryUpdate {
     InventoryUpdate { application: "shop".into(), cluster: "https://10.0.0.1:6443 5d2c4b1e".into(), changes }
 }
 
-/// An operation that nobody has gone on with since it was planned, with its manifests, and an inventory so large that it
-/// is a blob.
-fn planned(log: &Log) {
+/// Writes an operation that was not resumed after its plan, with its manifests, and an inventory large enough
+/// for a blob.
+fn write_planned(log: &Log) {
     let mut world = World::new(SimConfig::default());
     world.number_from(PLANNED);
     let scenario = scenario::all().into_iter().find(|scenario| scenario.name == "hooks").unwrap();
-    let sync: Sync = scenario.sync.with(|request| request.application = "interrupted".into());
-    world.finish(&sync, &mut Vec::new());
+    let sync: SyncSpec = scenario.sync.with_request(|request| request.application = "interrupted".into());
+    world.run_current_operation(&sync, &mut Vec::new());
     let id = OperationId(Uuid::from_u128(PLANNED));
     let move_blob = |digest| log.put_blob(&world.log.blob(digest).unwrap()).unwrap();
-    let moved = |fact| match fact {
-        Fact::Accepted { operation, request, targets, at } => {
-            Fact::Accepted { operation, request, targets: move_blob(targets), at }
+    let moved = |event| match event {
+        OperationEvent::Accepted { operation, request, targets, at } => {
+            OperationEvent::Accepted { operation, request, targets: move_blob(targets), at }
         }
-        Fact::Planned { plan, bundle, at } => Fact::Planned { plan, bundle: move_blob(bundle), at },
+        OperationEvent::Planned { plan, bundle, at } => {
+            OperationEvent::Planned { plan, bundle: move_blob(bundle), at }
+        }
         other => panic!("{other:?}"),
     };
-    let facts: Vec<Fact> = world.log.facts(id).unwrap().into_iter().take(2).map(moved).collect();
-    let blobs = facts.iter().filter_map(|fact| match fact {
-        Fact::Accepted { targets, .. } => Some(*targets),
-        Fact::Planned { bundle, .. } => Some(*bundle),
+    let events: Vec<OperationEvent> =
+        world.log.recorded_events(id).unwrap().into_iter().take(2).map(moved).collect();
+    let blobs = events.iter().filter_map(|event| match event {
+        OperationEvent::Accepted { targets, .. } => Some(*targets),
+        OperationEvent::Planned { bundle, .. } => Some(*bundle),
         _ => None,
     });
-    let view = view(&folded(facts.clone())).unwrap();
+    let view = view(&replay_events(events.clone())).unwrap();
     let large = InventoryChange::Begin(places((0..3_000).map(|number| format!("server-{number}"))));
     let summary = Summary {
         operation: id,
@@ -161,7 +171,7 @@ fn planned(log: &Log) {
     let append = AppendOf {
         blobs: blobs.collect(),
         inventory: Some(InventoryUpdate { application, cluster, changes: vec![large] }),
-        ..AppendOf::new(id, 1, facts, summary.into())
+        ..AppendOf::new(id, 1, events, summary.into())
     };
     log.append(vec![append]).unwrap();
 }

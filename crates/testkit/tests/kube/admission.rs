@@ -1,33 +1,33 @@
-//! Admission webhooks, and what the server warns of.
+//! Admission webhooks, and warnings of the server.
 
 use tidegate_model::OperationPhase;
 use tidegate_testkit::kube::{ControlPlane, User};
-use tidegate_testkit::recorded::Recorded as _;
-use tidegate_testkit::scenario::{Sync, retries};
+use tidegate_testkit::operation_events::OperationEvents as _;
+use tidegate_testkit::scenario::{SyncSpec, retry_policy};
 
+use crate::cluster_failures::config;
 use crate::engine::Bench;
-use crate::rough::config;
 use crate::webhook::Webhook;
 
-/// A webhook that refuses one object: the dry run says so in the webhook's words, and nothing is written.
+/// The dry run must contain the webhook's message, and the operation must not write to the cluster.
 pub async fn a_webhook_refuses() {
     let control = ControlPlane::shared();
-    let bench = Bench::of(control, "webhook").await;
-    let webhook = Webhook::start("no configuration called b here").await;
-    webhook.register(&control.caller(User::OBSERVER), &bench.namespace, "b").await;
-    let (id, view) = bench.run(&Sync::of(&[config("a", 0, ""), config("b", 1, "")].concat())).await;
+    let bench = Bench::for_test(control, "webhook").await;
+    let webhook = Webhook::refusing("no configuration called b here").await;
+    webhook.register(&control.client(User::OBSERVER), &bench.namespace, "b").await;
+    let (id, view) = bench.run(&SyncSpec::new(&[config("a", 0, ""), config("b", 1, "")].concat())).await;
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
-    let told = view.resources.iter().find(|result| result.name == "b").unwrap();
-    assert!(told.message.contains("no configuration called b here"), "{told:#?}");
+    let resource_result = view.resources.iter().find(|result| result.name == "b").unwrap();
+    assert!(resource_result.message.contains("no configuration called b here"), "{resource_result:#?}");
     assert_eq!(bench.writes(id).await.summaries(), [""; 0], "{}", view.message);
 }
 
-/// A webhook that quotes what it refuses, in whatever encoding: the value of a Secret reaches neither the result nor the
-/// log, and the rest of its words stays.
+/// The webhook quotes the refused object in any encoding: the value of a Secret must not be in the result nor
+/// the log, but the rest of the message must.
 pub async fn a_webhook_echoes_a_secret() {
     let control = ControlPlane::shared();
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: 'Canary <7xq1> value!'}\n---\n";
-    // Each form, and what of it must not be seen: nothing that the id of an operation may have.
+    // Each encoding, and the part that must be hidden. The part can't occur in an operation id.
     for (form, canary) in [
         ("Canary <7xq1> value!", "7xq1"),
         ("Q2FuYXJ5IDw3eHExPiB2YWx1ZSE=", "Q2FuYXJ5"),
@@ -41,60 +41,61 @@ pub async fn a_webhook_echoes_a_secret() {
         ("Canary <7xq1>\nvalue!", "7xq1"),
         ("Q2FuYXJ5IDw3\n  eHExPiB2YWx1ZSE=", "eHExPiB2"),
     ] {
-        let bench = Bench::of(control, "echo").await;
-        let webhook = Webhook::start(format!("refused: {form} :end")).await;
-        webhook.register(&control.caller(User::OBSERVER), &bench.namespace, "b").await;
-        let sync = Sync::of(&[secret.to_owned(), config("b", 1, "")].concat());
+        let bench = Bench::for_test(control, "echo").await;
+        let webhook = Webhook::refusing(format!("refused: {form} :end")).await;
+        webhook.register(&control.client(User::OBSERVER), &bench.namespace, "b").await;
+        let sync = SyncSpec::new(&[secret.to_owned(), config("b", 1, "")].concat());
         let (id, view) = bench.run(&sync).await;
         assert_eq!(view.phase, OperationPhase::Failed, "{form}: {}", view.message);
         let loaded = bench.log.load(id).unwrap();
-        let (facts, state) = (bench.log.facts(id).unwrap(), loaded.snapshot);
+        let (events, state) = (bench.log.recorded_events(id).unwrap(), loaded.snapshot);
         for (what, text) in [
             ("result", serde_json::to_string(&view).unwrap()),
-            ("log", format!("{facts:?}")),
-            ("state", format!("{state:?} {:?}", loaded.facts)),
+            ("log", format!("{events:?}")),
+            ("state", format!("{state:?} {:?}", loaded.events)),
         ] {
-            assert!(!text.contains(canary), "{form}: the {what} shows it: {text}");
+            assert!(!text.contains(canary), "{form}: the {what} contains it: {text}");
         }
-        let told = view.resources.iter().find(|result| result.name == "b").unwrap();
+        let resource_result = view.resources.iter().find(|result| result.name == "b").unwrap();
         assert!(
-            told.message.contains("refused: ")
-                && told.message.contains("++++++++")
-                && told.message.contains(":end"),
-            "{form}: the rest of the words stays: {}",
-            told.message
+            resource_result.message.contains("refused: ")
+                && resource_result.message.contains("++++++++")
+                && resource_result.message.contains(":end"),
+            "{form}: the rest of the text is unchanged: {}",
+            resource_result.message
         );
     }
 }
 
-/// A webhook that never answers costs a few tries and is named; then the attempt has failed, and another one is made
-/// where it was asked for.
+/// A webhook without a response must cost a few retries and be named; then the attempt fails, and the next
+/// one starts if requested.
 pub async fn a_webhook_times_out() {
     let control = ControlPlane::shared();
-    let bench = Bench::of(control, "silent").await.patient().await;
+    let bench = Bench::for_test(control, "silent").await.with_command_timeouts().await;
     let webhook = Webhook::silent().await;
-    webhook.register(&control.caller(User::OBSERVER), &bench.namespace, "b").await;
-    let sync = Sync::of(&config("b", 0, "")).with(|request| request.retry = retries(1));
+    webhook.register(&control.client(User::OBSERVER), &bench.namespace, "b").await;
+    let sync = SyncSpec::new(&config("b", 0, "")).with_request(|request| request.retry = retry_policy(1));
     let (id, view) = bench.run(&sync).await;
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
     assert_eq!(view.retry_count, 1, "{}", view.message);
-    let told = view.resources.iter().find(|result| result.name == "b").unwrap();
-    assert!(told.message.contains("refuse.example.com"), "{}", told.message);
-    assert!(webhook.asked() <= 2 * 3, "asked {} times", webhook.asked());
+    let resource_result = view.resources.iter().find(|result| result.name == "b").unwrap();
+    assert!(resource_result.message.contains("refuse.example.com"), "{}", resource_result.message);
+    assert!(webhook.reviews() <= 2 * 3, "asked {} times", webhook.reviews());
     assert_eq!(bench.writes(id).await.summaries(), [""; 0]);
 }
 
-/// What the server warns of when it takes a manifest, or would take it, is kept with the result of the object, once.
+/// Warnings of the server for a write or a dry run must be in the result of the object, once.
 pub async fn a_webhook_warns() {
     let control = ControlPlane::shared();
-    let bench = Bench::of(control, "warning").await;
-    let words = "config maps without an owner are \"frowned upon\"";
-    let webhook = Webhook::warning(words).await;
-    webhook.register(&control.caller(User::OBSERVER), &bench.namespace, "b").await;
+    let bench = Bench::for_test(control, "warning").await;
+    let text = "config maps without an owner are \"frowned upon\"";
+    let webhook = Webhook::warning(text).await;
+    webhook.register(&control.client(User::OBSERVER), &bench.namespace, "b").await;
     for dry_run in [true, false] {
-        let sync = Sync::of(&config("b", 0, "")).with(|request| request.options.dry_run = dry_run);
+        let sync =
+            SyncSpec::new(&config("b", 0, "")).with_request(|request| request.options.dry_run = dry_run);
         let (_, view) = bench.run(&sync).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
-        assert_eq!(view.resources[0].warnings, [words], "dry run: {dry_run}");
+        assert_eq!(view.resources[0].warnings, [text], "dry run: {dry_run}");
     }
 }

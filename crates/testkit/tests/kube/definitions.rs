@@ -1,8 +1,8 @@
-//! Definitions that cannot serve what the operation needs.
+//! Definitions that cannot serve the kinds of an operation.
 
 use tidegate_model::{OperationPhase, ResultCode};
 use tidegate_testkit::kube::ControlPlane;
-use tidegate_testkit::scenario::Sync;
+use tidegate_testkit::scenario::SyncSpec;
 
 use crate::engine::Bench;
 
@@ -16,48 +16,48 @@ fn definition(group: &str, (kind, list_kind): (&str, &str), version: &str) -> St
     )
 }
 
-/// The definition came with the operation, and serves another version: there is nothing to wait for.
+/// The definition is part of the operation, and serves another version: there must be no wait.
 pub async fn a_version_that_its_definition_does_not_serve_fails_at_once() {
-    let bench = Bench::of(ControlPlane::shared(), "version").await;
+    let bench = Bench::for_test(ControlPlane::shared(), "version").await;
     let group = format!("{}.example.com", bench.namespace);
     let object = format!(
         "apiVersion: {group}/v1\nkind: Alpha\nmetadata:\n  name: a\n  annotations: {{argocd.argoproj.io/sync-options: \
          SkipDryRunOnMissingResource=true}}\n"
     );
-    let sync = Sync::of(&[definition(&group, ("Alpha", "AlphaList"), "v2"), object].concat());
+    let sync = SyncSpec::new(&[definition(&group, ("Alpha", "AlphaList"), "v2"), object].concat());
     let (_, view) = bench.run(&sync).await;
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
     let result = view.resources.iter().find(|result| result.kind == "Alpha").unwrap();
     assert_eq!(result.status, Some(ResultCode::SyncFailed));
-    // Told of a failure that nobody waits for.
-    let words = format!("; definition alphas.{group} serves v2 and not v1");
-    assert!(result.message.ends_with(&words), "{}", result.message);
+    // Part of a failure without a wait.
+    let text = format!("; definition alphas.{group} serves v2 and not v1");
+    assert!(result.message.ends_with(&text), "{}", result.message);
 }
 
-/// A definition whose names another one has fails in the words of the server, after a few looks; with names of its own it
-/// succeeds, whatever its status said before.
-pub async fn names_that_are_taken_fail_the_operation() {
+/// The operation must fail with the message of the server after a few reads; with unique names it must
+/// succeed, regardless of the earlier status.
+pub async fn conflicting_names_fail_the_operation() {
     let control = ControlPlane::shared();
-    let bench = Bench::of(control, "names").await;
+    let bench = Bench::for_test(control, "names").await;
     let group = format!("{}.example.com", bench.namespace);
     let first = definition(&group, ("Alpha", "BetaList"), "v1");
-    let (_, view) = bench.run(&Sync::of(&first)).await;
+    let (_, view) = bench.run(&SyncSpec::new(&first)).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     let name = format!("betas.{group}");
-    let words = format!("the names of definition {name} are not accepted: \"BetaList\" is already in use");
-    // The second time the refusal is there before the write.
+    let text = format!("the names of definition {name} are not accepted: \"BetaList\" is already in use");
+    // In the second round the refusal exists before the write.
     for round in ["new", "refused before"] {
-        let mark = control.mark();
+        let mark = control.audit_mark();
         let taken = definition(&group, ("Beta", "BetaList"), "v1");
-        let (_, view) = bench.run(&Sync::of(&[first.clone(), taken].concat())).await;
+        let (_, view) = bench.run(&SyncSpec::new(&[first.clone(), taken].concat())).await;
         assert_eq!(view.phase, OperationPhase::Failed, "{round}: {}", view.message);
         let result = view.resources.iter().find(|result| result.name == name).unwrap();
-        assert_eq!((result.status, result.message.as_str()), (Some(ResultCode::SyncFailed), words.as_str()));
+        assert_eq!((result.status, result.message.as_str()), (Some(ResultCode::SyncFailed), text.as_str()));
         let audit = control.audit_since(mark).await.unwrap();
-        let looks = audit.0.iter().filter(|event| event.verb == "get" && event.name == name).count();
-        assert!(looks <= 12, "{round}: {looks} looks");
+        let read_count = audit.0.iter().filter(|event| event.verb == "get" && event.name == name).count();
+        assert!(read_count <= 12, "{round}: {read_count} reads");
     }
     let repaired = definition(&group, ("Beta", "Betas"), "v1");
-    let (_, view) = bench.run(&Sync::of(&[first, repaired].concat())).await;
+    let (_, view) = bench.run(&SyncSpec::new(&[first, repaired].concat())).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{} {:?}", view.message, view.resources);
 }

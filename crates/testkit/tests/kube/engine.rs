@@ -9,15 +9,15 @@ use tidegate_kube::ConnectOptions;
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::MemoryLog;
+use tidegate_testkit::concurrent_change::ConcurrentChange;
 use tidegate_testkit::kube::{Audit, ControlPlane, Mark, User};
-use tidegate_testkit::meanwhile::Meanwhile;
-use tidegate_testkit::process::act;
-use tidegate_testkit::scenario::{Act, Sync};
+use tidegate_testkit::process::perform_action;
+use tidegate_testkit::scenario::{SyncSpec, UserAction};
 
-/// The longest that an operation of these tests may take.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Time limit of an operation.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A log, a cluster and a namespace, for one operation after the other.
+/// A log, a cluster and a namespace for consecutive operations.
 pub struct Bench<'a> {
     pub control: &'a ControlPlane,
     pub namespace: String,
@@ -35,36 +35,36 @@ impl<'a> Bench<'a> {
             ..ConnectOptions::default()
         };
         let cluster = Arc::new(tidegate_kube::connect(&options).await.unwrap());
-        Self { control, namespace, cluster, log: MemoryLog::default(), mark: control.mark() }
+        Self { control, namespace, cluster, log: MemoryLog::default(), mark: control.audit_mark() }
     }
 
-    /// A bench for one test, in a namespace of its own.
-    pub async fn of(control: &'a ControlPlane, name: &str) -> Self {
-        Self::new(control, control.namespace(name).await.unwrap(), User::ENGINE).await
+    /// Creates a bench for one test, in a separate namespace.
+    pub async fn for_test(control: &'a ControlPlane, name: &str) -> Self {
+        Self::new(control, control.create_namespace(name).await.unwrap(), User::ENGINE).await
     }
 
-    /// The same with calls that may take as long as those of the command.
-    pub async fn patient(self) -> Self {
+    /// Uses the time limits of the command.
+    pub async fn with_command_timeouts(self) -> Self {
         let kubeconfig = Some(self.control.kubeconfig(User::ENGINE));
         let options = ConnectOptions { kubeconfig, ..ConnectOptions::default() };
         Self { cluster: Arc::new(tidegate_kube::connect(&options).await.unwrap()), ..self }
     }
 
-    /// The same with something that happens before the first write of an object.
+    /// Runs an action before the first write of an object.
     pub fn before_write(self, name: &'static str, event: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self { cluster: Meanwhile::before(self.cluster, name, event), ..self }
+        Self { cluster: ConcurrentChange::before_write(self.cluster, name, event), ..self }
     }
 
     /// Runs an operation to its end.
-    pub async fn run(&self, sync: &Sync) -> (OperationId, OperationView) {
+    pub async fn run(&self, sync: &SyncSpec) -> (OperationId, OperationView) {
         self.run_with(sync, &mut Vec::new(), async |_, _| {}).await
     }
 
-    /// Runs an operation to its end, with people, and with something that happens meanwhile.
+    /// Runs an operation to its end, with user actions and a concurrent action.
     pub async fn run_with(
         &self,
-        sync: &Sync,
-        script: &mut Vec<Act>,
+        sync: &SyncSpec,
+        script: &mut Vec<UserAction>,
         meanwhile: impl AsyncFnOnce(&Engine, OperationId),
     ) -> (OperationId, OperationView) {
         let destination = Destination::Kubernetes {
@@ -78,7 +78,7 @@ impl<'a> Bench<'a> {
         sync.request.destination = destination.clone();
         if sync.request.namespace == "default" {
             sync.request.namespace.clone_from(&self.namespace);
-            // Objects are searched for in the whole cluster.
+            // Objects are searched in the whole cluster.
             sync.request.application.clone_from(&self.namespace);
         }
         let engine = Engine::builder(Arc::new(self.log.clone()))
@@ -92,7 +92,7 @@ impl<'a> Bench<'a> {
             let waiting = engine.wait(id);
             tokio::pin!(waiting);
             loop {
-                act(&engine, id, script).await;
+                perform_action(&engine, id, script).await;
                 tokio::select! {
                     view = &mut waiting => return match view {
                         Err(EngineError::NotRunning { .. }) => engine.inspect(id).await.unwrap().0,
@@ -103,7 +103,7 @@ impl<'a> Bench<'a> {
             }
         };
         let both = async { tokio::join!(watching, meanwhile(&engine, id)).0 };
-        let Ok(view) = tokio::time::timeout(PATIENCE, both).await else {
+        let Ok(view) = tokio::time::timeout(TIMEOUT, both).await else {
             let (view, explanation) = engine.inspect(id).await.unwrap();
             panic!("the operation does not end: {view:#?}\n{explanation:#?}");
         };
@@ -111,24 +111,24 @@ impl<'a> Bench<'a> {
         (id, view)
     }
 
-    /// The successful writes of an operation, in order.
+    /// Returns the successful writes of an operation, in order.
     pub async fn writes(&self, operation: OperationId) -> Audit {
-        let all = self.control.audit_since(self.mark).await.unwrap().writes();
-        all.only(|event| event.operation.as_deref() == Some(&operation.to_string()))
+        let all = self.control.audit_since(self.mark).await.unwrap().successful_writes();
+        all.filter(|event| event.operation.as_deref() == Some(&operation.to_string()))
     }
 }
 
-/// Waits until an operation stands as wished.
-pub async fn until(engine: &Engine, id: OperationId, wish: impl Fn(&OperationView) -> bool) {
+/// Waits until an operation satisfies a predicate.
+pub async fn wait_until(engine: &Engine, id: OperationId, request: impl Fn(&OperationView) -> bool) {
     let mut events = engine.events_from_now().await.unwrap();
     let looking = async {
         loop {
-            if wish(&engine.inspect(id).await.unwrap().0) {
+            if request(&engine.inspect(id).await.unwrap().0) {
                 return;
             }
-            // Whatever event comes: what is wished may be the state before it.
+            // Any event may trigger this, because the expected state may be the state before the event.
             let _ = tokio::time::timeout(Duration::from_millis(50), events.next()).await;
         }
     };
-    tokio::time::timeout(PATIENCE, looking).await.expect("the operation never stands as wished");
+    tokio::time::timeout(TIMEOUT, looking).await.expect("the operation does not reach the expected state");
 }

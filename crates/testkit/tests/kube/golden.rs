@@ -1,5 +1,5 @@
-//! The golden operations on the real API server: the order of writes, read from its audit log, how often each object
-//! was created and deleted, what is left, and how the operation ends, are those of the simulated cluster.
+//! The golden operations on the real API server. The order of writes according to the audit log, the creations and deletions of
+//! each object, the remaining objects, and the result must match the simulated cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,69 +9,69 @@ use tidegate_cluster::sim::{SimConfig, Verb};
 use tidegate_cluster::{ApplyRequest, Cluster as _, WriteMode};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Object, OperationId};
-use tidegate_testkit::crash::Points;
+use tidegate_testkit::crash::CrashPoints;
 use tidegate_testkit::kube::suite::Test;
 use tidegate_testkit::kube::{AuditEvent, ControlPlane, User};
-use tidegate_testkit::process::{End, World};
-use tidegate_testkit::scenario::{self, Scenario, Sync};
-use tidegate_testkit::witness::{Done, order};
+use tidegate_testkit::process::{ProcessEnd, World};
+use tidegate_testkit::scenario::{self, Scenario, SyncSpec};
+use tidegate_testkit::witness::{ExecutedWrite, order_writes};
 use uuid::Uuid;
 
 use crate::engine::Bench;
 
-/// What is compared.
+/// Compared results.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     order: Vec<String>,
     counts: BTreeMap<String, usize>,
-    left: BTreeSet<String>,
+    remaining: BTreeSet<String>,
     phase: String,
     message: String,
     results: BTreeSet<String>,
 }
 
-/// Two objects of a wave are at work at once here, and a real cluster says which of them is done first.
-const SIDE_BY_SIDE: [&str; 1] = ["hook-tried-again"];
+/// Two objects of a wave are in progress at once, and a real cluster determines their order.
+const CONCURRENT_WRITES: [&str; 1] = ["hook-tried-again"];
 
-/// One test for each golden operation.
+/// Returns one test for each golden operation.
 pub fn tests() -> Vec<Test> {
     let name = |scenario: &Scenario| format!("golden::{}", scenario.name);
     scenario::all().into_iter().map(|one| Test::new(name(&one), move || compare(one))).collect()
 }
 
-/// Plays a scenario on both clusters and compares.
+/// Runs a scenario on both clusters and compares.
 pub async fn compare(scenario: Scenario) {
     let control = ControlPlane::shared();
-    let bench = Bench::of(control, scenario.name).await;
-    let scenario = hurried(scenario, &bench.namespace);
+    let bench = Bench::for_test(control, scenario.name).await;
+    let scenario = adapt_scenario(scenario, &bench.namespace);
     let expected = {
         let (scenario, namespace) = (scenario.clone(), bench.namespace.clone());
-        tokio::task::spawn_blocking(move || simulated(&scenario, &namespace)).await.unwrap()
+        tokio::task::spawn_blocking(move || run_simulated(&scenario, &namespace)).await.unwrap()
     };
-    for sync in &scenario.before {
+    for sync in &scenario.setup_syncs {
         bench.run(sync).await;
     }
-    let (id, view) = bench.run_with(&scenario.sync, &mut scenario.script.clone(), async |_, _| {}).await;
+    let (id, view) = bench.run_with(&scenario.sync, &mut scenario.actions.clone(), async |_, _| {}).await;
     let writes = bench.writes(id).await;
-    let done: Vec<Done> = writes.0.iter().map(done).collect();
+    let done: Vec<ExecutedWrite> = writes.0.iter().map(completed_write).collect();
     let raw: Vec<&str> = writes.0.iter().map(|event| event.name.as_str()).collect();
     for (_, chain) in WAVES.iter().filter(|(name, _)| *name == scenario.name) {
         let places: Vec<_> = chain.iter().map(|name| raw.iter().position(|known| known == name)).collect();
         assert!(places.is_sorted() && places[0].is_some(), "{chain:?} in {raw:?}");
     }
-    let mut found = outcome(&done, left(control, &bench.namespace).await, &view);
+    let mut found = outcome(&done, remaining_objects(control, &bench.namespace).await, &view);
     let mut expected = expected;
-    if SIDE_BY_SIDE.contains(&scenario.name) {
+    if CONCURRENT_WRITES.contains(&scenario.name) {
         found.order.sort();
         expected.order.sort();
     }
-    assert_eq!(view.phase, scenario.ends, "{}\n{:#?}", view.message, view.resources);
+    assert_eq!(view.phase, scenario.expected_phase, "{}\n{:#?}", view.message, view.resources);
     assert_eq!(found, expected, "left is the real cluster, right the simulated one");
 }
 
-/// The same with waits that a test can afford and a busy machine can keep, and with names that no other test has.
-fn hurried(mut scenario: Scenario, namespace: &str) -> Scenario {
-    let hurry = |sync: &mut Sync| {
+/// Adapts the waits to the duration of a test on a busy machine, and makes the names unique.
+fn adapt_scenario(mut scenario: Scenario, namespace: &str) -> Scenario {
+    let hurry = |sync: &mut SyncSpec| {
         for (from, to) in [
             ("\"90s\"", "\"10s\"".to_owned()),
             ("\"1m\"", "\"10s\"".to_owned()),
@@ -86,23 +86,23 @@ fn hurried(mut scenario: Scenario, namespace: &str) -> Scenario {
             "default" => namespace.to_owned(),
             other => format!("{namespace}-{other}"),
         };
-        // Objects are searched for in the whole cluster.
+        // Objects are searched in the whole cluster.
         sync.request.application = namespace.to_owned();
         if sync.request.deadline.is_some() {
             sync.request.deadline = Some(Duration::from_secs(20));
         }
     };
-    scenario.before.iter_mut().for_each(hurry);
+    scenario.setup_syncs.iter_mut().for_each(hurry);
     hurry(&mut scenario.sync);
     if scenario.name == "degraded" {
-        // A Deployment is degraded when its time is over, which is ten minutes unless it says otherwise.
+        // A Deployment is degraded after its deadline, ten minutes by default.
         let (from, to) = ("  replicas: 1\n", "  replicas: 1\n  progressDeadlineSeconds: 2\n");
         scenario.sync.manifests = scenario.sync.manifests.replace(from, to);
     }
     scenario
 }
 
-fn simulated(scenario: &Scenario, namespace: &str) -> Outcome {
+fn run_simulated(scenario: &Scenario, namespace: &str) -> Outcome {
     let mut world = World::new(SimConfig::default());
     let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     let place = Object::try_from(place).unwrap();
@@ -110,53 +110,55 @@ fn simulated(scenario: &Scenario, namespace: &str) -> Outcome {
         ApplyRequest { validate: false, ..ApplyRequest::new(place, WriteMode::Replace { recreate: false }) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(world.cluster.apply(place)).unwrap();
-    for sync in &scenario.before {
+    for sync in &scenario.setup_syncs {
         world.run(sync);
     }
     world.next_operation();
-    let points = Points::dying_at(0);
-    let End::Finished(view) = world.process(&scenario.sync, &mut scenario.script.clone(), &points) else {
-        panic!("nobody killed it");
+    let points = CrashPoints::crash_at(0);
+    let ProcessEnd::Finished(view) =
+        world.run_process(&scenario.sync, &mut scenario.actions.clone(), &points)
+    else {
+        panic!("it was not killed");
     };
-    let id = OperationId(Uuid::from_u128(world.submitted()));
+    let id = OperationId(Uuid::from_u128(world.operation_number()));
     let audit = world.cluster.audit();
     let own =
         audit.iter().filter(|entry| entry.operation_id == Some(id) && !entry.dry_run && entry.code < 300);
-    let done: Vec<Done> = own.map(Done::from).collect();
+    let done: Vec<ExecutedWrite> = own.map(ExecutedWrite::from).collect();
     let left = world.cluster.objects();
     let left = left
         .iter()
         .filter(|object| object.namespace() == namespace)
-        .filter_map(|object| named(object.as_value()));
+        .filter_map(|object| object_name(object.as_value()));
     outcome(&done, left.collect(), &view)
 }
 
-/// Objects whose writes are in different waves, in their order: where deletions follow each other, the comparison
-/// cannot tell those of one wave, which go out at once, from those of the next.
+/// Objects that are written in different waves, in order. For consecutive deletions, the comparison can't tell whether
+/// objects belong to the same wave, in which deletions are concurrent, or to the next wave.
 const WAVES: [(&str, &[&str]); 2] =
     [("prune", &["old-3", "old-2", "new", "old-1"]), ("prune-confirm", &["old-3", "old-2", "new", "old-1"])];
 
-/// What the audit log of an API server says of a write.
-fn done(event: &AuditEvent) -> Done {
+/// Converts a write of an API server's audit log.
+fn completed_write(event: &AuditEvent) -> ExecutedWrite {
     let verb = match event.verb.as_str() {
         "create" => Verb::Create,
         "update" => Verb::Update,
         "delete" => Verb::Delete,
-        // Only server-side apply is forced or not.
+        // Only server-side apply has this parameter.
         "patch" if event.uri.contains("force=") => Verb::Apply,
         "patch" => Verb::Patch,
-        other => panic!("the engine does not {other}"),
+        other => panic!("unknown engine verb {other}"),
     };
-    Done {
+    ExecutedWrite {
         verb,
-        created: event.code == 201,
+        is_created: event.code == 201,
         kind: event.kind.clone(),
         // The server names a namespace as its own namespace.
         object: format!("{}/{}", if event.kind == "Namespace" { "" } else { &event.namespace }, event.name),
     }
 }
 
-/// Kinds that are looked for at the end; those that controllers make are left out.
+/// Kinds that are compared at the end, without kinds that controllers create.
 const KINDS: [(&str, &str); 4] = [
     ("/api/v1", "configmaps"),
     ("/api/v1", "services"),
@@ -164,57 +166,68 @@ const KINDS: [(&str, &str); 4] = [
     ("/apis/batch/v1", "jobs"),
 ];
 
-async fn left(control: &ControlPlane, namespace: &str) -> BTreeSet<String> {
-    let observer = control.caller(User::OBSERVER);
+async fn remaining_objects(control: &ControlPlane, namespace: &str) -> BTreeSet<String> {
+    let observer = control.client(User::OBSERVER);
     let mut left = BTreeSet::new();
     for (root, plural) in KINDS {
         let mut list = observer.get(&format!("{root}/namespaces/{namespace}/{plural}")).await.unwrap();
         let kind = list["kind"].as_str().unwrap().trim_end_matches("List").to_owned();
         for item in list["items"].as_array_mut().unwrap() {
             item["kind"] = kind.clone().into();
-            left.extend(named(item));
+            left.extend(object_name(item));
         }
     }
     left
 }
 
-fn named(object: &Value) -> Option<String> {
+fn object_name(object: &Value) -> Option<String> {
     let kind = object["kind"].as_str().unwrap();
     let known = ["ConfigMap", "Service", "Deployment", "Job"].contains(&kind);
-    // What is being deleted at the end of the operation is gone a moment later.
+    // Objects that are being deleted at the end are gone a moment later.
     let stays = !object["metadata"]["deletionTimestamp"].is_string();
-    (known && stays).then(|| format!("{kind} {}", plain(object["metadata"]["name"].as_str().unwrap())))
+    (known && stays).then(|| format!("{kind} {}", strip_times(object["metadata"]["name"].as_str().unwrap())))
 }
 
-fn outcome(done: &[Done], left: BTreeSet<String>, view: &OperationView) -> Outcome {
+fn outcome(done: &[ExecutedWrite], remaining: BTreeSet<String>, view: &OperationView) -> Outcome {
     let mut counts = BTreeMap::new();
-    for write in done.iter().filter(|write| write.created || write.verb == Verb::Delete) {
-        let what = if write.created { "created" } else { "deleted" };
-        *counts.entry(format!("{what} {} {}", write.kind, plain(&write.object))).or_insert(0) += 1;
+    for write in done.iter().filter(|write| write.is_created || write.verb == Verb::Delete) {
+        let what = if write.is_created { "created" } else { "deleted" };
+        *counts.entry(format!("{what} {} {}", write.kind, strip_times(&write.object))).or_insert(0) += 1;
     }
     let results = view.resources.iter().map(|result| {
         let (status, phase) = (&result.status, &result.hook_phase);
-        plain(&format!("{} {} {} {status:?} {phase:?}", result.kind, result.name, result.sync_phase))
+        strip_times(&format!("{} {} {} {status:?} {phase:?}", result.kind, result.name, result.sync_phase))
     });
-    let mut order: Vec<String> = order(done)
+    let mut order: Vec<String> = order_writes(done)
         .iter()
-        .map(|write| format!("{} {} {}", write.what, write.kind, plain(&write.object)))
+        .map(|write| format!("{} {} {}", write.verb, write.kind, strip_times(&write.object)))
         .collect();
-    // Deletions of one wave go out at once, whatever their kinds.
+    // Deletions in the same wave are concurrent, regardless of kind.
     let same = |one: &String, other: &String| one.starts_with("delete ") && other.starts_with("delete ");
     order.chunk_by_mut(same).for_each(<[String]>::sort);
     Outcome {
         order,
         counts,
-        left,
+        remaining,
         phase: view.phase.to_string(),
-        message: plain(&view.message),
+        message: strip_pods(&strip_times(&view.message)),
         results: results.collect(),
     }
 }
 
-/// Without the times that are part of generated names.
-fn plain(text: &str) -> String {
+/// Removes details about failed pods, whose names are random: `: migrate-zl6zq has failed (exit 1)`.
+fn strip_pods(text: &str) -> String {
+    let mut plain = text.to_owned();
+    while let Some(exit) = plain.find(" (exit ") {
+        let start = plain[..exit].rfind(": ").unwrap();
+        let end = exit + plain[exit..].find(')').unwrap() + 1;
+        plain.replace_range(start..end, "");
+    }
+    plain
+}
+
+/// Removes the times in generated names.
+fn strip_times(text: &str) -> String {
     let mut plain = String::new();
     let mut digits = String::new();
     for sign in text.chars().chain(['\n']) {

@@ -1,4 +1,4 @@
-//! The harness itself: what the other tests rely on.
+//! The test harness itself.
 
 use serde_json::{Value, json};
 use tidegate_testkit::kube::{ControlPlane, Options, User};
@@ -32,7 +32,7 @@ fn deployment(name: &str, annotations: &Value) -> Value {
     })
 }
 
-fn has(object: Option<&Value>, path: &str, expected: &Value) -> bool {
+fn has_value(object: Option<&Value>, path: &str, expected: &Value) -> bool {
     object.and_then(|object| object.pointer(path)) == Some(expected)
 }
 
@@ -41,9 +41,10 @@ fn has_condition(object: Option<&Value>, kind: &str) -> bool {
     conditions.is_some_and(|all| all.iter().any(|one| one["type"] == kind && one["status"] == "True"))
 }
 
-pub async fn pods_run_as_their_annotations_say() {
+pub async fn pods_behave_as_annotated() {
     let control = ControlPlane::shared();
-    let (observer, namespace) = (control.caller(User::OBSERVER), control.namespace("pods").await.unwrap());
+    let (observer, namespace) =
+        (control.client(User::OBSERVER), control.create_namespace("pods").await.unwrap());
     let core = format!("/api/v1/namespaces/{namespace}");
     let outcome = |what: &str| json!({"sim.tidegate.dev/outcome": what});
     for (name, annotations, policy, path, expected) in [
@@ -60,28 +61,28 @@ pub async fn pods_run_as_their_annotations_say() {
         ("waits", outcome("never-ready"), "Always", "/status/containerStatuses/0/started", json!(true)),
     ] {
         observer.post(&format!("{core}/pods"), &pod(name, &annotations, policy)).await.unwrap();
-        observer.until(&format!("{core}/pods/{name}"), |pod| has(pod, path, &expected)).await;
+        observer.wait_until(&format!("{core}/pods/{name}"), |pod| has_value(pod, path, &expected)).await;
     }
     let jobs = format!("/apis/batch/v1/namespaces/{namespace}/jobs");
     observer.post(&jobs, &job("good", &json!({}))).await.unwrap();
-    observer.until(&format!("{jobs}/good"), |job| has_condition(job, "Complete")).await;
+    observer.wait_until(&format!("{jobs}/good"), |job| has_condition(job, "Complete")).await;
     let once = json!({"sim.tidegate.dev/fail-times": "1"});
     observer.post(&jobs, &job("second", &once)).await.unwrap();
-    observer.until(&format!("{jobs}/second"), |job| has_condition(job, "Failed")).await;
+    observer.wait_until(&format!("{jobs}/second"), |job| has_condition(job, "Failed")).await;
     observer.delete(&format!("{jobs}/second"), &json!({"propagationPolicy": "Foreground"})).await.unwrap();
-    observer.until(&format!("{jobs}/second"), |job| job.is_none()).await;
+    observer.wait_until(&format!("{jobs}/second"), |job| job.is_none()).await;
     observer.post(&jobs, &job("second", &once)).await.unwrap();
-    observer.until(&format!("{jobs}/second"), |job| has_condition(job, "Complete")).await;
+    observer.wait_until(&format!("{jobs}/second"), |job| has_condition(job, "Complete")).await;
 
     let apps = format!("/apis/apps/v1/namespaces/{namespace}");
     observer.post(&format!("{apps}/deployments"), &deployment("web", &json!({}))).await.unwrap();
     let web = format!("{apps}/deployments/web");
-    observer.until(&web, |web| has(web, "/status/availableReplicas", &json!(1))).await;
+    observer.wait_until(&web, |web| has_value(web, "/status/availableReplicas", &json!(1))).await;
     let crashing = deployment("broken", &outcome("fail"));
     observer.post(&format!("{apps}/deployments"), &crashing).await.unwrap();
     let reason = "/items/0/status/containerStatuses/0/state/waiting/reason";
     let pods = format!("{core}/pods?labelSelector=app%3Dbroken");
-    observer.until(&pods, |pods| has(pods, reason, &json!("CrashLoopBackOff"))).await;
+    observer.wait_until(&pods, |pods| has_value(pods, reason, &json!("CrashLoopBackOff"))).await;
     let labels = json!({"app": "agent"});
     let agent = json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"},
@@ -89,12 +90,13 @@ pub async fn pods_run_as_their_annotations_say() {
     });
     observer.post(&format!("{apps}/daemonsets"), &agent).await.unwrap();
     let agent = format!("{apps}/daemonsets/agent");
-    observer.until(&agent, |agent| has(agent, "/status/numberReady", &json!(1))).await;
+    observer.wait_until(&agent, |agent| has_value(agent, "/status/numberReady", &json!(1))).await;
 }
 
-pub async fn storage_and_addresses_come() {
+pub async fn storage_and_addresses_are_provided() {
     let control = ControlPlane::shared();
-    let (observer, namespace) = (control.caller(User::OBSERVER), control.namespace("settle").await.unwrap());
+    let (observer, namespace) =
+        (control.client(User::OBSERVER), control.create_namespace("settle").await.unwrap());
     let core = format!("/api/v1/namespaces/{namespace}");
     let claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "disk"},
@@ -119,18 +121,19 @@ pub async fn storage_and_addresses_come() {
     observer.post(&ingresses, &ingress).await.unwrap();
     observer.post(&scalers, &scaler).await.unwrap();
     let claim = format!("{core}/persistentvolumeclaims/disk");
-    observer.until(&claim, |claim| has(claim, "/status/phase", &json!("Bound"))).await;
+    observer.wait_until(&claim, |claim| has_value(claim, "/status/phase", &json!("Bound"))).await;
     for path in [format!("{core}/services/web"), format!("{ingresses}/web")] {
         let address = "/status/loadBalancer/ingress/0/ip";
-        observer.until(&path, |found| found.is_some_and(|found| found.pointer(address).is_some())).await;
+        observer.wait_until(&path, |found| found.is_some_and(|found| found.pointer(address).is_some())).await;
     }
     let scaler = format!("{scalers}/web");
-    observer.until(&scaler, |scaler| has(scaler, "/status/desiredReplicas", &json!(1))).await;
+    observer.wait_until(&scaler, |scaler| has_value(scaler, "/status/desiredReplicas", &json!(1))).await;
 }
 
-pub async fn deletion_completes_or_is_stuck() {
+pub async fn deletion_completes_or_gets_stuck() {
     let control = ControlPlane::shared();
-    let (observer, namespace) = (control.caller(User::OBSERVER), control.namespace("gone").await.unwrap());
+    let (observer, namespace) =
+        (control.client(User::OBSERVER), control.create_namespace("gone").await.unwrap());
     let core = format!("/api/v1/namespaces/{namespace}");
     let stuck = json!({"sim.tidegate.dev/outcome": "stuck-deleting"});
     observer.post(&format!("{core}/pods"), &pod("runs", &json!({}), "Always")).await.unwrap();
@@ -138,27 +141,27 @@ pub async fn deletion_completes_or_is_stuck() {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stays", "annotations": stuck}});
     observer.post(&format!("{core}/configmaps"), &settings).await.unwrap();
     let (runs, stays) = (format!("{core}/pods/runs"), format!("{core}/configmaps/stays"));
-    observer.until(&runs, |pod| has_condition(pod, "Ready")).await;
+    observer.wait_until(&runs, |pod| has_condition(pod, "Ready")).await;
     let held =
         |object: Option<&Value>| object.is_some_and(|object| object["metadata"]["finalizers"].is_array());
-    observer.until(&stays, held).await;
+    observer.wait_until(&stays, held).await;
     observer.delete(&runs, &Value::Null).await.unwrap();
     observer.delete(&stays, &Value::Null).await.unwrap();
-    observer.until(&runs, |pod| pod.is_none()).await;
+    observer.wait_until(&runs, |pod| pod.is_none()).await;
     let left = observer.get(&stays).await.unwrap();
     assert!(left["metadata"]["deletionTimestamp"].is_string(), "{left}");
     observer.patch(&stays, &json!({"metadata": {"finalizers": null}})).await.unwrap();
-    observer.until(&stays, |settings| settings.is_none()).await;
+    observer.wait_until(&stays, |settings| settings.is_none()).await;
     let place = format!("/api/v1/namespaces/{namespace}");
     observer.delete(&place, &Value::Null).await.unwrap();
-    observer.until(&place, |namespace| namespace.is_none()).await;
+    observer.wait_until(&place, |namespace| namespace.is_none()).await;
 }
 
-pub async fn the_audit_says_what_was_done_in_order() {
+pub async fn the_audit_log_is_complete_and_in_order() {
     let control = ControlPlane::shared();
-    let namespace = control.namespace("audit").await.unwrap();
-    let mark = control.mark();
-    let engine = control.caller(User::ENGINE);
+    let namespace = control.create_namespace("audit").await.unwrap();
+    let mark = control.audit_mark();
+    let engine = control.client(User::ENGINE);
     let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
     let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
     engine.post(&maps, &map("a")).await.unwrap();
@@ -168,14 +171,14 @@ pub async fn the_audit_says_what_was_done_in_order() {
     engine.delete(&format!("{maps}/b"), &json!({"dryRun": ["All"]})).await.unwrap();
     engine.delete(&format!("{maps}/a"), &Value::Null).await.unwrap();
     assert_eq!(engine.delete(&format!("{maps}/a"), &Value::Null).await.unwrap_err().code, 404);
-    control.caller(User::OBSERVER).post(&maps, &map("d")).await.unwrap();
+    control.client(User::OBSERVER).post(&maps, &map("d")).await.unwrap();
     let jobs = format!("/apis/batch/v1/namespaces/{namespace}/jobs");
     let mut generated = job("", &json!({}));
     generated["metadata"] = json!({"generateName": "backup-"});
     let name = engine.post(&jobs, &generated).await.unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
 
-    let all = control.audit_since(mark).await.unwrap().of(User::ENGINE).within(&namespace);
-    assert_eq!(control.audit_within(mark, &namespace).await.unwrap().of(User::ENGINE), all);
+    let all = control.audit_since(mark).await.unwrap().by_user(User::ENGINE).in_namespace(&namespace);
+    assert_eq!(control.audit_in_namespace(mark, &namespace).await.unwrap().by_user(User::ENGINE), all);
     let codes: Vec<(&str, u16, bool)> =
         all.0.iter().map(|event| (event.verb.as_str(), event.code, event.dry_run)).collect();
     let expected = [
@@ -189,7 +192,7 @@ pub async fn the_audit_says_what_was_done_in_order() {
         ("create", 201, false),
     ];
     assert_eq!(codes, expected);
-    let summaries = all.writes().summaries();
+    let summaries = all.successful_writes().summaries();
     let expected =
         ["create ConfigMap {}/a", "patch ConfigMap {}/b", "patch ConfigMap {}/a", "delete ConfigMap {}/a"]
             .map(|line| line.replace("{}", &namespace));
@@ -197,12 +200,12 @@ pub async fn the_audit_says_what_was_done_in_order() {
     assert_eq!(summaries[4..], [format!("create Job {namespace}/{name}")]);
 }
 
-pub async fn a_limited_user_may_do_what_it_was_given() {
+pub async fn a_limited_user_has_only_its_granted_rights() {
     let control = ControlPlane::shared();
-    let namespace = control.namespace("limited").await.unwrap();
+    let namespace = control.create_namespace("limited").await.unwrap();
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}]);
-    let user = control.limited_user(&[(Some(&namespace), rules)]).await.unwrap();
-    let caller = control.caller(&user);
+    let user = control.create_limited_user(&[(Some(&namespace), rules)]).await.unwrap();
+    let caller = control.client(&user);
     let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
     caller.get(&maps).await.unwrap();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
@@ -214,21 +217,22 @@ pub async fn a_limited_user_may_do_what_it_was_given() {
 
 pub async fn a_server_can_be_killed_and_stopped() {
     let control =
-        ControlPlane::start(Options { controllers: false, nodes: true, ..Options::default() }).unwrap();
-    let namespace = control.namespace("hurt").await.unwrap();
+        ControlPlane::start(Options { has_controllers: false, has_nodes: true, ..Options::default() })
+            .unwrap();
+    let namespace = control.create_namespace("hurt").await.unwrap();
     let core = format!("/api/v1/namespaces/{namespace}");
-    let observer = control.caller(User::OBSERVER);
+    let observer = control.client(User::OBSERVER);
     control.kill_api_server();
-    assert_eq!(control.caller(User::OBSERVER).get(&core).await.unwrap_err().code, 0);
+    assert_eq!(control.client(User::OBSERVER).get(&core).await.unwrap_err().code, 0);
     control.restart_api_server().unwrap();
-    // The connection of before is of no use, but the caller makes another; and so do the nodes.
-    observer.until(&core, |namespace| namespace.is_some()).await;
+    // The earlier connection is unusable, but the caller opens another; and so do the nodes.
+    observer.wait_until(&core, |namespace| namespace.is_some()).await;
     observer.post(&format!("{core}/pods"), &pod("after", &json!({}), "Always")).await.unwrap();
-    observer.until(&format!("{core}/pods/after"), |pod| has_condition(pod, "Ready")).await;
+    observer.wait_until(&format!("{core}/pods/after"), |pod| has_condition(pod, "Ready")).await;
     control.pause_etcd().unwrap();
     let asked = tokio::time::timeout(std::time::Duration::from_secs(1), observer.get(&core)).await;
     assert!(asked.is_err(), "{asked:?}");
     control.resume_etcd().unwrap();
     observer.get(&core).await.unwrap();
-    control.check().unwrap();
+    control.check_running().unwrap();
 }

@@ -1,24 +1,24 @@
-//! Two operations of one application on a real cluster, with a log each and no claim: the hook of one comes between the
-//! other's look at its place and its creation.
+//! Two operations of one application on a real cluster, with separate logs and no claim: the hook of one is
+//! created between the other's read and its creation.
 
 use std::time::Duration;
 
 use tidegate_executor::Engine;
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
 use tidegate_testkit::kube::{AuditEvent, ControlPlane, User};
-use tidegate_testkit::scenario::Sync;
+use tidegate_testkit::scenario::SyncSpec;
 use tokio::sync::oneshot;
 
-use crate::engine::{Bench, until};
+use crate::engine::{Bench, wait_until};
 
 const WAITS: &str = "waiting for completion of hook batch/Job/migrate";
 
-/// As long as the hook runs at least.
+/// Minimum duration of the hook.
 const RUNS: Duration = Duration::from_secs(3);
 
-/// A hook that runs for a while.
-fn migration(version: &str, policy: &str) -> Sync {
-    Sync::of(&format!(
+/// Returns a hook that runs for a while.
+fn migration(version: &str, policy: &str) -> SyncSpec {
+    SyncSpec::new(&format!(
         "apiVersion: batch/v1
 kind: Job
 metadata:
@@ -35,15 +35,15 @@ spec:
     ))
 }
 
-pub async fn a_hook_that_comes_at_the_last_moment_is_left_alone() {
-    // What a policy keeps is written over once it has ended, and cannot become another version.
+pub async fn a_hook_created_at_the_last_moment_is_left_alone() {
+    // A hook kept by its policy is overwritten once it has ended, and cannot become another version.
     for (policy, version, creations) in [("BeforeHookCreation", "1", 1), ("HookFailed", "2", 0)] {
         let control = ControlPlane::shared();
-        let first = Bench::of(control, "last-moment").await;
-        let mark = control.mark();
+        let first = Bench::for_test(control, "last-moment").await;
+        let mark = control.audit_mark();
         let (begin, begins) = oneshot::channel();
         let (run, runs) = oneshot::channel();
-        let (tell, told) = oneshot::channel();
+        let (tell, messages) = oneshot::channel();
         let rival = async move {
             begin.send(()).unwrap();
             tell.send(runs.await.unwrap()).unwrap();
@@ -53,21 +53,21 @@ pub async fn a_hook_that_comes_at_the_last_moment_is_left_alone() {
         let of_first = async {
             begins.await.unwrap();
             let running = async |engine: &Engine, id| {
-                until(engine, id, |view| view.message == WAITS).await;
+                wait_until(engine, id, |view| view.message == WAITS).await;
                 run.send(id).unwrap();
             };
             first.run_with(&migration("2", policy), &mut Vec::new(), running).await
         };
         let waiting = async |engine: &Engine, id| {
-            let other: OperationId = told.await.unwrap();
-            until(engine, id, |view| view.message == format!("{WAITS} of operation {other}")).await;
+            let other: OperationId = messages.await.unwrap();
+            wait_until(engine, id, |view| view.message == format!("{WAITS} of operation {other}")).await;
         };
         let (sync, mut nobody) = (migration(version, policy), Vec::new());
         let of_second = second.run_with(&sync, &mut nobody, waiting);
         let ((one, ended), (two, view)) = tokio::join!(of_first, of_second);
         assert_eq!(ended.phase, OperationPhase::Succeeded, "{policy}: {}", ended.message);
         assert_eq!(view.phase, OperationPhase::Succeeded, "{policy}: {}", view.message);
-        let writes = control.audit_within(mark, &first.namespace).await.unwrap().writes();
+        let writes = control.audit_in_namespace(mark, &first.namespace).await.unwrap().successful_writes();
         let by = |event: &AuditEvent, id: OperationId| {
             event.name == "migrate" && event.operation.as_deref() == Some(&id.to_string())
         };

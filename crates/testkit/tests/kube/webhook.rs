@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use tidegate_testkit::kube::Caller;
+use tidegate_testkit::kube::ApiClient;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -15,47 +15,47 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 pub struct Webhook {
     address: String,
     certificate: String,
-    /// How often it was asked.
-    asked: Arc<AtomicUsize>,
+    /// Number of reviews.
+    reviews: Arc<AtomicUsize>,
 }
 
-/// What it does with what it is asked.
+/// Behavior of the webhook.
 #[derive(Clone)]
-enum Manner {
+enum Behavior {
     Refuse(String),
     Warn(String),
     Silence,
 }
 
-impl Manner {
+impl Behavior {
     fn answer(&self, uid: &Value) -> Option<Value> {
         match self {
-            Self::Refuse(words) => {
-                Some(json!({"uid": uid, "allowed": false, "status": {"code": 403, "message": words}}))
+            Self::Refuse(text) => {
+                Some(json!({"uid": uid, "allowed": false, "status": {"code": 403, "message": text}}))
             }
-            Self::Warn(words) => Some(json!({"uid": uid, "allowed": true, "warnings": [words]})),
+            Self::Warn(text) => Some(json!({"uid": uid, "allowed": true, "warnings": [text]})),
             Self::Silence => None,
         }
     }
 }
 
 impl Webhook {
-    /// Listens until the runtime ends, and answers every review with a refusal in these words.
-    pub async fn start(words: impl Into<String>) -> Self {
-        Self::with(Manner::Refuse(words.into())).await
+    /// Listens until the runtime ends, and refuses every review with this message.
+    pub async fn refusing(text: impl Into<String>) -> Self {
+        Self::with_behavior(Behavior::Refuse(text.into())).await
     }
 
-    /// Takes everything, and warns in these words.
-    pub async fn warning(words: impl Into<String>) -> Self {
-        Self::with(Manner::Warn(words.into())).await
+    /// Accepts every review with this warning.
+    pub async fn warning(text: impl Into<String>) -> Self {
+        Self::with_behavior(Behavior::Warn(text.into())).await
     }
 
-    /// Takes every connection, and answers nothing.
+    /// Accepts connections without responses.
     pub async fn silent() -> Self {
-        Self::with(Manner::Silence).await
+        Self::with_behavior(Behavior::Silence).await
     }
 
-    async fn with(manner: Manner) -> Self {
+    async fn with_behavior(manner: Behavior) -> Self {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
         let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
@@ -68,14 +68,14 @@ impl Webhook {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&asked);
+        let reviews = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&reviews);
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 let (acceptor, count, manner) = (acceptor.clone(), Arc::clone(&count), manner.clone());
                 tokio::spawn(async move {
                     let mut stream = acceptor.accept(socket).await?;
-                    let review = read(&mut stream).await?;
+                    let review = read_body(&mut stream).await?;
                     count.fetch_add(1, Ordering::SeqCst);
                     let Some(response) = manner.answer(&review["request"]["uid"]) else {
                         return std::future::pending().await;
@@ -93,16 +93,16 @@ impl Webhook {
                 });
             }
         });
-        Self { address, certificate: made.cert.pem(), asked }
+        Self { address, certificate: made.cert.pem(), reviews }
     }
 
-    /// How often it was asked since it was registered.
-    pub fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    /// Returns the number of reviews since its registration.
+    pub fn reviews(&self) -> usize {
+        self.reviews.load(Ordering::SeqCst)
     }
 
-    /// Registers it for ConfigMaps of one namespace, and waits until it is asked about one of this name.
-    pub async fn register(&self, caller: &Caller, namespace: &str, name: &str) {
+    /// Registers the webhook for ConfigMaps of one namespace, and waits for a review of a ConfigMap with this name.
+    pub async fn register(&self, caller: &ApiClient, namespace: &str, name: &str) {
         let labels = json!({"metadata": {"labels": {"webhook": namespace}}});
         caller.patch(&format!("/api/v1/namespaces/{namespace}"), &labels).await.unwrap();
         let bundle = serde_json::to_value(ByteString(self.certificate.clone().into_bytes())).unwrap();
@@ -128,18 +128,20 @@ impl Webhook {
                 let _ = caller
                     .post(&format!("/api/v1/namespaces/{namespace}/configmaps?dryRun=All"), &trial)
                     .await;
-                if self.asked.swap(0, Ordering::SeqCst) > 0 {
+                if self.reviews.swap(0, Ordering::SeqCst) > 0 {
                     return;
                 }
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(60), trying).await.expect("the webhook is asked");
+        tokio::time::timeout(std::time::Duration::from_secs(60), trying)
+            .await
+            .expect("the webhook is called");
     }
 }
 
-/// The body of a request.
-async fn read(stream: &mut (impl tokio::io::AsyncRead + Unpin)) -> std::io::Result<Value> {
+/// Reads the body of a request.
+async fn read_body(stream: &mut (impl tokio::io::AsyncRead + Unpin)) -> std::io::Result<Value> {
     let mut received = Vec::new();
     loop {
         let mut part = [0; 4096];

@@ -1,4 +1,5 @@
-//! Every line of `docs/semantics.md` is held by a test: `proofs.rs` names it, and these tests hold the two together.
+//! Every statement of `docs/reference/semantics.md` has a test: `proofs.rs` names it, and these tests keep
+//! the two consistent.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 mod proofs;
@@ -10,17 +11,17 @@ use std::path::{Path, PathBuf};
 use proofs::PROOFS;
 use tidegate_testkit::scenario;
 
-/// A paragraph is known by so many of its first words.
-const WORDS: usize = 5;
+/// Number of first words that identify a paragraph.
+const LEADING_WORDS: usize = 5;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What the page says, in its order: rows of tables by their first cell, paragraphs and items of lists by their first
-/// words.
+/// Returns the statements of the page in order: rows of tables by their first cell, paragraphs and list items
+/// by their first words.
 fn statements() -> Vec<String> {
-    let page = fs::read_to_string(root().join("docs/semantics.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/reference/semantics.md")).unwrap();
     let mut statements = Vec::new();
     let mut goes_on = false;
     let mut lines = page.lines().peekable();
@@ -35,29 +36,33 @@ fn statements() -> Vec<String> {
             let (subject, _) = row.split_once(" | ").unwrap_or((row, ""));
             statements.push(subject.trim().to_owned());
         } else if begins {
-            let words: Vec<&str> = line.trim_start_matches("- ").split_whitespace().take(WORDS).collect();
-            statements.push(words.join(" "));
+            let text: Vec<&str> =
+                line.trim_start_matches("- ").split_whitespace().take(LEADING_WORDS).collect();
+            statements.push(text.join(" "));
         }
     }
     statements
 }
 
 #[test]
-fn whatever_the_page_says_has_a_test() {
-    let said = statements();
-    assert!(said.len() > 50, "the page is not read as it is written: {said:#?}");
+fn every_statement_has_a_test() {
+    let all_statements = statements();
+    assert!(all_statements.len() > 50, "the page was not parsed correctly: {all_statements:#?}");
     let proven: BTreeSet<&str> = PROOFS.iter().map(|(statement, _)| *statement).collect();
-    let missing: Vec<&String> = said.iter().filter(|one| !proven.contains(one.as_str())).collect();
-    assert!(missing.is_empty(), "name a test in proofs.rs for each of these, or write one: {missing:#?}");
+    let missing: Vec<&String> = all_statements.iter().filter(|one| !proven.contains(one.as_str())).collect();
+    assert!(missing.is_empty(), "statements without a test in proofs.rs: {missing:#?}");
     let left: Vec<&str> =
-        proven.into_iter().filter(|one| !said.iter().any(|statement| statement == one)).collect();
-    assert!(left.is_empty(), "docs/semantics.md does not say these any more: {left:#?}");
+        proven.into_iter().filter(|one| !all_statements.iter().any(|statement| statement == one)).collect();
+    assert!(left.is_empty(), "docs/reference/semantics.md no longer contains these statements: {left:#?}");
     let mut seen = BTreeSet::new();
-    assert!(said.iter().all(|one| seen.insert(one)), "two statements begin alike: {said:#?}");
+    assert!(
+        all_statements.iter().all(|one| seen.insert(one)),
+        "two statements start with the same words: {all_statements:#?}"
+    );
 }
 
 #[test]
-fn whatever_is_named_is_there() {
+fn every_named_test_exists() {
     let golden: BTreeSet<&str> = scenario::all().iter().map(|scenario| scenario.name).collect();
     for (statement, tests) in PROOFS {
         assert!(!tests.is_empty(), "{statement}: no test");

@@ -1,5 +1,5 @@
-//! Which tests hold what `docs/semantics.md` says: the statement as the page begins it, and test functions by file and
-//! name, or golden operations, which also run on real control planes.
+//! Tests of the statements in `docs/reference/semantics.md`: the beginning of the statement, and test
+//! functions by file and name, or golden operations, which also run on real control planes.
 
 /// In the order of the page.
 #[rustfmt::skip]
@@ -12,290 +12,387 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/rules/texts.rs::messages_are_those_of_argo_cd",
         "crates/lifecycle/tests/lifecycle/traces.rs::c_hooks_before_and_after",
     ]),
-    ("a restart in the middle", &[
+    ("results after a restart", &[
         "crates/testkit/tests/crash.rs::a_crash_at_any_point_changes_nothing",
         "crates/testkit/tests/simulation.rs::no_seed_breaks_a_rule",
-        "crates/testkit/tests/golden.rs::a_hook_of_one_name_is_created_once_in_each_of_its_phases",
+        "crates/testkit/tests/golden.rs::a_hook_is_created_once_in_each_of_its_phases",
     ]),
-    ("two operations of one application", &[
-        "crates/testkit/tests/executor/claims.rs::a_second_operation_is_refused_and_writes_nothing",
-        "crates/testkit/tests/crash.rs::a_crash_at_any_point_keeps_the_claim",
-        "tests/e2e-kube/claims.rs::a_second_sync_is_refused_and_says_by_whom",
+    ("hooks after a restart", &[
+        "crates/testkit/tests/crash.rs::a_crash_at_any_point_changes_nothing",
+        "crates/testkit/tests/simulation.rs::no_seed_breaks_a_rule",
+        "crates/testkit/tests/golden.rs::a_hook_is_created_once_in_each_of_its_phases",
     ]),
-    ("who lets a sync begin", &[
-        "crates/testkit/tests/service/main.rs::what_needs_an_approval_is_written_once_as_it_was_approved_whenever_processes_die",
-        "crates/service/src/applications/actor/approving/tests.rs::a_sync_waits_with_its_plan_and_writes_nothing_until_that_is_approved",
-        "tests/e2e/api/plans.rs::a_plan_waits_for_those_who_may_approve_it_and_is_carried_out_by_one_operation",
-    ]),
-    ("a retry", &[
-        "crates/lifecycle/tests/lifecycle/retries.rs::a_retry_redoes_what_ended_badly_in_the_failed_wave",
-        "crates/lifecycle/tests/lifecycle/retries.rs::a_retry_from_the_start_redoes_everything",
-        "golden retry",
-        "golden retry-restart",
-    ]),
-    ("waiting", &[
+    ("deadlines", &[
         "crates/lifecycle/tests/lifecycle/deadlines.rs::a_wave_has_a_deadline",
         "crates/lifecycle/tests/lifecycle/deadlines.rs::a_hook_has_a_deadline",
         "crates/lifecycle/tests/lifecycle/deadlines.rs::an_operation_has_a_deadline_across_its_attempts",
-        "crates/lifecycle/tests/lifecycle/explain.rs::as_a_person_would_say_it",
+        "crates/lifecycle/tests/lifecycle/explain.rs::explanations_read_like_sentences",
     ]),
-    ("between waves", &[
+    ("a failure in a wave", &[
+        "crates/lifecycle/tests/lifecycle/failures.rs::only_running_hooks_are_awaited_after_a_failure",
+    ]),
+    ("delay before a retry", &[
+        "crates/lifecycle/tests/lifecycle/retries.rs::waits_between_attempts_double",
+    ]),
+    ("**Two operations of one application.**", &[
+        "crates/testkit/tests/executor/claims.rs::a_second_operation_is_refused_and_writes_nothing",
+        "crates/testkit/tests/crash.rs::a_crash_at_any_point_keeps_the_claim",
+        "tests/e2e-kube/claims.rs::a_second_sync_is_refused_and_names_the_first",
+    ]),
+    ("**Approval of a sync.** As", &[
+        "crates/testkit/tests/service/main.rs::an_approved_plan_is_written_once_whenever_processes_die",
+        "crates/service/src/applications/actor/plan_approval/tests.rs::a_sync_waits_and_writes_nothing_until_its_plan_is_approved",
+        "tests/e2e/api/plans.rs::a_plan_waits_for_its_approvers_and_is_executed_once",
+    ]),
+    ("**Retries.** Argo CD starts from", &[
+        "crates/lifecycle/tests/lifecycle/retries.rs::a_retry_repeats_failed_tasks_of_the_failed_wave",
+        "crates/lifecycle/tests/lifecycle/retries.rs::a_retry_from_the_start_repeats_everything",
+        "golden retry",
+        "golden retry-restart",
+    ]),
+    ("**Delay between waves.** Argo CD", &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::weak_evidence_settles_two_seconds_after_the_write",
         "crates/lifecycle/tests/lifecycle/traces.rs::b_a_wave_waits_for_health_before_the_next",
-        "tests/e2e/sync.rs::argo_cds_wave_delay_is_honoured_and_nonsense_is_ignored",
+        "tests/e2e/sync.rs::argo_cds_wave_delay_is_honored_and_invalid_values_are_ignored",
+    ]),
+    ("**Operations that exceed their deadline.**", &[
+        "crates/lifecycle/tests/lifecycle/deadlines.rs::an_operation_has_a_deadline_across_its_attempts",
+        "crates/lifecycle/tests/lifecycle/deadlines.rs::a_late_operation_names_what_it_waited_for",
+    ]),
+    ("**Message of a failed operation.**", &[
+        "crates/lifecycle/tests/lifecycle/diagnostics.rs::the_message_of_a_failed_operation_names_objects_and_reasons",
+        "tests/e2e/sync.rs::a_failing_hook_stops_the_rest_and_runs_the_failure_hook",
+    ]),
+    ("**Cluster outages** (no connection, 401,", &[
+        "crates/testkit/tests/executor/outages.rs::an_operation_survives_an_outage_of_minutes",
+        "crates/testkit/tests/executor/outages.rs::the_start_and_cause_of_an_outage_are_reported",
+        "crates/testkit/tests/executor/outages.rs::a_deadline_ends_the_wait",
+        "crates/testkit/tests/executor/outages.rs::the_cause_of_a_delay_is_reported_before_calls_fail",
+        "tests/e2e-kube/connection.rs::a_stalled_server_is_named_and_blocks_nothing_afterwards",
+        "crates/testkit/tests/kube/cluster_failures.rs::an_operation_survives_outages_of_the_api_server_and_etcd",
+    ]),
+    ("**Admission webhooks that do not", &[
+        "crates/testkit/tests/kube/admission.rs::a_webhook_times_out",
+        "crates/lifecycle/tests/lifecycle/outages.rs::a_stalled_call_is_tried_three_times",
+    ]),
+    ("Tidegate keeps some behavior of", &[
+        "crates/lifecycle/tests/lifecycle/traces.rs::a_one_wave_without_hooks_is_not_health_gated",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
+        "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
+        "golden hooks-again",
+    ]),
+    ("A last wave without hooks", &[
+        "crates/lifecycle/tests/lifecycle/traces.rs::a_one_wave_without_hooks_is_not_health_gated",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
+        "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
+        "golden hooks-again",
+    ]),
+    ("A hook that its delete", &[
+        "crates/lifecycle/tests/lifecycle/traces.rs::a_one_wave_without_hooks_is_not_health_gated",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
+        "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
+        "golden hooks-again",
+    ]),
+    ("`HookSucceeded` and `HookFailed` delete hooks", &[
+        "crates/lifecycle/tests/lifecycle/traces.rs::a_one_wave_without_hooks_is_not_health_gated",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
+        "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
+        "golden hooks-again",
     ]),
     ("a wave that prunes and applies", &[
-        "crates/testkit/tests/executor/pruning.rs::a_wave_applies_when_what_it_prunes_is_gone",
-        "crates/lifecycle/tests/lifecycle/pruning.rs::a_last_wave_applies_at_once_and_ends_when_what_it_prunes_is_gone",
+        "crates/testkit/tests/executor/pruning.rs::a_wave_applies_when_its_pruned_objects_are_gone",
+        "crates/lifecycle/tests/lifecycle/pruning.rs::the_last_wave_applies_at_once_and_awaits_its_prunes",
     ]),
-    ("an object that was told to go and is still there", &[
-        "crates/testkit/tests/executor/pruning.rs::an_operation_ends_when_what_it_prunes_is_gone_and_names_what_keeps_it",
-        "crates/lifecycle/tests/lifecycle/pruning.rs::an_object_that_was_told_to_go_is_pruned_when_it_is_gone",
-        "crates/lifecycle/tests/lifecycle/pruning.rs::a_wave_that_has_failed_does_not_wait_for_what_it_prunes",
+    ("prune of an object that is already gone", &[
+        "crates/testkit/tests/executor/pruning.rs::pruned_objects_may_be_gone_already",
     ]),
-    ("prune of an object already gone", &[
-        "crates/testkit/tests/executor/pruning.rs::what_is_to_be_pruned_may_be_gone_already",
+    ("prune of an object that is already being deleted", &[
+        "crates/testkit/tests/executor/pruning.rs::a_concurrently_deleted_object_is_not_deleted_again",
     ]),
-    ("prune of an object that somebody else deletes", &[
-        "crates/testkit/tests/executor/pruning.rs::what_somebody_else_deletes_meanwhile_is_not_deleted_again",
+    ("prune of a kind that is no longer served", &[
+        "crates/testkit/tests/executor/pruning.rs::pruned_objects_may_be_gone_already",
     ]),
-    ("an object of the manifests that somebody deletes", &[
-        "crates/testkit/tests/executor/leaving.rs::what_somebody_deletes_is_made_anew_when_it_is_gone",
-        "crates/testkit/tests/executor/leaving.rs::what_never_goes_is_no_success",
+    ("destination namespace", &[
+        "crates/planner/tests/planner/pruning.rs::a_requested_namespace_is_not_pruned",
     ]),
-    ("`Prune=confirm`", &[
+    ("omitted manifest (PreDelete hook, unknown hook type)", &[
+        "crates/planner/tests/planner/hooks.rs::hooks_do_not_run_when_they_should_not",
+        "crates/planner/tests/planner/pruning.rs::skipped_objects_are_neither_applied_nor_pruned",
+    ]),
+    ("a resource that became a hook, in any phase", &[
+        "crates/planner/tests/planner/hooks.rs::a_resource_that_became_a_hook",
+    ]),
+    ("**Pruned objects that still exist.**", &[
+        "crates/testkit/tests/executor/pruning.rs::an_operation_waits_for_pruned_objects_and_names_their_finalizers",
+        "crates/lifecycle/tests/lifecycle/pruning.rs::an_object_counts_as_pruned_once_it_is_gone",
+        "crates/lifecycle/tests/lifecycle/pruning.rs::a_failed_wave_does_not_await_its_prunes",
+    ]),
+    ("**Objects of the manifests that", &[
+        "crates/testkit/tests/executor/external_deletions.rs::an_externally_deleted_object_is_recreated_once_it_is_gone",
+        "crates/testkit/tests/executor/external_deletions.rs::an_object_that_never_disappears_prevents_success",
+    ]),
+    ("**`Prune=confirm`.** In Argo CD, it", &[
         "crates/planner/tests/planner/pruning.rs::prune_decisions",
         "crates/lifecycle/tests/lifecycle/traces.rs::i_a_prune_waits_for_confirmation",
-        "crates/application/src/confirmation.rs::a_sync_is_confirmed_by_what_is_dated_from_its_beginning_on",
-        "tests/e2e/confirmed.rs::a_prune_that_waits_is_confirmed_by_an_annotation_also_while_the_service_is_killed",
+        "crates/application/src/confirmation.rs::a_sync_is_confirmed_by_a_time_after_its_start",
+        "tests/e2e/prune_confirmation.rs::a_waiting_prune_is_confirmed_by_an_annotation_despite_a_kill",
         "golden prune-confirm",
     ]),
-    ("an untracked object with a hook's name", &[
-        "crates/testkit/tests/executor/rivals.rs::an_object_that_comes_at_the_last_moment_is_not_written_over",
-        "crates/planner/tests/planner/hooks.rs::an_object_of_somebody_else_is_never_taken_for_a_hook",
-    ]),
-    ("an object whose tracking id names another application or another object", &[
-        "crates/model/src/tracking/tests.rs::who_owns_what",
+    ("**Tracking id of another application", &[
+        "crates/model/src/tracking/tests.rs::owners_of_live_objects",
         "crates/planner/tests/planner/pruning.rs::only_objects_of_the_application_are_pruned",
     ]),
-    ("an object of another installation's, team's or state directory's application of the same name", &[
-        "crates/planner/tests/planner/pruning.rs::what_may_be_anothers_is_listed_and_left_alone",
-        "tests/e2e/tracking.rs::another_team_with_an_application_of_the_same_name_loses_nothing",
-        "tests/e2e-kube/sync.rs::another_team_with_an_application_of_the_same_name_loses_nothing",
+    ("**Applications of the same name**", &[
+        "crates/planner/tests/planner/pruning.rs::possibly_foreign_objects_are_listed_and_not_pruned",
+        "tests/e2e/tracking.rs::a_namesake_application_of_another_team_loses_nothing",
+        "tests/e2e-kube/sync.rs::a_namesake_application_of_another_team_loses_nothing",
     ]),
-    ("an object that the application's other tracking method marked", &[
-        "crates/planner/tests/planner/tracking.rs::a_changed_method_loses_nothing_and_prunes_nothing_else",
-        "tests/e2e/tracking.rs::the_method_may_change_and_nothing_is_lost_or_touched",
+    ("**Objects marked by the application's", &[
+        "crates/planner/tests/planner/tracking.rs::a_changed_method_keeps_ownership",
+        "tests/e2e/tracking.rs::a_changed_method_loses_and_touches_nothing",
     ]),
-    ("a definition, a claim of a StatefulSet or an Endpoints object with the application's label", &[
-        "crates/model/src/tracking/tests.rs::a_definition_is_nobodys_by_its_label",
-        "crates/testkit/tests/kube/cluster/reads.rs::what_controllers_label_is_not_the_applications",
-    ]),
-    ("`installation-id` with the `label` method", &[
-        "crates/model/src/tracking/tests.rs::installations_are_kept_apart",
+    ("**`installation-id` with the `label` method.**", &[
+        "crates/model/src/tracking/tests.rs::installations_are_distinguished",
         "tests/e2e/tracking.rs::installations_do_not_prune_each_others_objects",
     ]),
-    ("`ignore-healthcheck`", &[
-        "crates/lifecycle/tests/lifecycle/waiting.rs::health_that_is_ignored_holds_back_waves_but_not_the_wait_for_the_application",
+    ("**The application's label on other", &[
+        "crates/model/src/tracking/tests.rs::a_crd_is_not_owned_by_its_label",
+        "crates/testkit/tests/kube/cluster/reads.rs::labels_set_by_controllers_do_not_mean_ownership",
     ]),
-    ("a misspelt hook word, policy, wave or option", &[
-        "crates/planner/tests/planner/findings.rs::findings_of_one_object",
-        "crates/planner/src/options.rs::misspelt_options_are_noticed",
-        "tests/e2e/plan.rs::findings_are_shown_and_strict_refuses_them",
+    ("**Shared resources** (`FailOnSharedResource` and the", &[
+        "crates/planner/tests/planner/live.rs::a_manifest_with_the_tracking_id_of_another_application_is_reported",
     ]),
-    ("how manifests are applied", &[
-        "crates/planner/src/options.rs::a_resource_overrides_how_the_application_is_applied",
-        "tests/e2e/sync.rs::options_of_an_operation_are_given_as_sync_options",
-    ]),
-    ("a wave beyond 64 bits", &[
-        "crates/planner/tests/planner/bad_input.rs::table_of_wrong_files",
-    ]),
+    ("a wave beyond 64 bits", &["crates/planner/tests/planner/bad_input.rs::table_of_invalid_files"]),
     ("two values of one option in an annotation (`Prune=confirm,Prune=false`)", &[
-        "crates/planner/src/options.rs::misspelt_options_are_noticed",
+        "crates/planner/src/sync_options.rs::misspelled_options_are_reported",
     ]),
     ("`--dry-run`", &[
-        "crates/lifecycle/tests/lifecycle/ending.rs::a_dry_run_writes_nothing_and_has_a_result_for_everything",
+        "crates/lifecycle/tests/lifecycle/termination.rs::a_dry_run_writes_nothing_and_reports_every_task",
         "tests/e2e-kube/sync.rs::a_plan_and_a_dry_run_write_nothing",
         "golden dry-run",
     ]),
-    ("a hook of another operation that still runs", &[
+    ("order of equal names", &[
+        "crates/planner/tests/planner/order.rs::equal_names_are_ordered_by_group_kind_and_namespace",
+    ]),
+    ("**Misspelled hook words, policies, waves", &[
+        "crates/planner/tests/planner/findings.rs::findings_of_one_object",
+        "crates/planner/src/sync_options.rs::misspelled_options_are_reported",
+        "tests/e2e/plan.rs::findings_are_shown_and_strict_refuses_them",
+    ]),
+    ("**Misspelled annotations.** Argo CD ignores", &[
+        "crates/planner/tests/planner/findings.rs::findings_of_one_object",
+        "crates/model/src/annotations/known_keys.rs::misspelled_keys_are_reported_with_the_nearest_known_key",
+    ]),
+    ("**Dry run before the first", &[
+        "crates/lifecycle/tests/lifecycle/failures.rs::a_failed_dry_run_applies_nothing_and_starts_no_hooks",
+        "crates/planner/tests/planner/live.rs::kinds_of_new_crds_are_dry_run_in_their_wave",
+        "crates/testkit/tests/executor/namespaces.rs::a_refused_object_prevents_a_new_namespace_unless_it_is_in_it",
+        "crates/testkit/tests/kube/conformance/writes.rs::dry_runs",
+    ]),
+    ("hook that another operation is still running", &[
         "crates/testkit/tests/executor/rivals.rs::the_running_hook_of_another_operation_is_awaited_and_named",
-        "tests/e2e-kube/rivals.rs::a_hook_that_another_operation_runs_is_left_alone",
-        "crates/testkit/tests/kube/rivals.rs::a_hook_that_comes_at_the_last_moment_is_left_alone",
+        "tests/e2e-kube/rivals.rs::a_running_hook_of_another_operation_is_left_alone",
+        "crates/testkit/tests/kube/rivals.rs::a_hook_created_at_the_last_moment_is_left_alone",
     ]),
-    ("a hook of one name in several phases", &[
-        "crates/planner/tests/planner/hooks.rs::one_name_in_two_phases_runs_in_each_whatever_its_policy",
-        "crates/testkit/tests/golden.rs::a_hook_of_one_name_is_created_once_in_each_of_its_phases",
+    ("an untracked object with a hook's name", &[
+        "crates/testkit/tests/executor/rivals.rs::an_object_created_at_the_last_moment_is_not_overwritten",
+        "crates/planner/tests/planner/hooks.rs::a_foreign_object_is_never_treated_as_a_hook",
     ]),
-    ("two hooks with one `generateName` in one phase", &[
+    ("two hooks with the same `generateName` in one phase", &[
         "crates/planner/tests/planner/hooks.rs::hooks_that_would_get_the_same_name",
         "crates/planner/tests/planner/findings.rs::hooks_with_generated_names_never_repeat_each_other",
     ]),
-    ("in which operations a hook runs", &[
-        "crates/planner/tests/planner/contract.rs::the_contract_of_a_hook_says_in_which_operations_it_runs",
-        "crates/planner/tests/planner/contract.rs::hooks_of_a_deletion_have_no_such_contract",
+    ("hook removed by its finalizer or TTL before its result was seen", &[
+        "crates/testkit/tests/executor/diagnostics.rs::a_job_with_a_zero_ttl_is_read_before_it_is_deleted",
     ]),
-    ("a hook whose inputs have not changed", &[
-        "crates/planner/tests/planner/contract.rs::a_hook_is_unchanged_when_its_manifest_and_what_it_names_are",
-        "crates/planner/tests/planner/contract.rs::an_unchanged_hook_is_left_out_and_said_to_be",
-        "crates/planner/tests/planner/contract.rs::what_is_surprising_is_said",
+    ("a running hook that another client deletes", &[
+        "crates/testkit/tests/executor/diagnostics.rs::a_hook_deleted_by_another_user_has_failed",
     ]),
-    ("a SyncFail hook", &[
+    ("logs of a failed hook", &[
+        "crates/testkit/tests/executor/diagnostics.rs::the_logs_of_a_failed_hook_outlive_it",
+    ]),
+    ("a terminated or late hook", &[
+        "crates/lifecycle/tests/lifecycle/deadlines.rs::a_hook_has_a_deadline",
+        "crates/lifecycle/tests/lifecycle/termination.rs::terminate_stops_running_hooks_and_keeps_finished_ones",
+        "golden hook-deadline",
+        "golden terminate",
+    ]),
+    ("**One name in several phases.**", &[
+        "crates/planner/tests/planner/hooks.rs::a_hook_of_two_phases_runs_in_each_with_any_policy",
+        "crates/testkit/tests/golden.rs::a_hook_is_created_once_in_each_of_its_phases",
+    ]),
+    ("**Operations that run a hook.**", &[
+        "crates/planner/tests/planner/hook_conditions.rs::the_hook_on_annotation_selects_operations",
+        "crates/planner/tests/planner/hook_conditions.rs::hooks_of_a_deletion_have_no_conditions",
+    ]),
+    ("**Unchanged hooks.** Argo CD runs", &[
+        "crates/planner/tests/planner/hook_conditions.rs::a_hook_is_unchanged_if_its_manifest_and_inputs_are",
+        "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
+        "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
+    ]),
+    ("**SyncFail hooks.** In Argo CD,", &[
         "crates/lifecycle/tests/lifecycle/traces.rs::f_the_only_apply_fails_and_sync_fail_hooks_run",
         "crates/lifecycle/tests/lifecycle/traces.rs::e_one_of_two_applies_fails",
         "golden sync-fail",
     ]),
-    ("a failure in a wave", &[
-        "crates/lifecycle/tests/lifecycle/failing.rs::only_running_hooks_are_awaited_after_a_failure",
+    ("**Dry run of a hook", &[
+        "crates/executor/src/effects/recreation_dry_run.rs::similar_names_are_valid_where_the_name_was",
+        "crates/executor/src/effects/recreation_dry_run.rs::addresses_and_node_ports_are_not_requested_twice",
+        "golden awkward-hooks-again",
     ]),
-    ("order among equal names", &[
-        "crates/planner/tests/planner/order.rs::equal_names_are_ordered_by_group_kind_and_namespace",
+    ("These rules apply to hooks", &[
+        "crates/planner/tests/planner/hook_conditions.rs::a_hook_is_unchanged_if_its_manifest_and_inputs_are",
+        "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
+        "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
     ]),
-    ("the dry run before the first write", &[
-        "crates/lifecycle/tests/lifecycle/failing.rs::a_failed_dry_run_applies_nothing_and_starts_no_hooks",
-        "crates/planner/tests/planner/live.rs::kinds_that_come_with_the_operation_are_tried_in_their_wave",
-        "crates/testkit/tests/kube/conformance/writes.rs::dry_runs",
+    ("The inputs are the hook's", &[
+        "crates/planner/tests/planner/hook_conditions.rs::a_hook_is_unchanged_if_its_manifest_and_inputs_are",
+        "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
+        "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
     ]),
-    ("the wait before a retry", &[
-        "crates/lifecycle/tests/lifecycle/retries.rs::waits_between_attempts_double",
+    ("A hook that a person", &[
+        "crates/planner/tests/planner/hook_conditions.rs::a_hook_is_unchanged_if_its_manifest_and_inputs_are",
+        "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
+        "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
     ]),
-    ("a namespace for the destination", &[
-        "crates/planner/tests/planner/live.rs::the_namespace_is_made_when_asked_for",
-        "crates/planner/tests/planner/order.rs::the_destination_namespace_comes_before_objects_of_the_cluster_scope",
-        "tests/e2e-kube/sync.rs::the_namespace_is_made_with_its_metadata",
+    ("The last run is the", &[
+        "crates/planner/tests/planner/hook_conditions.rs::a_hook_is_unchanged_if_its_manifest_and_inputs_are",
+        "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
+        "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
     ]),
-    ("a custom resource after its definition", &[
-        "crates/lifecycle/tests/lifecycle/waiting.rs::a_definition_is_served_before_its_kind_is_used",
-        "crates/testkit/tests/kube/cluster/writes.rs::a_new_kind_is_served_when_its_definition_was_written",
-        "golden definition-and-resource",
-        "crates/testkit/tests/kube/definitions.rs::a_version_that_its_definition_does_not_serve_fails_at_once",
+    ("The annotation has no effect", &[
+        "crates/planner/tests/planner/hook_conditions.rs::a_hook_is_unchanged_if_its_manifest_and_inputs_are",
+        "crates/planner/tests/planner/hook_conditions.rs::an_unchanged_hook_is_excluded_and_reported",
+        "crates/planner/tests/planner/hook_conditions.rs::surprising_conditions_are_reported",
     ]),
-    ("a definition whose names another one has", &[
-        "crates/testkit/tests/kube/definitions.rs::names_that_are_taken_fail_the_operation",
-        "crates/testkit/tests/executor/planned.rs::a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once",
+    ("`Replace` with `Force` on a CRD or namespace", &[
+        "crates/planner/tests/planner/live.rs::task_options_come_from_everywhere",
     ]),
-    ("a CustomResourceDefinition or Deployment whose status is older than our write", &[
+    ("server warnings", &[
+        "crates/testkit/tests/kube/admission.rs::a_webhook_warns",
+        "crates/kube/src/tests/responses.rs::warnings_of_the_server_are_returned_with_the_object",
+    ]),
+    ("CRD with the names of another CRD", &[
+        "crates/testkit/tests/kube/definitions.rs::conflicting_names_fail_the_operation",
+        "crates/testkit/tests/executor/planned_writes.rs::a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once",
+    ]),
+    ("a CRD or Deployment with a status older than the last write", &[
         "crates/health/tests/rules/general.rs::evidence_by_kind",
         "crates/lifecycle/tests/lifecycle/waiting.rs::weak_evidence_settles_two_seconds_after_the_write",
     ]),
-    ("the destination namespace", &[
-        "crates/planner/tests/planner/pruning.rs::a_namespace_that_is_asked_for_is_not_pruned",
+    ("**Custom resources after their CRD.**", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::a_custom_resource_waits_until_its_kind_is_served",
+        "crates/testkit/tests/kube/cluster/writes.rs::a_new_kind_is_usable_once_its_definition_is_written",
+        "golden definition-and-resource",
+        "crates/testkit/tests/kube/definitions.rs::a_version_that_its_definition_does_not_serve_fails_at_once",
     ]),
-    ("a namespace that is to be pruned, is being deleted, or is deleted and made again, while objects go into it", &[
-        "crates/testkit/tests/executor/namespaces.rs::a_namespace_that_was_made_again_while_nobody_looked_fails_the_operation",
-        "crates/testkit/tests/executor/namespaces.rs::a_namespace_that_was_made_again_while_the_cluster_was_away_fails_the_operation",
-        "crates/lifecycle/tests/lifecycle/namespaces.rs::an_operation_does_not_succeed_in_another_namespace_of_the_same_name",
-        "crates/planner/tests/planner/pruning.rs::a_namespace_does_not_go_while_objects_go_into_it",
-        "crates/testkit/tests/executor/namespaces.rs::nothing_is_written_into_a_namespace_that_is_going",
-        "crates/testkit/tests/executor/namespaces.rs::a_namespace_that_goes_before_the_operation_is_over_fails_it",
-        "crates/testkit/tests/kube/rough.rs::a_namespace_goes_while_the_operation_runs",
-        "crates/lifecycle/tests/lifecycle/namespaces.rs::a_namespace_is_not_pruned_from_under_what_goes_into_it",
-        "crates/testkit/tests/executor/namespaces.rs::a_namespace_that_begins_to_go_while_objects_go_into_it_fails_the_operation",
-        "tests/e2e/sync.rs::a_namespace_is_not_pruned_from_under_what_goes_into_it",
+    ("**Client-side and server-side apply.** Argo", &[
+        "crates/planner/src/sync_options.rs::a_resource_overrides_how_the_application_is_applied",
+        "tests/e2e/sync.rs::operation_options_are_given_as_sync_options",
     ]),
-    ("`FailOnSharedResource` and the tracking id in a manifest", &[
-        "crates/planner/tests/planner/live.rs::a_manifest_with_the_tracking_id_of_another_application_is_told",
-    ]),
-    ("a namespace declared as a hook", &[
-        "crates/planner/tests/planner/live.rs::the_namespace_is_made_when_asked_for",
-    ]),
-    ("a resource that became a hook in the manifests, in whatever phase", &[
-        "crates/planner/tests/planner/hooks.rs::a_resource_that_became_a_hook",
-    ]),
-    ("an object whose manifest is left out (PreDelete hook, unknown hook word)", &[
-        "crates/planner/tests/planner/hooks.rs::hooks_do_not_run_when_they_should_not",
-        "crates/planner/tests/planner/pruning.rs::skipped_objects_are_neither_applied_nor_pruned",
-    ]),
-    ("prune of a kind that is no longer served", &[
-        "crates/testkit/tests/executor/pruning.rs::what_is_to_be_pruned_may_be_gone_already",
-    ]),
-    ("`Replace` with `Force` on a definition or namespace", &[
-        "crates/planner/tests/planner/live.rs::task_options_come_from_everywhere",
-    ]),
-    ("`Replace` with `Force`", &[
+    ("**`Replace` with `Force`.** Argo CD", &[
         "crates/testkit/tests/executor/replacing.rs::nothing_is_deleted_for_an_object_that_the_server_refuses",
         "crates/testkit/tests/kube/replacing.rs::nothing_is_deleted_for_an_object_that_the_server_refuses",
     ]),
-    ("`Force=true` without `Replace`", &[
+    ("**`Force=true` without `Replace`.** With client-side", &[
         "crates/testkit/tests/kube/conformance/writes.rs::recreating",
         "golden force",
         "crates/planner/tests/planner/live.rs::task_options_come_from_everywhere",
     ]),
-    ("the dry run of a hook whose object of an earlier operation is still there", &[
-        "crates/executor/src/effects/trial.rs::other_names_are_valid_where_the_name_was",
-        "crates/executor/src/effects/trial.rs::addresses_and_node_ports_are_not_asked_for_twice",
-        "golden awkward-hooks-again",
+    ("**Managers whose fields a server-side", &[
+        "crates/planner/tests/planner/live.rs::fields_of_client_side_apply_are_taken_over",
+        "crates/application/tests/rules/progress.rs::the_application_names_a_manager_whose_fields_are_taken_over",
+        "crates/testkit/tests/kube/cluster/writes.rs::client_side_apply_keeps_foreign_fields_and_migrates_to_server_side",
     ]),
-    ("a hook that is removed by its own finalizer or TTL before its result was seen", &[
-        "crates/testkit/tests/executor/troubles.rs::a_job_without_time_to_live_is_read_before_it_goes",
+    ("**Immutable fields.** Argo CD shows", &[
+        "tests/e2e-kube/refused.rs::an_immutable_field_is_named",
+        "tests/e2e-kube/refused.rs::immutable_secrets_are_reported_without_values",
     ]),
-    ("an approval of a wave", &[
-        "crates/lifecycle/tests/lifecycle/waiting.rs::a_wave_waits_for_a_person_who_approves_it",
+    ("**RoleBindings and ClusterRoleBindings with another", &[
+        "crates/testkit/tests/executor/bindings.rs::a_changed_role_recreates_the_binding_in_both_apply_modes",
+        "crates/testkit/tests/kube/cluster_failures.rs::a_changed_binding_is_recreated",
+    ]),
+    ("namespace of the destination", &[
+        "crates/planner/tests/planner/live.rs::the_namespace_is_created_if_requested",
+        "crates/planner/tests/planner/order.rs::the_destination_namespace_comes_before_objects_of_the_cluster_scope",
+        "tests/e2e-kube/sync.rs::the_namespace_is_created_with_its_metadata",
+    ]),
+    ("namespace declared as a hook", &[
+        "crates/planner/tests/planner/live.rs::the_namespace_is_created_if_requested",
+    ]),
+    ("A namespace may be pruned,", &[
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_recreated_during_downtime_fails_the_operation",
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_recreated_during_an_outage_fails_the_operation",
+        "crates/lifecycle/tests/lifecycle/namespaces.rs::an_operation_does_not_succeed_in_a_recreated_namespace",
+        "crates/planner/tests/planner/pruning.rs::a_namespace_is_not_pruned_while_objects_are_deployed_to_it",
+        "crates/testkit/tests/executor/namespaces.rs::nothing_is_written_into_a_terminating_namespace",
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_deleted_before_the_end_fails_the_operation",
+        "crates/testkit/tests/kube/cluster_failures.rs::a_namespace_deleted_during_a_hook_fails_the_operation",
+        "crates/lifecycle/tests/lifecycle/namespaces.rs::a_namespace_is_not_pruned_before_its_contents_are_applied",
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_deleted_during_its_writes_fails_the_operation",
+        "tests/e2e/sync.rs::a_namespace_is_not_pruned_before_its_contents",
+    ]),
+    ("If the operation would prune", &[
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_recreated_during_downtime_fails_the_operation",
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_recreated_during_an_outage_fails_the_operation",
+        "crates/lifecycle/tests/lifecycle/namespaces.rs::an_operation_does_not_succeed_in_a_recreated_namespace",
+        "crates/planner/tests/planner/pruning.rs::a_namespace_is_not_pruned_while_objects_are_deployed_to_it",
+        "crates/testkit/tests/executor/namespaces.rs::nothing_is_written_into_a_terminating_namespace",
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_deleted_before_the_end_fails_the_operation",
+        "crates/testkit/tests/kube/cluster_failures.rs::a_namespace_deleted_during_a_hook_fails_the_operation",
+        "crates/lifecycle/tests/lifecycle/namespaces.rs::a_namespace_is_not_pruned_before_its_contents_are_applied",
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_deleted_during_its_writes_fails_the_operation",
+        "tests/e2e/sync.rs::a_namespace_is_not_pruned_before_its_contents",
+    ]),
+    ("Otherwise it fails when it", &[
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_recreated_during_downtime_fails_the_operation",
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_recreated_during_an_outage_fails_the_operation",
+        "crates/lifecycle/tests/lifecycle/namespaces.rs::an_operation_does_not_succeed_in_a_recreated_namespace",
+        "crates/planner/tests/planner/pruning.rs::a_namespace_is_not_pruned_while_objects_are_deployed_to_it",
+        "crates/testkit/tests/executor/namespaces.rs::nothing_is_written_into_a_terminating_namespace",
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_deleted_before_the_end_fails_the_operation",
+        "crates/testkit/tests/kube/cluster_failures.rs::a_namespace_deleted_during_a_hook_fails_the_operation",
+        "crates/lifecycle/tests/lifecycle/namespaces.rs::a_namespace_is_not_pruned_before_its_contents_are_applied",
+        "crates/testkit/tests/executor/namespaces.rs::a_namespace_deleted_during_its_writes_fails_the_operation",
+        "tests/e2e/sync.rs::a_namespace_is_not_pruned_before_its_contents",
+    ]),
+    ("**Unregistered gates, hook runners and", &[
+        "crates/executor/src/effects/extensions.rs::only_missing_extensions_are_named",
+        "crates/testkit/tests/executor/extensions.rs::an_unregistered_gate_is_closed",
+        "crates/testkit/tests/executor/health_judges.rs::an_unregistered_judge_means_progressing",
+    ]),
+    ("**Gates that repeat their answer.**", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::a_repeated_gate_verdict_is_not_recorded",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::a_gate_may_close_again_before_the_others_open",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::a_gate_that_was_open_before_a_restart_is_asked_again",
+        "crates/testkit/tests/executor/extensions.rs::a_gate_is_queried_once_and_reports_its_changes",
+        "crates/testkit/tests/executor/extensions.rs::a_gate_whose_actor_ends_later_is_closed",
+        "crates/testkit/tests/executor/extensions.rs::waiting_at_a_gate_writes_nothing",
+    ]),
+    ("**Approval of a wave.** A", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::a_wave_waits_for_approval",
         "crates/lifecycle/tests/lifecycle/waiting.rs::an_approval_holds_for_every_attempt",
         "tests/e2e/gates.rs::a_wave_is_approved_from_another_process",
         "tests/e2e/gates.rs::an_approval_survives_a_kill",
     ]),
-    ("a sync window", &[
-        "crates/executor/src/gates/window.rs::what_windows_decide",
-        "crates/executor/src/gates/window.rs::a_window_goes_by_the_clock_of_its_zone",
+    ("**Soak.** It counts from the", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::a_wave_soaks_after_the_previous_one_passed",
+    ]),
+    ("**Sync windows.** In Argo CD,", &[
+        "crates/executor/src/gates/window.rs::windows_open_and_close_a_gate",
+        "crates/executor/src/gates/window.rs::a_window_follows_the_clock_of_its_time_zone",
         "crates/testkit/tests/executor/extensions.rs::a_wave_waits_for_its_sync_window",
-        "tests/e2e/gates.rs::a_sync_window_holds_a_wave_over_a_kill",
-    ]),
-    ("a soak", &["crates/lifecycle/tests/lifecycle/waiting.rs::a_wave_soaks_after_the_one_before_it_has_passed"]),
-    ("a gate that is open, or closed for the same reason as before", &[
-        "crates/lifecycle/tests/lifecycle/waiting.rs::a_repeated_answer_of_a_gate_is_no_fact",
-        "crates/lifecycle/tests/lifecycle/waiting.rs::a_gate_may_close_again_before_the_others_open",
-        "crates/lifecycle/tests/lifecycle/waiting.rs::a_gate_that_was_open_before_a_restart_is_asked_again",
-        "crates/testkit/tests/executor/extensions.rs::a_gate_is_asked_once_and_changes_its_answer_by_itself",
-        "crates/testkit/tests/executor/extensions.rs::a_gate_that_dies_later_is_closed",
-        "crates/testkit/tests/executor/extensions.rs::waiting_at_a_gate_writes_nothing",
-    ]),
-    ("a gate, hook runner or health judge that nobody registered", &[
-        "crates/executor/src/effects/extensions.rs::what_nobody_has_is_named_and_what_somebody_has_is_not",
-        "crates/testkit/tests/executor/extensions.rs::a_gate_that_nobody_registered_is_closed",
-        "crates/testkit/tests/executor/judges.rs::a_judge_that_nobody_registered_gives_progressing",
-    ]),
-    ("the manager whose client-side applied fields are taken over", &[
-        "crates/planner/tests/planner/live.rs::fields_of_client_side_apply_are_taken_over",
-        "crates/testkit/tests/kube/cluster/writes.rs::client_side_apply_leaves_what_others_wrote_and_hands_over_to_the_server_side",
-    ]),
-    ("a running hook that somebody deletes", &[
-        "crates/testkit/tests/executor/troubles.rs::a_hook_that_somebody_deletes_has_failed",
-    ]),
-    ("the logs of a failed hook", &[
-        "crates/testkit/tests/executor/troubles.rs::the_logs_of_a_failed_hook_outlive_it",
-    ]),
-    ("a cluster that does not answer (no connection, 401, 429, timeouts)", &[
-        "crates/testkit/tests/executor/outages.rs::an_outage_of_minutes_is_survived",
-        "crates/testkit/tests/executor/outages.rs::it_is_said_since_when_and_why",
-        "crates/testkit/tests/executor/outages.rs::a_deadline_ends_the_waiting",
-        "crates/testkit/tests/executor/outages.rs::what_keeps_calls_waiting_is_told_before_they_fail",
-        "tests/e2e-kube/connection.rs::a_server_that_stands_still_is_named_and_nothing_waits_afterwards",
-        "crates/testkit/tests/kube/rough.rs::the_api_server_dies_and_etcd_stands_still",
-    ]),
-    ("an admission webhook that does not answer", &[
-        "crates/testkit/tests/kube/admission.rs::a_webhook_times_out",
-        "crates/lifecycle/tests/lifecycle/outages.rs::a_call_that_stalls_is_made_three_times",
-    ]),
-    ("a RoleBinding or ClusterRoleBinding with another `roleRef`", &[
-        "crates/testkit/tests/executor/bindings.rs::another_role_makes_it_anew_in_both_ways_to_apply",
-        "crates/testkit/tests/kube/rough.rs::a_binding_gives_another_role",
-    ]),
-    ("warnings of the server", &[
-        "crates/testkit/tests/kube/admission.rs::a_webhook_warns",
-        "crates/kube/src/tests/answers.rs::what_the_server_warns_of_comes_with_the_object",
-    ]),
-    ("what counts as out of sync", &[
-        "crates/planner/src/diff/tests.rs::the_prediction_of_the_server_counts",
-        "crates/planner/src/diff/tests.rs::a_local_yes_is_a_proof",
-        "tests/e2e-kube/sync.rs::a_second_sync_writes_nothing_it_need_not",
+        "tests/e2e/gates.rs::a_sync_window_holds_a_wave_despite_a_kill",
     ]),
     ("jq in `ignoreDifferences`", &[
-        "crates/planner/src/diff/ignore/jq.rs::what_is_not_a_path_or_could_take_long_is_refused",
+        "crates/planner/src/diff/ignore/jq.rs::non_path_and_expensive_expressions_are_rejected",
     ]),
-    ("a resumed Job (`Suspended` is `False`)", &[
-        "crates/health/tests/rules/batch.rs::job",
+    ("Argo CD compares with the", &[
+        "crates/planner/src/diff/tests.rs::the_server_prediction_counts",
+        "crates/planner/src/diff/tests.rs::a_local_difference_is_certain",
+        "tests/e2e-kube/sync.rs::a_second_sync_makes_no_unnecessary_writes",
     ]),
+    ("a resumed Job (`Suspended` is `False`)", &["crates/health/tests/rules/batch.rs::job"]),
     ("HorizontalPodAutoscaler `v2beta1`, `v2beta2`", &[
         "crates/health/tests/rules/others.rs::pod_autoscaler",
     ]),
@@ -303,146 +400,285 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/rules/others.rs::disruption_budget",
     ]),
     ("several wildcard scripts for a kind", &[
-        "crates/health/tests/lua/selection.rs::of_several_patterns_the_first_in_order_counts_however_they_were_given",
+        "crates/health/tests/lua/selection.rs::the_first_of_several_patterns_applies_in_any_input_order",
     ]),
-    ("a health script that does not load", &[
-        "crates/health/tests/lua/selection.rs::a_script_that_does_not_load_costs_its_own_kind_and_no_other",
-        "tests/e2e/health.rs::a_script_that_does_not_load_costs_its_own_kind_and_a_warning",
+    ("health script that does not load", &[
+        "crates/health/tests/lua/selection.rs::an_invalid_script_affects_only_its_kind",
+        "tests/e2e/health.rs::a_script_that_does_not_load_affects_only_its_kind",
     ]),
     ("`pairs` and `next` in a health script", &[
-        "crates/health/tests/lua/idioms.rs::tables_are_gone_through_in_one_order",
+        "crates/health/tests/lua/idioms.rs::tables_are_iterated_in_a_fixed_order",
     ]),
-    ("a health script that does not end", &[
-        "crates/health/tests/lua/limits.rs::what_does_not_end_is_ended",
-        "crates/health/tests/lua/limits.rs::what_takes_too_much_memory_is_ended",
+    ("health script that runs endlessly", &[
+        "crates/health/tests/lua/limits.rs::endless_scripts_are_stopped",
+        "crates/health/tests/lua/limits.rs::scripts_with_too_much_memory_are_stopped",
     ]),
-    ("an operation that is too late", &[
-        "crates/lifecycle/tests/lifecycle/deadlines.rs::an_operation_has_a_deadline_across_its_attempts",
-        "crates/lifecycle/tests/lifecycle/deadlines.rs::an_operation_that_is_late_names_what_it_waited_for",
+    ("**`ignore-healthcheck`.** In both systems, it", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::ignored_health_holds_back_waves_but_not_the_application",
     ]),
-    ("a terminated or late hook", &[
-        "crates/lifecycle/tests/lifecycle/deadlines.rs::a_hook_has_a_deadline",
-        "crates/lifecycle/tests/lifecycle/ending.rs::terminate_stops_what_runs_and_keeps_what_has_ended",
-        "golden hook-deadline",
-        "golden terminate",
+    ("**Failures that are normal during", &[
+        "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
+        "crates/health/tests/rules/grace_period.rs::only_final_failures_are_degraded_immediately",
+        "crates/testkit/tests/executor/watches.rs::a_wave_fails_after_the_grace_period_of_an_autoscaler",
+        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
-    ("Kept on purpose, because users", &[
-        "crates/lifecycle/tests/lifecycle/traces.rs::a_one_wave_without_hooks_is_not_health_gated",
-        "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_gated_where_that_is_asked_for",
-        "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
-        "golden hooks-again",
+    ("**PersistentVolumeClaims with `volumeBindingMode: WaitForFirstConsumer`** in", &[
+        "crates/testkit/tests/executor/wait_reasons.rs::a_claim_waiting_for_its_first_consumer_does_not_block_its_wave",
     ]),
     ("An application is deleted by", &[
-        "tests/e2e/delete.rs::an_application_goes_in_the_reverse_of_its_sync",
+        "tests/e2e/delete.rs::an_application_is_deleted_in_reverse_sync_order",
         "tests/e2e/delete.rs::a_killed_deletion_is_resumed_and_each_hook_runs_once",
         "crates/testkit/tests/crash.rs::a_crash_at_any_point_changes_nothing",
         "golden delete",
     ]),
-    ("what goes", &[
-        "crates/planner/src/deletion.rs::what_goes_and_what_stays",
+    ("hooks of a deletion that leaves the objects", &[
+        "crates/planner/tests/planner/hooks.rs::no_deletion_hook_runs_if_objects_stay",
+        "tests/e2e/delete.rs::objects_stay_if_requested",
+    ]),
+    ("hooks that have run", &[
+        "golden delete",
+        "golden delete-fails-at-its-end",
+    ]),
+    ("a deleted namespace with objects that should stay", &[
+        "crates/planner/src/deletion.rs::objects_that_cannot_be_retained_are_reported",
+    ]),
+    ("**Deleted objects.** Both delete everything", &[
+        "crates/planner/src/deletion.rs::deleted_and_retained_objects",
         "crates/planner/tests/planner/properties.rs::a_deletion_writes_hooks_alone",
-        "crates/testkit/tests/executor/deletions.rs::what_an_interrupted_sync_left_goes_too",
-        "crates/testkit/tests/executor/deletions.rs::a_hook_that_its_policy_has_kept_goes_too",
+        "crates/testkit/tests/executor/deletions.rs::the_hook_of_an_interrupted_sync_is_deleted_too",
+        "crates/testkit/tests/executor/deletions.rs::a_hook_kept_by_its_policy_is_deleted_too",
         "golden delete-orphan",
     ]),
-    ("its order", &[
+    ("**Deleted hooks.** Tidegate also finds", &[
+        "crates/planner/src/deletion.rs::deleted_and_retained_objects",
+        "crates/planner/tests/planner/properties.rs::a_deletion_writes_hooks_alone",
+        "crates/testkit/tests/executor/deletions.rs::the_hook_of_an_interrupted_sync_is_deleted_too",
+        "crates/testkit/tests/executor/deletions.rs::a_hook_kept_by_its_policy_is_deleted_too",
+        "golden delete-orphan",
+    ]),
+    ("**Order of deletion.** Both delete", &[
         "crates/planner/tests/planner/properties.rs::a_deletion_goes_in_the_reverse_of_the_sync",
-        "crates/planner/src/deletion.rs::a_namespace_goes_after_what_is_in_it",
+        "crates/planner/src/deletion.rs::a_namespace_is_deleted_after_its_objects",
         "golden delete-namespace",
     ]),
-    ("`Delete=confirm`, `Prune=confirm`", &[
-        "crates/planner/src/deletion.rs::what_goes_and_what_stays",
-        "crates/testkit/tests/executor/deletions.rs::nothing_goes_before_all_is_confirmed",
+    ("**`Delete=confirm` and `Prune=confirm`.** Both delete", &[
+        "crates/planner/src/deletion.rs::deleted_and_retained_objects",
+        "crates/testkit/tests/executor/deletions.rs::nothing_is_deleted_before_everything_is_confirmed",
         "golden delete-confirm",
     ]),
-    ("hooks of the deletion", &[
-        "crates/planner/src/hooks.rs::hooks_of_a_deletion",
-        "golden delete",
+    ("**Finalizers that hold an object.**", &[
+        "tests/e2e/delete.rs::a_finalizer_that_blocks_an_object_is_named",
     ]),
-    ("a PreDelete hook that fails", &[
-        "tests/e2e/delete.rs::a_hook_that_fails_keeps_everything",
+    ("**PreDelete hooks that fail.** Argo", &[
+        "tests/e2e/delete.rs::a_failing_hook_stops_the_deletion",
         "golden delete-refused-by-hook",
         "golden delete-retry",
     ]),
-    ("hooks that have run", &["golden delete", "golden delete-fails-at-its-end"]),
-    ("a finalizer that holds an object", &["tests/e2e/delete.rs::a_finalizer_that_holds_an_object_is_named"]),
-    ("a namespace that goes, and what is to stay in it", &[
-        "crates/planner/src/deletion.rs::what_cannot_stay_is_named",
+    ("**PostDelete hooks in a namespace", &[
+        "crates/testkit/tests/executor/deletions.rs::a_namespace_is_not_deleted_before_a_later_hook_in_it",
     ]),
-    ("a PostDelete hook in a namespace that goes", &[
-        "crates/testkit/tests/executor/deletions.rs::a_namespace_does_not_go_from_under_a_hook_that_comes_after_it",
+    ("**Hooks of the deletion.** Argo", &[
+        "crates/planner/src/hooks.rs::hooks_of_a_deletion",
+        "golden delete",
     ]),
-    ("A hook object says which", &[
+    ("The API server records which", &[
+        "tests/e2e-kube/from_argo_cd.rs::fields_removed_from_git_are_removed_from_the_cluster",
+        "crates/kube/src/patch/tests/field_owners.rs::fields_of_several_managers_become_ours",
+    ]),
+    ("**Affected objects**: objects with the", &[
+        "crates/planner/tests/planner/live.rs::fields_of_argo_cd_are_taken_over",
+    ]),
+    ("**Affected fields**: all fields that", &[
+        "crates/model/src/field_handover.rs::entries_that_can_be_taken_over",
+        "crates/model/src/field_handover.rs::fields_outside_of_manifests_stay",
+    ]),
+    ("**Exceptions**: fields that another manager", &[
+        "tests/e2e-kube/from_argo_cd.rs::fields_removed_from_git_are_removed_from_the_cluster",
+        "crates/planner/tests/planner/live.rs::fields_of_argo_cd_are_taken_over",
+    ]),
+    ("**The mark is read again**", &[
+        "crates/executor/src/effects/resources/tests.rs::no_fields_are_taken_over_from_an_object_with_another_owner",
+    ]),
+    ("**A kill between the two", &[
+        "crates/executor/src/effects/resources/tests.rs::an_interrupted_takeover_is_completed",
+    ]),
+    ("**`ClientSideApplyMigration=false`** keeps the fields that", &[
+        "crates/planner/tests/planner/live.rs::fields_of_argo_cd_are_taken_over",
+        "crates/planner/tests/planner/live.rs::fields_of_client_side_apply_are_taken_over",
+    ]),
+    ("**`ClientSideApplyMigrationManager=NAME`** is a sync option", &[
+        "crates/planner/tests/planner/live.rs::fields_of_client_side_apply_are_taken_over",
+    ]),
+    ("In the plan, the reason", &[
+        "tests/e2e-kube/from_argo_cd.rs::fields_removed_from_git_are_removed_from_the_cluster",
+        "crates/planner/src/diff/tests.rs::last_applied_distinguishes_defaults_from_manifest_fields",
+    ]),
+    ("A server-side apply must be", &[
+        "crates/testkit/tests/executor/refused.rs::repeated_keys_are_named_with_the_way_out",
+        "tests/e2e-kube/refused.rs::repeated_keys_are_applied_on_the_client_side_if_permitted",
+        "tests/e2e-kube/refused.rs::an_application_with_repeated_keys_migrates",
+    ]),
+    ("**`ServerSideApply=false`** applies the object on", &[
+        "crates/planner/tests/planner/live.rs::fields_that_client_side_apply_would_remove_are_a_difference",
+        "tests/e2e-kube/refused.rs::repeated_keys_are_applied_on_the_client_side_if_permitted",
+    ]),
+    ("**`ServerSideApply=auto`** applies the object on", &[
+        "crates/testkit/tests/executor/refused.rs::repeated_keys_are_applied_on_the_client_side_with_auto",
+        "tests/e2e-kube/refused.rs::repeated_keys_are_applied_on_the_client_side_if_permitted",
+    ]),
+    ("**`Validate=false`** leaves unknown fields out", &[
+        "tests/e2e-kube/refused.rs::unknown_fields_are_dropped_without_validation",
+    ]),
+    ("You can set each option", &[
+        "tests/e2e-kube/refused.rs::an_application_with_repeated_keys_migrates",
+        "crates/service/src/applications/shared_state.rs::explicit_options_override_the_defaults",
+    ]),
+    ("A hook object records the", &[
         "crates/testkit/tests/executor/rivals.rs::the_running_hook_of_another_operation_is_awaited_and_named",
-        "crates/testkit/tests/executor/rivals.rs::deadlines_count_while_another_operation_keeps_the_place",
-        "crates/testkit/tests/executor/rivals.rs::a_hook_that_comes_at_the_last_moment_is_left_alone",
+        "crates/testkit/tests/executor/rivals.rs::deadlines_count_while_another_operation_runs_the_hook",
+        "crates/testkit/tests/executor/rivals.rs::a_hook_created_at_the_last_moment_is_left_alone",
     ]),
-    ("A hook that nobody goes", &[
+    ("A hook may also appear", &[
+        "crates/testkit/tests/executor/rivals.rs::the_running_hook_of_another_operation_is_awaited_and_named",
+        "crates/testkit/tests/executor/rivals.rs::deadlines_count_while_another_operation_runs_the_hook",
+        "crates/testkit/tests/executor/rivals.rs::a_hook_created_at_the_last_moment_is_left_alone",
+    ]),
+    ("If no process continues the", &[
         "crates/testkit/tests/executor/rivals.rs::the_hook_of_a_dead_operation_blocks_until_it_ends",
     ]),
     ("While an operation runs, a", &[
-        "tests/e2e/overrides.rs::an_operation_goes_on_without_what_another_process_has_skipped",
+        "tests/e2e/overrides.rs::an_operation_continues_without_what_another_process_skipped",
         "tests/e2e/overrides.rs::a_skip_survives_a_kill",
-        "crates/lifecycle/tests/lifecycle/overrides.rs::who_is_refused_learns_how_it_stands",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_rejected_override_describes_the_current_state",
     ]),
-    ("waits for its wave, or for its turn in it", &[
-        "crates/lifecycle/tests/lifecycle/overrides.rs::what_is_skipped_before_its_turn_is_never_written",
+    ("waiting for its wave, or for its turn in the wave", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_task_skipped_before_its_turn_is_never_written",
     ]),
-    ("is applied, or is a prune, and fails now and then, or is not well or not gone yet", &[
-        "crates/lifecycle/tests/lifecycle/overrides.rs::what_does_not_become_healthy_is_gone_on_without",
+    ("apply or prune being retried, or object not healthy or not gone yet", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_task_that_does_not_become_healthy_can_be_skipped",
         "golden skipped-resource",
     ]),
-    ("is a hook that runs", &[
-        "crates/lifecycle/tests/lifecycle/overrides.rs::a_hook_at_work_that_is_skipped_is_stopped_first",
-        "crates/lifecycle/tests/lifecycle/overrides.rs::a_hook_at_work_that_is_marked_as_done_is_let_go",
+    ("running hook", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_running_hook_that_is_skipped_is_stopped_first",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_running_hook_that_is_marked_as_done_is_released",
         "golden skipped-hook",
         "golden hook-marked-as-done",
     ]),
-    ("is a hook that is just being created", &[
-        "crates/lifecycle/tests/lifecycle/overrides.rs::a_hook_that_is_just_being_created_does_not_run_when_it_is_skipped",
+    ("hook that is just being created", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_hook_skipped_during_its_creation_does_not_run",
     ]),
-    ("is a hook with a runner", &[
-        "crates/lifecycle/tests/lifecycle/overrides.rs::the_work_of_a_runner_is_not_awaited_when_its_hook_is_skipped",
+    ("hook with a runner", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_skipped_hook_does_not_wait_for_its_runner",
     ]),
-    ("has failed, while its wave is still at work", &[
-        "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_of_a_failed_task_spares_the_attempt",
+    ("failed, while its wave is still running", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_failed_task_saves_the_attempt",
     ]),
-    ("is to be created again, and is on its way out", &[
-        "crates/lifecycle/tests/lifecycle/overrides.rs::what_is_on_its_way_out_is_not_created_again_when_it_is_skipped",
+    ("terminating, to be created again afterwards", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::an_object_being_deleted_is_not_recreated_when_it_is_skipped",
+    ]),
+    ("**Stopped hooks** end as if", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_running_hook_that_is_skipped_is_stopped_first",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_running_hook_that_is_marked_as_done_is_released",
+        "golden skipped-hook",
+        "golden hook-marked-as-done",
+    ]),
+    ("**Released hooks** lose their finalizer.", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_running_hook_that_is_skipped_is_stopped_first",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_running_hook_that_is_marked_as_done_is_released",
+        "golden skipped-hook",
+        "golden hook-marked-as-done",
     ]),
     ("The results are `Skipped` and", &[
-        "crates/lifecycle/tests/lifecycle/overrides.rs::what_is_not_done_of_a_wave_is_skipped_with_its_gate",
-        "crates/lifecycle/tests/lifecycle/overrides.rs::a_last_wave_that_is_skipped_changes_nothing_for_the_one_before",
-        "crates/lifecycle/tests/lifecycle/overrides.rs::what_a_failure_has_kept_from_being_done_is_done_after_all",
-        "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_holds_in_later_attempts",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_wave_skips_its_open_tasks_and_its_gate",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_the_last_wave_does_not_affect_the_previous_one",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_applies_to_later_attempts",
     ]),
-    ("`retry-task` makes a call that", &[
-        "crates/lifecycle/tests/lifecycle/overrides.rs::a_call_that_waits_for_its_next_try_is_made_at_once",
-        "crates/lifecycle/tests/lifecycle/overrides.rs::a_failed_hook_runs_anew_in_the_same_attempt_when_it_is_retried",
-        "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_around_a_retry_runs_nothing_twice",
-        "crates/lifecycle/tests/lifecycle/overrides.rs::the_next_attempt_begins_at_once_when_what_has_failed_is_retried",
-        "crates/lifecycle/tests/lifecycle/overrides.rs::what_was_skipped_is_done_after_all_when_it_is_retried",
-        "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_its_promises",
+    ("A wave with nothing left", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_wave_skips_its_open_tasks_and_its_gate",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_the_last_wave_does_not_affect_the_previous_one",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_applies_to_later_attempts",
+    ]),
+    ("Tasks that were blocked by", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_wave_skips_its_open_tasks_and_its_gate",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_the_last_wave_does_not_affect_the_previous_one",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_applies_to_later_attempts",
+    ]),
+    ("A skipped or marked task", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_wave_skips_its_open_tasks_and_its_gate",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_the_last_wave_does_not_affect_the_previous_one",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_applies_to_later_attempts",
+    ]),
+    ("`retry-task` has these effects. Only", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_repeats_a_waiting_call_immediately",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_hook_runs_again_in_the_same_attempt",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_during_a_retry_runs_nothing_twice",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_of_failed_tasks_starts_the_next_attempt_immediately",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_task_runs_although_it_was_skipped",
+        "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
         "golden hook-tried-again",
     ]),
-    ("A task that is done,", &[
-        "crates/lifecycle/tests/lifecycle/overrides.rs::who_is_refused_learns_how_it_stands",
+    ("**Call that waits for its", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_repeats_a_waiting_call_immediately",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_hook_runs_again_in_the_same_attempt",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_during_a_retry_runs_nothing_twice",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_of_failed_tasks_starts_the_next_attempt_immediately",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_task_runs_although_it_was_skipped",
+        "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
+        "golden hook-tried-again",
+    ]),
+    ("**Failed task of a running", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_repeats_a_waiting_call_immediately",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_hook_runs_again_in_the_same_attempt",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_during_a_retry_runs_nothing_twice",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_of_failed_tasks_starts_the_next_attempt_immediately",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_task_runs_although_it_was_skipped",
+        "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
+        "golden hook-tried-again",
+    ]),
+    ("**Operation that waits for its", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_repeats_a_waiting_call_immediately",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_hook_runs_again_in_the_same_attempt",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_during_a_retry_runs_nothing_twice",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_of_failed_tasks_starts_the_next_attempt_immediately",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_task_runs_although_it_was_skipped",
+        "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
+        "golden hook-tried-again",
+    ]),
+    ("**Skipped task**: it runs after", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_repeats_a_waiting_call_immediately",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_hook_runs_again_in_the_same_attempt",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_during_a_retry_runs_nothing_twice",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_of_failed_tasks_starts_the_next_attempt_immediately",
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_task_runs_although_it_was_skipped",
+        "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
+        "golden hook-tried-again",
+    ]),
+    ("These requests are refused for", &[
+        "crates/lifecycle/tests/lifecycle/overrides.rs::a_rejected_override_describes_the_current_state",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_dry_run_has_nothing_to_skip",
-        "crates/lifecycle/tests/lifecycle/table/inputs.rs::every_state_with_every_input",
+        "crates/lifecycle/tests/lifecycle/table/inputs.rs::every_state_handles_every_input",
     ]),
-    ("A deletion is asked for", &[
-        "crates/testkit/tests/executor/pruning.rs::what_somebody_else_deletes_meanwhile_is_not_deleted_again",
-        "crates/testkit/tests/executor/pruning.rs::what_somebody_else_writes_meanwhile_is_pruned",
+    ("Tidegate requests a deletion once.", &[
+        "crates/testkit/tests/executor/pruning.rs::a_concurrently_deleted_object_is_not_deleted_again",
+        "crates/testkit/tests/executor/pruning.rs::a_concurrently_changed_object_is_pruned",
     ]),
-    ("What is looked at before", &[
-        "crates/testkit/tests/executor/pruning.rs::what_is_somebody_elses_or_to_stay_by_now_is_not_pruned",
+    ("After three refusals in a", &[
+        "crates/testkit/tests/executor/pruning.rs::a_concurrently_deleted_object_is_not_deleted_again",
+        "crates/testkit/tests/executor/pruning.rs::a_concurrently_changed_object_is_pruned",
     ]),
-    ("What somebody else deletes while", &[
-        "crates/testkit/tests/executor/leaving.rs::what_somebody_deletes_is_made_anew_when_it_is_gone",
-        "crates/testkit/tests/executor/leaving.rs::what_never_goes_is_no_success",
+    ("An object that is read", &[
+        "crates/testkit/tests/executor/pruning.rs::an_object_that_became_foreign_or_protected_is_not_pruned",
     ]),
-    ("An application knows its objects", &[
-        "crates/model/src/tracking/tests.rs::who_owns_what",
+    ("When others delete an object", &[
+        "crates/testkit/tests/executor/external_deletions.rs::an_externally_deleted_object_is_recreated_once_it_is_gone",
+        "crates/testkit/tests/executor/external_deletions.rs::an_object_that_never_disappears_prevents_success",
+    ]),
+    ("An application recognizes its objects", &[
+        "crates/model/src/tracking/tests.rs::owners_of_live_objects",
         "crates/planner/tests/planner/pruning.rs::only_objects_of_the_application_are_pruned",
         "crates/planner/tests/planner/pruning.rs::prune_decisions",
     ]),
@@ -455,136 +691,258 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/model/src/tracking/tests.rs::labels_hold_names_that_fit",
     ]),
     ("`label`", &[
-        "crates/model/src/tracking/tests.rs::who_owns_what",
+        "crates/model/src/tracking/tests.rs::owners_of_live_objects",
         "crates/model/src/tracking/tests.rs::marks_are_those_of_the_method_and_no_others",
     ]),
-    ("The label is `app.kubernetes.io/instance`, or", &[
-        "tests/e2e/tracking.rs::names_and_keys_that_cannot_be_labels_are_refused_before_anything_is_written",
-        "crates/model/src/tracking/tests.rs::keys_of_labels_are_checked",
-        "crates/model/src/tracking/tests.rs::installations_are_kept_apart",
+    ("With `annotation+label`, the label is", &[
+        "crates/model/src/tracking/tests.rs::marks_are_those_of_the_method_and_no_others",
+        "crates/model/src/tracking/tests.rs::labels_hold_names_that_fit",
     ]),
-    ("Definitions get no marks, so", &[
-        "crates/model/src/tracking/tests.rs::a_definition_is_nobodys_by_its_label",
+    ("The label is `app.kubernetes.io/instance`, or", &[
+        "tests/e2e/tracking.rs::invalid_label_names_and_keys_are_refused_before_any_write",
+        "crates/model/src/tracking/tests.rs::keys_of_labels_are_checked",
+        "crates/model/src/tracking/tests.rs::installations_are_distinguished",
+    ]),
+    ("CRDs don't get marks, so", &[
+        "crates/model/src/tracking/tests.rs::a_crd_is_not_owned_by_its_label",
         "crates/planner/tests/planner/tracking.rs::manifests_are_marked_by_the_method",
         "crates/planner/tests/planner/pruning.rs::only_objects_of_the_application_are_pruned",
     ]),
     ("The method is recorded with", &[
-        "tests/e2e/tracking.rs::a_resumed_operation_goes_on_by_its_method",
+        "tests/e2e/tracking.rs::a_resumed_operation_keeps_its_method",
     ]),
-    ("**Changing the method** loses nothing", &[
-        "crates/planner/tests/planner/tracking.rs::a_changed_method_loses_nothing_and_prunes_nothing_else",
+    ("A change of the method", &[
+        "crates/planner/tests/planner/tracking.rs::a_changed_method_keeps_ownership",
     ]),
     ("Objects in the manifests get", &[
-        "tests/e2e/tracking.rs::the_method_may_change_and_nothing_is_lost_or_touched",
+        "tests/e2e/tracking.rs::a_changed_method_loses_and_touches_nothing",
         "crates/planner/tests/planner/live.rs::apply_out_of_sync_only",
     ]),
-    ("What only bears the old", &[
-        "crates/planner/tests/planner/tracking.rs::a_changed_method_loses_nothing_and_prunes_nothing_else",
+    ("Objects that bear only the", &[
+        "crates/planner/tests/planner/tracking.rs::a_changed_method_keeps_ownership",
         "crates/planner/tests/planner/tracking.rs::an_older_hook_is_known_by_its_label",
     ]),
     ("A sync looks for such", &[
-        "crates/model/src/tracking/tests.rs::a_search_looks_at_everything_where_the_annotation_may_be_the_only_mark",
-        "tests/e2e-kube/sync.rs::what_is_no_longer_wanted_is_looked_for_where_it_was_put",
-        "crates/kube/src/tests/living.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
+        "crates/model/src/tracking/tests.rs::a_search_reads_everything_if_the_annotation_may_be_the_only_mark",
+        "tests/e2e-kube/sync.rs::prunable_objects_are_searched_where_they_were_created",
+        "crates/kube/src/tests/live.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
     ]),
     ("A changed `--tracking-label` is a", &[
         "crates/planner/tests/planner/tracking.rs::another_label_is_a_new_mark",
     ]),
-    ("A mark holds the name", &[
-        "crates/planner/tests/planner/pruning.rs::what_may_be_anothers_is_listed_and_left_alone",
+    ("A mark contains the name", &[
+        "crates/planner/tests/planner/pruning.rs::possibly_foreign_objects_are_listed_and_not_pruned",
     ]),
     ("is at a place where", &[
-        "crates/planner/tests/planner/pruning.rs::what_is_known_adopted_or_of_our_installation_is_pruned_anywhere",
-        "crates/testkit/tests/executor/inventory.rs::an_application_that_moves_takes_what_it_had_with_it",
+        "crates/planner/tests/planner/pruning.rs::owned_objects_are_pruned_in_any_namespace",
+        "crates/testkit/tests/executor/inventory.rs::an_application_that_moves_keeps_its_objects",
     ]),
     ("is in a namespace that", &[
-        "crates/planner/tests/planner/pruning.rs::what_may_be_anothers_is_listed_and_left_alone",
+        "crates/planner/tests/planner/pruning.rs::possibly_foreign_objects_are_listed_and_not_pruned",
     ]),
-    ("bears our installation id (`--installation-id`).", &[
-        "crates/planner/tests/planner/pruning.rs::what_is_known_adopted_or_of_our_installation_is_pruned_anywhere",
-        "tests/e2e/tracking.rs::the_id_of_an_installation_makes_what_is_found_elsewhere_its_own",
+    ("bears the id of this", &[
+        "crates/planner/tests/planner/pruning.rs::owned_objects_are_pruned_in_any_namespace",
+        "tests/e2e/tracking.rs::an_installation_id_takes_over_objects_found_elsewhere",
     ]),
-    ("For the deletion of an", &[
-        "crates/testkit/tests/executor/deletions.rs::what_an_application_is_known_to_have_goes_and_what_stays_is_named",
+    ("An operation deploys to the", &[
+        "crates/planner/tests/planner/pruning.rs::possibly_foreign_objects_are_listed_and_not_pruned",
+    ]),
+    ("When an application is deleted,", &[
+        "crates/testkit/tests/executor/deletions.rs::known_objects_are_deleted_and_remaining_ones_are_named",
     ]),
     ("is among the manifests, or", &[
-        "crates/testkit/tests/executor/deletions.rs::what_an_application_is_known_to_have_goes_and_what_stays_is_named",
-        "tests/e2e-kube/taken_over.rs::it_goes_with_its_objects_of_the_cluster_scope",
+        "crates/testkit/tests/executor/deletions.rs::known_objects_are_deleted_and_remaining_ones_are_named",
+        "tests/e2e-kube/argo_cd_takeover.rs::cluster_scoped_objects_are_deleted_with_their_application",
     ]),
     ("is in `status.resources` of the", &[
-        "crates/testkit/tests/executor/deletions.rs::what_an_application_is_known_to_have_goes_and_what_stays_is_named",
+        "crates/testkit/tests/executor/deletions.rs::known_objects_are_deleted_and_remaining_ones_are_named",
     ]),
-    ("So an application that was", &[
-        "tests/e2e-kube/taken_over.rs::it_goes_with_its_objects_of_the_cluster_scope",
-        "tests/e2e/explained.rs::a_deletion_is_shown_in_its_order_before_it_is_asked_for",
+    ("So if an application was", &[
+        "tests/e2e-kube/argo_cd_takeover.rs::cluster_scoped_objects_are_deleted_with_their_application",
+        "tests/e2e/explain.rs::a_deletion_is_shown_in_order_before_it_is_requested",
     ]),
-    ("Everything else under the application's", &[
-        "crates/testkit/tests/executor/inventory.rs::an_application_of_the_same_name_elsewhere_is_left_alone_until_it_is_adopted",
-        "crates/testkit/tests/executor/inventory.rs::what_was_adopted_is_pruned_and_stays_known_when_the_operation_fails",
-        "tests/e2e/tracking.rs::another_team_with_an_application_of_the_same_name_loses_nothing",
-        "tests/e2e/tracking.rs::adopting_is_recorded_with_the_operation",
+    ("All other objects under the", &[
+        "crates/testkit/tests/executor/inventory.rs::a_namesake_application_is_left_alone_until_it_is_adopted",
+        "crates/testkit/tests/executor/inventory.rs::adopted_objects_are_pruned_and_stay_known_after_a_failure",
+        "tests/e2e/tracking.rs::a_namesake_application_of_another_team_loses_nothing",
+        "tests/e2e/tracking.rs::adoption_is_recorded_with_the_operation",
+    ]),
+    ("`--adopt` adopts everything that is", &[
+        "crates/testkit/tests/executor/inventory.rs::a_namesake_application_is_left_alone_until_it_is_adopted",
+        "crates/testkit/tests/executor/inventory.rs::adopted_objects_are_pruned_and_stay_known_after_a_failure",
+        "tests/e2e/tracking.rs::a_namesake_application_of_another_team_loses_nothing",
+        "tests/e2e/tracking.rs::adoption_is_recorded_with_the_operation",
     ]),
     ("knows the application, and has searched the cluster once", &[
-        "crates/testkit/tests/executor/inventory.rs::after_one_search_the_inventory_tells_what_to_prune",
+        "crates/testkit/tests/executor/inventory.rs::after_one_search_the_inventory_determines_what_to_prune",
     ]),
     ("knows the application from syncs without `--prune`", &[
-        "crates/testkit/tests/executor/inventory.rs::after_one_search_the_inventory_tells_what_to_prune",
+        "crates/testkit/tests/executor/inventory.rs::after_one_search_the_inventory_determines_what_to_prune",
     ]),
     ("does not know the application", &[
-        "tests/e2e-kube/sync.rs::a_first_sync_lists_no_kinds_but_its_own",
-        "crates/kube/src/tests/living.rs::a_narrow_search_lists_the_kinds_that_are_named_or_known",
+        "tests/e2e-kube/sync.rs::a_first_sync_lists_only_its_own_kinds",
+        "crates/kube/src/tests/live.rs::a_narrow_search_lists_only_named_or_known_kinds",
     ]),
-    ("`--adopt` always looks through the", &[
-        "crates/testkit/tests/executor/inventory.rs::an_application_of_the_same_name_elsewhere_is_left_alone_until_it_is_adopted",
-        "crates/kube/src/tests/living.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
-        "crates/kube/src/tests/living.rs::a_label_is_searched_for_and_not_everything",
+    ("These always search the whole", &[
+        "crates/testkit/tests/executor/inventory.rs::a_namesake_application_is_left_alone_until_it_is_adopted",
+        "crates/kube/src/tests/live.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
+        "crates/kube/src/tests/live.rs::a_search_by_label_lists_only_matching_objects",
     ]),
-    ("**Where rights end at a", &[
-        "crates/kube/src/tests/living.rs::what_cannot_be_searched_is_told",
-        "tests/e2e-kube/taken_over.rs::it_goes_with_its_objects_where_only_their_namespace_may_be_seen",
+    ("**Rights limited to some namespaces.**", &[
+        "crates/kube/src/tests/live.rs::unsearchable_kinds_are_reported",
+        "tests/e2e-kube/argo_cd_takeover.rs::objects_are_deleted_with_rights_in_their_namespace_only",
     ]),
-    ("a plan that may prune", &[
-        "crates/testkit/tests/executor/deletions.rs::a_search_that_was_refused_is_made_again",
+    ("A plan that may prune", &[
+        "crates/testkit/tests/executor/deletions.rs::a_refused_search_is_repeated",
     ]),
-    ("a deletion does not run", &[
-        "crates/testkit/tests/executor/deletions.rs::what_cannot_be_looked_for_keeps_an_application_from_being_deleted",
-        "tests/e2e-kube/taken_over.rs::it_goes_with_its_objects_where_only_their_namespace_may_be_seen",
+    ("A deletion does not run,", &[
+        "crates/testkit/tests/executor/deletions.rs::an_application_is_not_deleted_if_its_objects_cannot_be_searched",
+        "tests/e2e-kube/argo_cd_takeover.rs::objects_are_deleted_with_rights_in_their_namespace_only",
     ]),
-    ("A search reads metadata only,", &[
-        "crates/kube/src/tests/living.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
-        "crates/kube/src/tests/living.rs::a_label_is_searched_for_and_not_everything",
+    ("A search reads only metadata.", &[
+        "crates/kube/src/tests/live.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
+        "crates/kube/src/tests/live.rs::a_search_by_label_lists_only_matching_objects",
     ]),
-    ("The first of these that", &[
+    ("The first layer that has", &[
         "crates/health/tests/custom/convention.rs::the_layer_of_an_object",
-        "tests/e2e/health.rs::expressions_judge_as_scripts_do",
+        "tests/e2e/health.rs::expressions_assess_like_scripts",
     ]),
-    ("1. **Rules of yours**: the", &[
-        "crates/health/tests/cel.rs::annotations_judge_their_object_before_all_other_rules",
-        "crates/health/tests/custom/main.rs::statuses_mean_what_their_projects_say",
-        "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_are_judged_and_each_rule_cites_its_source",
+    ("1. **Your rules**: the expressions", &[
+        "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
+        "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
+        "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
-        "crates/health/tests/custom/convention.rs::the_convention_can_be_switched_off",
+        "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("The plan says which layer", &[
-        "tests/e2e/health.rs::the_plan_says_who_judges_and_the_convention_can_be_switched_off",
+    ("The plan names the layer", &[
+        "tests/e2e/health.rs::the_plan_names_the_assessing_rule_and_the_convention_is_optional",
     ]),
-    ("**A status that comes late.**", &[
-        "crates/health/tests/custom/convention.rs::an_object_without_a_status_is_given_a_moment",
+    ("The convention checks these in", &[
+        "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
+        "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
+        "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
+        "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
+        "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
+    ]),
+    ("An `observedGeneration` older than the", &[
+        "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
+        "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
+        "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
+        "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
+        "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
+    ]),
+    ("`Stalled`, `Failed` or `Degraded` is", &[
+        "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
+        "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
+        "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
+        "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
+        "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
+    ]),
+    ("`Ready`, or `Available` if there", &[
+        "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
+        "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
+        "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
+        "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
+        "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
+    ]),
+    ("With none of these, an", &[
+        "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
+        "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
+        "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
+        "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
+        "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
+    ]),
+    ("An object with none of", &[
+        "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
+        "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
+        "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
+        "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
+        "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
+    ]),
+    ("**Late status.** For a kind", &[
+        "crates/health/tests/custom/convention.rs::an_object_without_a_status_is_progressing_for_a_minute",
         "crates/health/tests/custom/convention.rs::a_status_may_be_required",
         "crates/lifecycle/tests/lifecycle/waiting.rs::weak_evidence_settles_two_seconds_after_the_write",
     ]),
     ("**Evidence.** A verdict counts when", &[
         "crates/health/tests/custom/evidence.rs::the_table_says_which_kinds_report_the_generation",
     ]),
-    ("**Degraded** ends a wave, so", &[
-        "crates/health/tests/custom/main.rs::statuses_mean_what_their_projects_say",
+    ("**Degraded** ends a wave. So", &[
+        "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
+        "crates/health/tests/rules/grace_period.rs::only_final_failures_are_degraded_immediately",
+    ]),
+    ("**Grace period.** A failure that", &[
+        "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
+        "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
+        "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
+        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+    ]),
+    ("HorizontalPodAutoscalers without metrics or scale", &[
+        "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
+        "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
+        "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
+        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+    ]),
+    ("Pods that restart or whose", &[
+        "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
+        "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
+        "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
+        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+    ]),
+    ("ReplicaSets", &[
+        "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
+        "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
+        "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
+        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+    ]),
+    ("PodDisruptionBudgets", &[
+        "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
+        "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
+        "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
+        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+    ]),
+    ("the fallback of a KEDA", &[
+        "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
+        "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
+        "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
+        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+    ]),
+    ("the conditions of a Gardener", &[
+        "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
+        "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
+        "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
+        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+    ]),
+    ("The annotation `tidegate.dev/health-grace: 10m` sets", &[
+        "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
+        "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
+        "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
+        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+    ]),
+    ("KEDA does not record when", &[
+        "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
+        "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
+        "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
+        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("The health of an application", &[
-        "crates/health/tests/rules/general.rs::an_application_is_as_well_as_the_worst_of_what_counts",
+        "crates/health/tests/rules/general.rs::an_application_has_the_worst_health_that_counts",
         "tests/e2e/health.rs::several_objects_give_a_list_with_names",
     ]),
-    ("It decides two things. `--wait", &[
-        "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_gated_where_that_is_asked_for",
-        "crates/lifecycle/tests/lifecycle/waiting.rs::health_that_is_ignored_holds_back_waves_but_not_the_wait_for_the_application",
+    ("The application's health has two", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::ignored_health_holds_back_waves_but_not_the_application",
+    ]),
+    ("`--wait healthy` holds the last", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::ignored_health_holds_back_waves_but_not_the_application",
+    ]),
+    ("`tidegate health` prints it at", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::ignored_health_holds_back_waves_but_not_the_application",
+    ]),
+    ("All other decisions are about", &[
+        "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::ignored_health_holds_back_waves_but_not_the_application",
     ]),
 ];

@@ -1,172 +1,183 @@
-//! Applications that need approvals, and people who give them: rightly, too late, or of what they may not approve.
+//! Applications that need approvals, and people who give them: valid, late, or unauthorized.
 
 use serde_json::{Value, json};
-use tidegate_application::approval::{APPROVAL, APPROVERS, plan_of, waiting_plan};
-use tidegate_service::applications::Serving;
+use tidegate_application::approval::{
+    APPROVAL_ANNOTATION, APPROVERS_ANNOTATION, requested_plan, waiting_plan,
+};
+use tidegate_service::applications::ApplicationService;
 use tidegate_service::applications::store::AppKey;
-use tidegate_service::lines::{PlanLine, PlanState};
+use tidegate_service::summaries::{PlanState, PlanSummary};
 use tidegate_testkit::simulate::Rng;
 
-use crate::author::{ALONE, GUARDED};
-use crate::front::Write;
-use crate::play::REST;
-use crate::rules;
-use crate::world::{Life, World, tracing};
+use crate::faulty_cluster::Write;
+use crate::invariants;
+use crate::random_life::QUIET_TIME;
+use crate::user_documents::{APPROVAL_APP, STANDALONE_APP};
+use crate::world::{Life, World, enable_tracing};
 
-/// What an Application may say of who approves.
-const SAID: [Option<&str>; 4] = [None, Some("others"), Some("ben, others"), Some("ben, cid")];
+/// Possible approver settings of an Application.
+const APPROVER_SETTINGS: [Option<&str>; 4] = [None, Some("others"), Some("ben, others"), Some("ben, cid")];
 const PEOPLE: [&str; 3] = ["ann", "ben", "cid"];
-/// What waits for approvals is carried out after so many of them, or never.
-const ROUNDS: usize = 5;
+/// Maximum number of approvals after which a waiting plan must be executed.
+const MAX_APPROVALS: usize = 5;
 
 /// An Application that needs approvals.
 #[derive(Clone, Copy, Debug)]
-pub struct Needing {
+pub struct ApprovalApp {
     pub name: &'static str,
-    /// What it says of who approves, if anything.
-    pub said: Option<&'static str>,
+    /// Its approver setting, if any.
+    pub approvers: Option<&'static str>,
 }
 
-impl Needing {
-    /// Whether somebody may approve what another one has asked for, or nobody.
-    pub fn allows(self, author: &str, by: &str) -> bool {
-        let Some(said) = self.said else { return true };
-        let (others, names): (Vec<&str>, Vec<&str>) = said.split(", ").partition(|name| *name == "others");
+impl ApprovalApp {
+    /// Returns true if a person may approve the request of another.
+    pub fn can_approve(self, author: &str, by: &str) -> bool {
+        let Some(approvers) = self.approvers else { return true };
+        let (others, names): (Vec<&str>, Vec<&str>) =
+            approvers.split(", ").partition(|name| *name == "others");
         let is_other = others.is_empty() || (author != by && !author.is_empty());
         is_other && (names.is_empty() || names.contains(&by))
     }
 
-    fn waits_for(self, serving: &Serving) -> Option<String> {
-        let application = serving.application(&AppKey::named(self.name))?;
+    fn waiting_plan(self, service: &ApplicationService) -> Option<String> {
+        let application = service.application(&AppKey::parse(self.name))?;
         waiting_plan(&application).map(str::to_owned)
     }
 
-    /// Its plan that waits, or another one, and somebody to approve that, who may do so or not.
-    async fn choose(self, rng: &mut Rng, serving: &Serving) -> Option<(PlanLine, &'static str)> {
-        let waiting = self.waits_for(serving);
-        let all = serving.plans(Some(self.name), None).await.ok()?;
+    /// Chooses the application's waiting plan or another plan, and an approver, who may be unauthorized.
+    async fn choose_plan_and_approver(
+        self,
+        rng: &mut Rng,
+        service: &ApplicationService,
+    ) -> Option<(PlanSummary, &'static str)> {
+        let waiting = self.waiting_plan(service);
+        let all = service.plans(Some(self.name), None).await.ok()?;
         let is_late = waiting.is_none() || rng.percent(25);
-        let mut found: Vec<PlanLine> =
+        let mut found: Vec<PlanSummary> =
             all.into_iter().filter(|plan| is_late != (Some(&plan.hash) == waiting.as_ref())).collect();
         let chosen = (!found.is_empty()).then(|| rng.below(found.len() as u64))?;
         let plan = found.swap_remove(usize::try_from(chosen).unwrap());
-        let right: Vec<&str> = PEOPLE.into_iter().filter(|by| self.allows(&plan.by, by)).collect();
+        let right: Vec<&str> =
+            PEOPLE.into_iter().filter(|by| self.can_approve(&plan.initiated_by, by)).collect();
         let is_right = rng.percent(70) && !right.is_empty();
         let by = rng.pick(if is_right { &right } else { &PEOPLE });
         Some((plan, by))
     }
 }
 
-/// Those that need approvals in a random life.
-pub fn some(rng: &mut Rng) -> Vec<Needing> {
-    let mut all = vec![Needing { name: GUARDED, said: rng.pick(&SAID) }];
+/// Returns the Applications that need approvals in a random life.
+pub fn random_approval_apps(rng: &mut Rng) -> Vec<ApprovalApp> {
+    let mut all = vec![ApprovalApp { name: APPROVAL_APP, approvers: rng.pick(&APPROVER_SETTINGS) }];
     if rng.percent(30) {
-        all.push(Needing { name: ALONE, said: rng.pick(&SAID) });
+        all.push(ApprovalApp { name: STANDALONE_APP, approvers: rng.pick(&APPROVER_SETTINGS) });
     }
     all
 }
 
-/// The document of an Application, which needs an approval by somebody who is named.
-pub fn needing(mut document: Value, said: Option<&str>) -> Value {
+/// Returns the document of an Application that needs an approval, with its approver setting.
+pub fn with_approval(mut document: Value, approvers: Option<&str>) -> Value {
     let annotations = &mut document["metadata"]["annotations"];
-    annotations[APPROVAL] = json!("required");
-    if let Some(said) = said {
-        annotations[APPROVERS] = json!(said);
+    annotations[APPROVAL_ANNOTATION] = json!("required");
+    if let Some(approvers) = approvers {
+        annotations[APPROVERS_ANNOTATION] = json!(approvers);
     }
     document
 }
 
-/// Somebody approves the plan that waits, if one does. It may be refused: the world has moved.
-pub async fn approve(_: &World, life: &Life) {
-    let serving = life.applications();
-    let application = serving.application(&AppKey::named(ALONE));
+/// Approves the waiting plan, if any. It may be refused, because the world has changed.
+pub async fn approve_waiting(_: &World, life: &Life) {
+    let service = life.applications();
+    let application = service.application(&AppKey::parse(STANDALONE_APP));
     if let Some(hash) = application.as_deref().and_then(waiting_plan) {
-        let said = ("ben".to_owned(), "looked at it".to_owned());
-        drop(serving.approve_plan(Some(ALONE), hash, said).await);
+        let decision = ("ben".to_owned(), "looked at it".to_owned());
+        drop(service.approve_plan(Some(STANDALONE_APP), hash, decision).await);
     }
 }
 
-/// Somebody approves a plan, most often one that waits. Says whether that was taken, if there was one to approve; only the plan
-/// that waits may be, and only from somebody who may.
-pub async fn approve_some(rng: &mut Rng, needing: &[Needing], life: &Life) -> Option<bool> {
-    let (one, serving) = (rng.pick(needing), life.applications());
-    let before = one.waits_for(&serving);
-    let (plan, by) = one.choose(rng, &serving).await?;
+/// Approves a plan, most often a waiting one. Returns whether that was accepted, if there was a plan; only a
+/// waiting plan with an authorized approver may be accepted.
+pub async fn approve_random(rng: &mut Rng, needing: &[ApprovalApp], life: &Life) -> Option<bool> {
+    let (one, service) = (rng.pick(needing), life.applications());
+    let before = one.waiting_plan(&service);
+    let (plan, by) = one.choose_plan_and_approver(rng, &service).await?;
     let (name, hash) = (one.name, plan.hash.as_str());
-    let said = (by.to_owned(), String::new());
-    let answer = serving.approve_plan(Some(name), hash, said).await;
+    let text = (by.to_owned(), String::new());
+    let answer = service.approve_plan(Some(name), hash, text).await;
     let shown = answer.as_ref().map(|plan| plan.state.to_string()).map_err(ToString::to_string);
-    tracing(&format!("{by} approves plan {hash} of {name}, asked for by {}: {shown:?}", plan.by));
+    enable_tracing(&format!(
+        "{by} approves plan {hash} of {name}, requested by {}: {shown:?}",
+        plan.initiated_by
+    ));
     let Ok(approved) = answer else { return Some(false) };
-    assert_ne!(
-        approved.state,
-        PlanState::Replaced,
-        "whoever has approved a plan is told that it is replaced"
-    );
-    let application = serving.application(&AppKey::named(name));
-    let now = application.as_deref().and_then(|one| one.operation.as_ref()).and_then(plan_of);
+    assert_ne!(approved.state, PlanState::Replaced, "the approver of a replaced plan is notified");
+    let application = service.application(&AppKey::parse(name));
+    let now = application.as_deref().and_then(|one| one.operation.as_ref()).and_then(requested_plan);
     assert!(
         before.as_deref() == Some(hash) || now == Some(hash),
-        "plan {hash} of {name} was approved, and {before:?} waited, then {now:?}"
+        "plan {hash} of {name} was approved while {before:?} waited, then {now:?}"
     );
-    // Whoever comes after one that has met the rule changes nothing.
-    let is_met = plan.approvals.iter().any(|given| one.allows(&plan.by, &given.by));
-    assert!(is_met || one.allows(&plan.by, by), "{by} has approved plan {hash} of {one:?}, by {}", plan.by);
+    // Additional approvals after the required one have no effect.
+    let is_met = plan.approvals.iter().any(|given| one.can_approve(&plan.initiated_by, &given.by));
+    assert!(
+        is_met || one.can_approve(&plan.initiated_by, by),
+        "{by} has approved plan {hash} of {one:?}, requested by {}",
+        plan.initiated_by
+    );
     Some(true)
 }
 
-/// All that waits is approved by somebody who may, and is carried out then. Nobody does anything else.
-pub async fn approve_all(needing: &[Needing], world: &World, life: &Life) {
-    let serving = life.applications();
-    for _ in 0..ROUNDS {
+/// Lets authorized users approve all waiting plans, and waits for their execution. There are no other actions.
+pub async fn approve_all(needing: &[ApprovalApp], world: &World, life: &Life) {
+    let service = life.applications();
+    for _ in 0..MAX_APPROVALS {
         let mut given = Vec::new();
         for one in needing {
-            let Some(hash) = one.waits_for(&serving) else { continue };
-            let plans = serving.plans(Some(one.name), None).await.unwrap();
-            let plan = plans.iter().find(|plan| plan.hash == hash).expect("what waits is kept");
-            let by = PEOPLE.into_iter().find(|by| one.allows(&plan.by, by)).unwrap();
-            let said = (by.to_owned(), String::new());
-            let answer = serving.approve_plan(Some(one.name), &hash, said).await;
-            tracing(&format!("{by} approves plan {hash} of {} at last: {answer:?}", one.name));
+            let Some(hash) = one.waiting_plan(&service) else { continue };
+            let plans = service.plans(Some(one.name), None).await.unwrap();
+            let plan = plans.iter().find(|plan| plan.hash == hash).expect("waiting plans are kept");
+            let by = PEOPLE.into_iter().find(|by| one.can_approve(&plan.initiated_by, by)).unwrap();
+            let text = (by.to_owned(), String::new());
+            let answer = service.approve_plan(Some(one.name), &hash, text).await;
+            enable_tracing(&format!("{by} approves plan {hash} of {} at the end: {answer:?}", one.name));
             given.push((one.name, hash, answer));
         }
         if given.is_empty() {
             return;
         }
-        world.quiet_for(REST).await;
+        world.wait_for_quiet(QUIET_TIME).await;
         for (name, hash, answer) in given {
-            // Where something has moved that nobody had seen, another plan waits.
+            // After an unobserved change, another plan waits.
             if answer.is_err() {
                 continue;
             }
-            let plans = serving.plans(Some(name), None).await.unwrap();
-            let plan = plans.iter().find(|plan| plan.hash == hash).expect("what was approved is kept");
+            let plans = service.plans(Some(name), None).await.unwrap();
+            let plan = plans.iter().find(|plan| plan.hash == hash).expect("approved plans are kept");
             assert_eq!(
                 plan.state,
-                PlanState::Taken,
-                "what was approved of {name} is not carried out: {plan:?}"
+                PlanState::Executed,
+                "the approved plan of {name} was not executed: {plan:?}"
             );
         }
     }
-    panic!("what waits is approved again and again, and something waits still");
+    panic!("waiting plans are approved repeatedly, and some still wait");
 }
 
-/// What was written for those that need approvals is what was approved before, by somebody who might. How many plans were
-/// carried out.
-pub fn only_what_was_approved(world: &World, writes: &[Write], needing: &[Needing]) -> usize {
-    let kept = world.kept_plans();
-    let plans: Vec<_> = kept
+/// Checks that authorized users approved all writes of applications that need approvals beforehand. Returns the number
+/// of executed plans.
+pub fn assert_only_approved_writes(world: &World, writes: &[Write], needing: &[ApprovalApp]) -> usize {
+    let stored_plans = world.stored_plans();
+    let plans: Vec<_> = stored_plans
         .list()
         .unwrap()
         .into_iter()
         .map(|line| {
-            let plan = kept.get(&line).unwrap();
+            let plan = stored_plans.read_plan(&line).unwrap();
             (line, plan)
         })
         .collect();
     for one in needing {
-        rules::only_what_was_approved(&world.sim, writes, &plans, one.name).unwrap();
-        rules::by_those_who_may(&plans, *one).unwrap();
+        invariants::check_approved_writes(&world.sim, writes, &plans, one.name).unwrap();
+        invariants::check_approvers(&plans, *one).unwrap();
     }
     plans.iter().filter(|(line, _)| line.operation.is_some()).count()
 }

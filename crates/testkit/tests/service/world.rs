@@ -1,4 +1,4 @@
-//! A whole service, one process after the other, on one cluster, one log and one repository; time is virtual.
+//! A whole service as consecutive processes on one cluster, one log and one repository; time is virtual.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,80 +11,91 @@ use tidegate_cluster::sim::{AuditEntry, Clock, Faults, SimCluster, SimConfig};
 use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
 use tidegate_executor::{Clock as _, Engine, SystemClock};
 use tidegate_health::HealthRules;
-use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, definitions};
+use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, all_crds};
 use tidegate_model::{Destination, Gvk, Object, OperationId, Timestamp};
 use tidegate_oplog::{Log, MemoryLog};
-use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, Reach};
-use tidegate_service::applications::{Applications, Places, Serving, Sourcing};
+use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, ManagedScope};
+use tidegate_service::applications::{ApplicationService, Destinations, ManagedApplications, SourceSettings};
+use tidegate_service::appsets::store::{AppSetStore, FolderAppSetStore, KubernetesAppSetStore};
+use tidegate_service::appsets::{AppSetController, AppSetOptions, AppSetService};
 use tidegate_service::gates::GateFile;
 use tidegate_service::notices::Notices;
-use tidegate_service::plans::Plans;
-use tidegate_service::sets::store::{FolderSets, KubernetesSets, SetStore};
-use tidegate_service::sets::{SetOptions, SetServing, Sets};
 use tidegate_service::state_dir::StateDir;
-use tidegate_testkit::crash::{CrashLog, Points};
+use tidegate_service::stored_plans::StoredPlans;
+use tidegate_testkit::crash::{CrashLog, CrashPoints};
 use tidegate_testkit::process::START;
 use tokio::runtime::Builder;
+use tokio::sync::watch;
 
-use crate::author::{self, FORBIDDEN, HOME};
-use crate::disk::{Changes, CrashDisk};
-use crate::front::{Front, Weather};
+use crate::crash_disk::{Changes, CrashDisk};
+use crate::faulty_cluster::{CallFaults, FaultyCluster};
+use crate::user_documents::{self, APP_NAMESPACE, FORBIDDEN_NAMESPACE};
 
-/// How often a service looks at repositories, and compares what it has not compared for so long.
-pub const LOOK_EVERY: Duration = Duration::from_secs(180);
-/// A process that cannot begin is begun again after this.
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// Longest virtual time that a process may need for anything; reaching it means that something waits for ever.
-const PATIENCE: Duration = Duration::from_secs(48 * 3600);
-/// A moment between two processes.
-const DOWN: Duration = Duration::from_secs(3);
+/// Interval of repository refreshes, and maximum age of comparisons.
+pub const REFRESH_INTERVAL: Duration = Duration::from_secs(180);
+/// Delay before a failed start is retried.
+const RESTART_DELAY: Duration = Duration::from_secs(5);
+/// Maximum virtual time of a process. Exceeding it means that an operation waits forever.
+const TIMEOUT: Duration = Duration::from_secs(48 * 3600);
+/// Maximum number of messages that all actors handle at one moment of virtual time. An actor that wakes
+/// itself without news would handle messages forever, and time would stand still.
+const MAX_STEPS_PER_MOMENT: u64 = 20_000;
+/// Downtime between two processes.
+const DOWNTIME: Duration = Duration::from_secs(3);
 
-/// All worlds of this program go by one clock, so there is one at a time.
-static ONE: Mutex<()> = Mutex::new(());
+/// All worlds of this program share one clock, so only one exists at a time.
+static WORLD_LOCK: Mutex<()> = Mutex::new(());
 
-/// How often something has panicked: an actor that does is begun anew, and nobody would see it.
+/// Number of panics: a panicking actor is restarted and would not be noticed.
 static PANICS: AtomicU64 = AtomicU64::new(0);
-static COUNTED: Once = Once::new();
+static PANIC_HOOK: Once = Once::new();
 
 fn count_panics() {
-    COUNTED.call_once(|| {
-        let told = std::panic::take_hook();
+    PANIC_HOOK.call_once(|| {
+        let previous_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             PANICS.fetch_add(1, Ordering::SeqCst);
-            told(panic);
+            previous_hook(panic);
         }));
     });
     PANICS.store(0, Ordering::SeqCst);
 }
 
-/// What outlives processes.
+/// State that outlives processes.
 pub struct World {
     folder: TempDir,
-    /// What was changed of the files of its service, where that serves a folder and not the cluster.
+    /// File changes of its service, if it manages a folder instead of the cluster.
     pub changes: Option<Arc<Changes>>,
     pub sim: SimCluster,
-    /// Plans can be kept; processes die at each change of what is known of one, too.
-    keeps_plans: bool,
+    /// True if plans can be stored; then processes also crash at each change of their state.
+    stores_plans: bool,
     pub log: MemoryLog,
-    pub weather: Arc<Weather>,
+    pub faults: Arc<CallFaults>,
     now: Mutex<Timestamp>,
     ids: Arc<AtomicU64>,
     _only: MutexGuard<'static, ()>,
 }
 
-/// A process at work.
+/// A running process.
 pub struct Life {
-    applications: Applications,
-    sets: Sets,
+    applications: ManagedApplications,
+    appsets: AppSetController,
 }
 
 impl Life {
-    pub fn applications(&self) -> Serving {
-        self.applications.serving()
+    pub fn applications(&self) -> ApplicationService {
+        self.applications.service()
     }
 
-    pub fn sets(&self) -> SetServing {
-        self.sets.serving()
+    /// Returns the number of handled messages, and of comparisons.
+    pub fn effort(&self) -> (u64, u64) {
+        let service = self.applications();
+        let comparisons = service.comparison_durations().iter().map(|(_, counted)| counted.count).sum();
+        (*service.steps().borrow(), comparisons)
+    }
+
+    pub fn appsets(&self) -> AppSetService {
+        self.appsets.service()
     }
 }
 
@@ -99,39 +110,40 @@ async fn apply(cluster: &SimCluster, value: Value) {
 }
 
 impl World {
-    /// A cluster that serves Applications, a project, and a repository without a commit. `gone`: how often a watch ends.
+    /// Creates a cluster with Applications, a project, and an empty repository. `gone` is the rate of ended
+    /// watches.
     pub fn new(seed: u64, gone: f64) -> Self {
-        let only = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let only = WORLD_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         count_panics();
         let faults = Faults { gone, ..Faults::none() };
         let config = SimConfig::default().with_seed(seed).with_faults(faults);
         let (log, ids) = (MemoryLog::default(), Arc::default());
-        let weather = Arc::new(Weather { seed, ..Weather::default() });
+        let weather = Arc::new(CallFaults { seed, ..CallFaults::default() });
         let runtime = runtime();
         let sim = runtime.block_on(async {
             SystemClock::set(START);
             let sim = SimCluster::in_memory(config, Clock::wall(|| SystemClock.now()));
-            for definition in definitions() {
+            for definition in all_crds() {
                 apply(&sim, definition).await;
             }
             while sim.discover().await.unwrap().get(&kind("AppProject").group_kind()).is_none() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            for name in ["argocd", HOME, FORBIDDEN] {
+            for name in ["argocd", APP_NAMESPACE, FORBIDDEN_NAMESPACE] {
                 let namespace =
                     serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
                 apply(&sim, namespace).await;
             }
-            apply(&sim, author::project()).await;
+            apply(&sim, user_documents::project()).await;
             sim
         });
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("repo")).unwrap();
         let now = Mutex::new(START + Duration::from_secs(10));
-        Self { folder, changes: None, sim, keeps_plans: false, log, weather, now, ids, _only: only }
+        Self { folder, changes: None, sim, stores_plans: false, log, faults: weather, now, ids, _only: only }
     }
 
-    /// One whose service serves a folder.
+    /// Creates a world whose service manages a folder.
     pub fn of_folder() -> Self {
         let world = Self { changes: Some(Arc::default()), ..Self::new(1, 0.0) };
         std::fs::create_dir(world.apps()).unwrap();
@@ -139,119 +151,124 @@ impl World {
         world
     }
 
-    /// The folder that is served.
+    /// Returns the managed folder.
     pub fn apps(&self) -> PathBuf {
         self.folder.path().join("apps")
     }
 
-    /// A folder of the state directory.
+    /// Returns a folder of the state directory.
     pub fn state(&self, name: &str) -> PathBuf {
         self.folder.path().join("state").join(name)
     }
 
-    /// Where Applications and sets are written down.
+    /// Returns the stores of Applications and ApplicationSets.
     async fn stores(
         &self,
         cluster: &Arc<dyn Cluster>,
-        points: &Arc<Points>,
-    ) -> Result<(Arc<dyn ApplicationStore>, Arc<dyn SetStore>), Box<dyn std::error::Error>> {
+        points: &Arc<CrashPoints>,
+    ) -> Result<(Arc<dyn ApplicationStore>, Arc<dyn AppSetStore>), Box<dyn std::error::Error>> {
         if let Some(changes) = &self.changes {
             let disk = CrashDisk { points: Arc::clone(points), changes: Arc::clone(changes) };
             let (kept, generated) = (self.state("applications"), self.state("generated"));
-            let store = FolderStore::open_on(Arc::new(disk), &self.apps(), kept, generated)?;
-            let sets = FolderSets::beside(&store, self.state("applicationsets"));
-            return Ok((Arc::new(store), Arc::new(sets)));
+            let store = FolderStore::open_with_disk(Arc::new(disk), &self.apps(), kept, generated)?;
+            let appsets = FolderAppSetStore::open(&store, self.state("applicationsets"));
+            return Ok((Arc::new(store), Arc::new(appsets)));
         }
         let store =
-            KubernetesStore::open(Arc::clone(cluster), Destination::Simulated, Reach::default()).await?;
-        let sets = KubernetesSets::open(&store).await?;
-        Ok((Arc::new(store), Arc::new(sets)))
+            KubernetesStore::open(Arc::clone(cluster), Destination::Simulated, ManagedScope::default())
+                .await?;
+        let appsets = KubernetesAppSetStore::open(&store).await?;
+        Ok((Arc::new(store), Arc::new(appsets)))
     }
 
-    /// The same, where plans can be kept.
-    pub fn keeping_plans(self) -> Self {
-        let world = Self { keeps_plans: true, ..self };
+    /// Enables stored plans.
+    pub fn with_stored_plans(self) -> Self {
+        let world = Self { stores_plans: true, ..self };
         let state = StateDir::resolve(Some(&world.folder.path().join("state"))).unwrap();
-        // That makes the key of the state directory, which is no matter of virtual time.
+        // Creates the key of the state directory, outside of virtual time.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        drop(runtime.block_on(Plans::open(&state, &Quiet)).unwrap());
+        drop(runtime.block_on(StoredPlans::open(&state, &SilentNotifier)).unwrap());
         world
     }
 
-    /// The plans that are kept.
+    /// Returns the store of plans.
     fn plans(
         &self,
         state: &StateDir,
-        points: &Arc<Points>,
-    ) -> Result<Option<Plans>, Box<dyn std::error::Error>> {
-        if !self.keeps_plans {
+        points: &Arc<CrashPoints>,
+    ) -> Result<Option<StoredPlans>, Box<dyn std::error::Error>> {
+        if !self.stores_plans {
             return Ok(None);
         }
         let disk = CrashDisk { points: Arc::clone(points), changes: Arc::default() };
-        Ok(Plans::on(state, Arc::new(disk))?)
+        Ok(StoredPlans::open_on_disk(state, Arc::new(disk))?)
     }
 
-    /// The plans that are kept, while no process is at work.
-    pub fn kept_plans(&self) -> Plans {
+    /// Returns the store of plans without a running process.
+    pub fn stored_plans(&self) -> StoredPlans {
         let state = StateDir::resolve(Some(&self.folder.path().join("state"))).unwrap();
-        Plans::look(&state).unwrap().unwrap()
+        StoredPlans::open_existing(&state).unwrap().unwrap()
     }
 
     pub fn repository(&self) -> PathBuf {
         self.folder.path().join("repo")
     }
 
-    /// One process, and what happens while it is at work; `None` when it dies.
-    pub fn live<T>(&self, points: &Arc<Points>, work: impl AsyncFnOnce(&Life) -> T) -> Option<T> {
+    /// Runs one process and the given work; `None` if it crashes.
+    pub fn run_process<T>(&self, points: &Arc<CrashPoints>, work: impl AsyncFnOnce(&Life) -> T) -> Option<T> {
         let runtime = runtime();
         let end = runtime.block_on(async {
-            SystemClock::set(*self.now.lock().unwrap() + DOWN);
-            self.weather.is_away.store(false, Ordering::SeqCst);
+            SystemClock::set(*self.now.lock().unwrap() + DOWNTIME);
+            self.faults.is_unavailable.store(false, Ordering::SeqCst);
             let living = async {
-                let life = self.begin_well(points).await;
-                work(&life).await
+                let life = self.start_with_retries(points).await;
+                let steps = life.applications().steps();
+                tokio::select! {
+                    end = work(&life) => end,
+                    () = detect_spinning(steps) => panic!("an actor does not become idle: it keeps handling messages"),
+                }
             };
             let end = tokio::select! {
                 biased;
-                () = points.death() => None,
-                end = tokio::time::timeout(PATIENCE, living) => match end {
+                () = points.wait_for_crash() => None,
+                end = tokio::time::timeout(TIMEOUT, living) => match end {
                     Ok(end) => Some(end),
-                    Err(_) => panic!("something is waited for that never comes"),
+                    Err(_) => panic!("an awaited event never arrives"),
                 },
             };
             *self.now.lock().unwrap() = SystemClock.now();
             end
         });
-        // What is under way on other threads has ended before the next process begins.
+        // Work on other threads ends before the next process starts.
         runtime.shutdown_timeout(Duration::from_secs(60));
-        assert_eq!(PANICS.load(Ordering::SeqCst), 0, "something has panicked");
+        assert_eq!(PANICS.load(Ordering::SeqCst), 0, "an actor has panicked");
         end
     }
 
-    /// A process that cannot begin is begun again, as whoever looks after it would do.
-    async fn begin_well(&self, points: &Arc<Points>) -> Life {
+    /// Starts a process, and retries a failed start like a supervisor.
+    async fn start_with_retries(&self, points: &Arc<CrashPoints>) -> Life {
         loop {
-            match self.begin(points).await {
+            match self.start(points).await {
                 Ok(life) => return life,
-                Err(error) => tracing(&format!("it cannot begin: {error}")),
+                Err(error) => enable_tracing(&format!("the service cannot start: {error}")),
             }
-            tokio::time::sleep(AGAIN_AFTER).await;
+            tokio::time::sleep(RESTART_DELAY).await;
         }
     }
 
-    async fn begin(&self, points: &Arc<Points>) -> Result<Life, Box<dyn std::error::Error>> {
-        let (sim, weather) = (self.sim.clone(), Arc::clone(&self.weather));
+    async fn start(&self, points: &Arc<CrashPoints>) -> Result<Life, Box<dyn std::error::Error>> {
+        let (sim, faults) = (self.sim.clone(), Arc::clone(&self.faults));
         let log: Log = Arc::new(CrashLog { inner: self.log.clone(), points: Arc::clone(points) });
-        let cluster: Arc<dyn Cluster> = Arc::new(Front { sim, points: Arc::clone(points), weather });
+        let cluster: Arc<dyn Cluster> = Arc::new(FaultyCluster { sim, points: Arc::clone(points), faults });
         let ids = Arc::clone(&self.ids);
         let engine = Engine::builder(Arc::clone(&log))
             .cluster(Destination::Simulated, Arc::clone(&cluster))
-            .ids(Arc::new(move |at| id(at, &ids)))
+            .ids(Arc::new(move |at| next_id(at, &ids)))
             .start()
             .await?;
-        let served = self.serve(&engine, log, (cluster, points)).await;
-        match served {
-            Ok((applications, sets)) => Ok(Life { applications, sets }),
+        let result = self.serve(&engine, log, (cluster, points)).await;
+        match result {
+            Ok((applications, appsets)) => Ok(Life { applications, appsets }),
             Err(error) => {
                 engine.shutdown().await;
                 Err(error)
@@ -263,27 +280,28 @@ impl World {
         &self,
         engine: &Engine,
         log: Log,
-        (cluster, points): (Arc<dyn Cluster>, &Arc<Points>),
-    ) -> Result<(Applications, Sets), Box<dyn std::error::Error>> {
-        let (store, sets) = self.stores(&cluster, points).await?;
+        (cluster, points): (Arc<dyn Cluster>, &Arc<CrashPoints>),
+    ) -> Result<(ManagedApplications, AppSetController), Box<dyn std::error::Error>> {
+        let (store, appsets) = self.stores(&cluster, points).await?;
         let state = StateDir::resolve(Some(&self.folder.path().join("state")))?;
         let plans = self.plans(&state, points)?;
-        let places = Places::new(Destination::Simulated, cluster, "default".to_owned());
-        let rules = (HealthRules::built_in(), GateFile::default(), LOOK_EVERY.into());
-        let applications = Applications::serve(
+        let places = Destinations::new(Destination::Simulated, cluster, "default".to_owned());
+        let rules = (HealthRules::built_in(), GateFile::default(), REFRESH_INTERVAL.into());
+        let applications = ManagedApplications::start(
             engine.clone(),
             log,
             (state, store, plans),
             places,
             rules,
-            Sourcing::default(),
+            SourceSettings::default(),
         )
         .await?;
-        let sets = Sets::serve(applications.serving(), sets, SetOptions::default()).await?;
-        Ok((applications, sets))
+        let appsets =
+            AppSetController::start(applications.service(), appsets, AppSetOptions::default()).await?;
+        Ok((applications, appsets))
     }
 
-    /// Somebody writes a document.
+    /// Writes a document as a user.
     pub async fn write(&self, value: Value) {
         apply(&self.sim, value).await;
     }
@@ -297,44 +315,59 @@ impl World {
         Some(serde_json::from_value(object.as_value().clone()).unwrap())
     }
 
-    pub async fn set(&self) -> Option<ApplicationSet> {
+    pub async fn appset(&self) -> Option<ApplicationSet> {
         let object = self.get("ApplicationSet", "fleet").await?;
         Some(serde_json::from_value(object.as_value().clone()).unwrap())
     }
 
-    /// All that was written, and not only asked about.
-    pub fn written(&self) -> Vec<AuditEntry> {
+    /// Returns all writes, without dry runs.
+    pub fn writes(&self) -> Vec<AuditEntry> {
         let mut audit = self.sim.audit();
         audit.retain(|one| !one.dry_run);
         audit
     }
 
-    /// Waits until nothing was written for so long, and gives up after so much longer.
-    pub async fn quiet_for(&self, long: Duration) {
-        let mut before = self.written().len();
+    /// Waits until there was no write for this time, and gives up after the same time again.
+    pub async fn wait_for_quiet(&self, long: Duration) {
+        let mut before = self.writes().len();
         let mut since = SystemClock.now();
-        let begun = since;
+        let started = since;
         loop {
             tokio::time::sleep(Duration::from_secs(10)).await;
-            let (now, written) = (SystemClock.now(), self.written().len());
+            let (now, written) = (SystemClock.now(), self.writes().len());
             if written != before {
                 (before, since) = (written, now);
             } else if now.since(since) >= long {
                 return;
             }
-            let waited = now.since(begun);
+            let waited = now.since(started);
             if waited > Duration::from_secs(12 * 3600) {
-                let last: Vec<_> = self.written().split_off(before.saturating_sub(12));
-                panic!("it never comes to rest; it writes still: {last:#?}");
+                let last: Vec<_> = self.writes().split_off(before.saturating_sub(12));
+                panic!("it does not become idle; last writes: {last:#?}");
             }
         }
     }
 }
 
-/// Nobody is told anything.
-struct Quiet;
+/// Ends when actors handle more messages at one moment than can be expected. It isn't polled, but wakes up with each
+/// message.
+async fn detect_spinning(mut steps: watch::Receiver<u64>) {
+    let (mut since, mut before) = (SystemClock.now(), *steps.borrow());
+    while steps.changed().await.is_ok() {
+        let (now, handled) = (SystemClock.now(), *steps.borrow_and_update());
+        if now != since {
+            (since, before) = (now, handled);
+        } else if handled - before > MAX_STEPS_PER_MOMENT {
+            return;
+        }
+    }
+    std::future::pending().await
+}
 
-impl Notices for Quiet {
+/// Discards all notifications.
+struct SilentNotifier;
+
+impl Notices for SilentNotifier {
     fn warn(&self, _: &str) {}
     fn note(&self, _: &str) {}
 }
@@ -343,8 +376,8 @@ fn runtime() -> tokio::runtime::Runtime {
     Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
 
-/// Ids in the order in which they are given, and the same each time.
-fn id(at: Timestamp, given: &AtomicU64) -> OperationId {
+/// Returns ids in the order of calls, reproducibly.
+fn next_id(at: Timestamp, given: &AtomicU64) -> OperationId {
     let number = given.fetch_add(1, Ordering::SeqCst).to_be_bytes();
     let mut rest = [0; 10];
     rest[2..].copy_from_slice(&number);
@@ -352,10 +385,10 @@ fn id(at: Timestamp, given: &AtomicU64) -> OperationId {
     OperationId(uuid::Builder::from_unix_timestamp_millis(millis, &rest).into_uuid())
 }
 
-/// Aloud, where one seed is played again.
-pub fn tracing(words: &str) {
+/// Enables output for repeated seeds.
+pub fn enable_tracing(text: &str) {
     if std::env::var_os("TIDEGATE_SERVICE_SEED").is_some() {
         let is_at_work = tokio::runtime::Handle::try_current().is_ok();
-        println!("{} {words}", if is_at_work { SystemClock.now().to_string() } else { "-".to_owned() });
+        println!("{} {text}", if is_at_work { SystemClock.now().to_string() } else { "-".to_owned() });
     }
 }

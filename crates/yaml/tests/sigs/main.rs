@@ -1,8 +1,10 @@
-//! Documents, and the values that `sigs.k8s.io/yaml` reads in them: kubectl and Argo CD read YAML with it.
+//! Documents with the values that `sigs.k8s.io/yaml` returns. kubectl and Argo CD use this library to parse
+//! YAML.
 //!
-//! `tests/data/sigs.jsonl` holds a document a line, with the value as JSON or the refusal; `scripts/template-table/make` writes it
-//! again. Random documents are compared with the library itself where `TIDEGATE_GO_TEMPLATES` names the program that asks it
-//! (`scripts/template-table/program --fetch`); `TIDEGATE_REQUIRE_GO_TEMPLATES=1` asks for it.
+//! `tests/data/sigs.jsonl` has one document per line, along with its value as JSON or the error.
+//! `scripts/template-table/make` writes the file. If `TIDEGATE_GO_TEMPLATES` names the reference program
+//! (`scripts/template-table/program --fetch`), random documents are also compared with the library itself;
+//! `TIDEGATE_REQUIRE_GO_TEMPLATES=1` requires this.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -19,14 +21,14 @@ use std::process::{Command, ExitCode, Stdio};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Value, json};
-use tidegate_yaml::{Limits, value};
+use tidegate_yaml::{Limits, parse_value};
 
 const PROGRAM: &str = "TIDEGATE_GO_TEMPLATES";
 const REQUIRED: &str = "TIDEGATE_REQUIRE_GO_TEMPLATES";
 const NAME: &str = "random_documents_hold_what_sigs_yaml_says";
 const CASES: u64 = 20_000;
 
-/// Scalars whose value is not what it looks like, and parts of such.
+/// Scalars with surprising values, and parts of such scalars.
 const SCALARS: [&str; 72] = [
     "0755",
     "0o755",
@@ -111,17 +113,18 @@ fn main() -> ExitCode {
     trials.push(match program {
         Some(program) => Trial::test(NAME, move || random(&program)),
         None => {
-            let why = format!("{PROGRAM} names no program; scripts/template-table/program --fetch makes one");
+            let reason =
+                format!("{PROGRAM} names no program; scripts/template-table/program --fetch makes one");
             let is_required = std::env::var_os(REQUIRED).is_some_and(|value| value == "1");
-            eprintln!("SKIPPED: {NAME}. {why}");
-            Trial::test(format!("{NAME} (no Go)"), move || Err(Failed::from(why)))
+            eprintln!("SKIPPED: {NAME}. {reason}");
+            Trial::test(format!("{NAME} (no Go)"), move || Err(Failed::from(reason)))
                 .with_ignored_flag(!is_required)
         }
     });
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// With every number as a float, as templates have them.
+/// Converts every number to a float, as in templates.
 fn floats(value: Value) -> Value {
     match value {
         Value::Number(number) => json!(number.as_f64()),
@@ -131,24 +134,24 @@ fn floats(value: Value) -> Value {
     }
 }
 
-/// What differs between both in a document, if anything does.
+/// Returns the difference between the two results for a document, if any.
 fn difference(case: &Value) -> Option<String> {
     let text = case["yaml"].as_str().unwrap();
-    let here = value(text, &Limits::default()).map(floats).map_err(|problem| problem.to_string());
+    let here = parse_value(text, &Limits::default()).map(floats).map_err(|problem| problem.to_string());
     let go = match case["output"].as_str() {
-        Some(output) => Ok(floats(value(output, &Limits::default()).unwrap())),
+        Some(output) => Ok(floats(parse_value(output, &Limits::default()).unwrap())),
         None => Err(case["error"].as_str().unwrap().to_owned()),
     };
-    // What is refused on purpose: docs/compatibility.md.
-    let is_refused_here = |why: &String| {
-        ["is given twice", "the end of the document", "!!binary", "a `:` is not allowed in this place"]
+    // Intentional errors: docs/reference/differences-from-argo-cd.md.
+    let is_refused_here = |reason: &String| {
+        ["duplicate key", "the end of the document", "!!binary", "`:` is not allowed here"]
             .iter()
-            .any(|known| why.contains(known))
+            .any(|known| reason.contains(known))
     };
     match (&here, &go) {
         (Ok(here), Ok(go)) if here == go => None,
         (Err(_), Err(_)) => None,
-        (Err(why), Ok(_)) if is_refused_here(why) => None,
+        (Err(reason), Ok(_)) if is_refused_here(reason) => None,
         _ => Some(format!("{text:?}\n      Go: {go:?}\n    here: {here:?}")),
     }
 }
@@ -174,7 +177,7 @@ fn random(program: &str) -> Result<(), Failed> {
     let count: u64 = std::env::var("TIDEGATE_GO_CASES").map_or(CASES, |cases| cases.parse().unwrap());
     let mut questions = String::new();
     for seed in first..first + count {
-        let mut random = Random(seed);
+        let mut random = Rng(seed);
         let _ = writeln!(questions, "{}", json!({ "yaml": document(&mut random) }));
     }
     let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -183,19 +186,19 @@ fn random(program: &str) -> Result<(), Failed> {
     let answers = String::from_utf8(child.wait_with_output()?.stdout)?;
     writer.join().unwrap()?;
     let cases: Vec<Value> = answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(cases.len() as u64, count, "Go has not answered all");
+    assert_eq!(cases.len() as u64, count, "Go has not processed all documents");
     let differences: Vec<String> = cases.iter().filter_map(difference).collect();
     let read = cases.iter().filter(|case| case["output"].is_string()).count();
     println!("{} documents compared, of which Go refuses {}", cases.len(), cases.len() - read);
-    assert!(read * 2 > cases.len(), "Go refuses more than half of the documents, so that little is compared");
+    assert!(read * 2 > cases.len(), "Go rejects more than half of the documents, so too little is compared");
     report(&differences, cases.len())
 }
 
 /// SplitMix64.
-struct Random(u64);
+struct Rng(u64);
 
-impl Random {
-    fn below(&mut self, count: usize) -> usize {
+impl Rng {
+    fn next_below(&mut self, count: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -203,37 +206,37 @@ impl Random {
         ((mixed ^ (mixed >> 31)) >> 16) as usize % count
     }
 
-    fn one<'t>(&mut self, all: &[&'t str]) -> &'t str {
-        all[self.below(all.len())]
+    fn choose<'t>(&mut self, all: &[&'t str]) -> &'t str {
+        all[self.next_below(all.len())]
     }
 }
 
-/// A scalar: one of those above, digits and signs of numbers in any order, or a text in quotes.
-fn scalar(random: &mut Random) -> String {
-    match random.below(8) {
+/// Returns a scalar: one of those above, digits and signs of numbers in any order, or a quoted text.
+fn scalar(random: &mut Rng) -> String {
+    match random.next_below(8) {
         0 => {
             let parts = ["0", "1", "7", "9", "_", ".", "e", "E", "+", "-", "x", "o", "b", "a", "f", ":"];
-            let length = 1 + random.below(6);
-            (0..length).map(|_| random.one(&parts)).collect()
+            let length = 1 + random.next_below(6);
+            (0..length).map(|_| random.choose(&parts)).collect()
         }
-        1 => format!("'{}'", random.one(&SCALARS)),
-        2 => format!("\"{}\"", random.one(&SCALARS)),
-        3 if random.below(4) == 0 => format!("{}{}", random.one(&TAGS), random.one(&SCALARS)),
-        _ => random.one(&SCALARS).to_owned(),
+        1 => format!("'{}'", random.choose(&SCALARS)),
+        2 => format!("\"{}\"", random.choose(&SCALARS)),
+        3 if random.next_below(4) == 0 => format!("{}{}", random.choose(&TAGS), random.choose(&SCALARS)),
+        _ => random.choose(&SCALARS).to_owned(),
     }
 }
 
-fn document(random: &mut Random) -> String {
-    match random.below(4) {
+fn document(random: &mut Rng) -> String {
+    match random.next_below(4) {
         0 => scalar(random),
         1 => format!("[{}, {}]", scalar(random), scalar(random)),
         _ => {
             let mut fields = BTreeMap::new();
-            for _ in 0..=random.below(4) {
-                let key = random.one(&KEYS);
-                let value = match random.below(6) {
+            for _ in 0..=random.next_below(4) {
+                let key = random.choose(&KEYS);
+                let value = match random.next_below(6) {
                     0 => format!("\n  - {}\n  - {}", scalar(random), scalar(random)),
-                    1 => format!("\n  {}: {}", random.one(&KEYS), scalar(random)),
+                    1 => format!("\n  {}: {}", random.choose(&KEYS), scalar(random)),
                     2 => format!("{{x: {}}}", scalar(random)),
                     3 => format!("|\n  {}", scalar(random)),
                     _ => scalar(random),

@@ -1,103 +1,108 @@
-//! `tidegate app delete`: an Application, and what it has.
+//! `tidegate app delete`: an Application and its objects.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-use tidegate_application::deletion::{self, HELD};
+use tidegate_application::deletion::{self, DELETION_CONDITION};
 use tidegate_application::operation;
-use tidegate_model::argo::{Application, ConditionType};
+use tidegate_model::argo::{Application, ApplicationCondition, ConditionType, OperationRequest};
 use tidegate_model::{Cascade, OperationPhase, format_duration};
 use tidegate_service::control::protocol::Request;
 use tidegate_service::documents::deletion::{DeletionPlan, DeletionStep};
 use tokio::time::Instant;
 
-use super::each;
-use super::way::{Shown, Way};
+use super::find_each;
+use super::transport::{ReportedApplication, Transport};
 use crate::args::AppDeleteArgs;
 use crate::error::CliError;
-use crate::exit::Ended;
-use crate::output::{DOCUMENT_GOES, Printer, Style, Text, counted, one_line};
+use crate::exit::CommandOutcome;
+use crate::output::{FILE_REMOVAL_WARNING, Printer, Style, Text, format_count, one_line};
 use crate::signals::Signals;
 
-/// Before what a deletion has left where it is, in the message of its operation.
-const LEFT_ALONE: &str = "; left alone: ";
+/// Start of the message of an operation that is waiting for a person to confirm its deletions.
+const UNCONFIRMED_PREFIX: &str = "waiting for pruning confirmation";
+/// Prefix of the list of retained objects in the message of a deletion.
+const KEPT_PREFIX: &str = "; left in place: ";
 
-pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let way = Way::of(&args.way, printer).await?;
-    let all = each(&way, args.names.iter().cloned(), printer).await?;
-    let cascade = Cascade::from(args.cascade);
+pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let transport = Transport::from_args(&args.transport, printer).await?;
+    let all = find_each(&transport, args.names.iter().cloned(), printer).await?;
+    let (cascade, no_hooks) = (Cascade::from(args.cascade), args.no_hooks);
     if !args.yes {
         for (name, known) in &all {
-            tell_of((name, known), cascade, (&way, all.len() > 1), printer).await?;
+            print_preview((name, known), (cascade, no_hooks), (&transport, all.len() > 1), printer).await?;
         }
         let what = if all.len() == 1 { "application" } else { "applications" };
         let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
         let names = names.join(", ");
-        return Err(CliError::usage(format!("nothing was done; say --yes to delete {what} {names}")));
+        return Err(CliError::usage(format!("nothing was deleted; use --yes to delete {what} {names}")));
     }
-    let (mut asked, mut refused) = (Vec::new(), None);
+    let (mut awaited, mut refused) = (Vec::new(), None);
     for (name, known) in &all {
-        let (by, reason) = (String::new(), args.why.reason.clone());
-        let request = Request::DeleteApplication { name: name.clone(), cascade, by, reason };
-        match way.tell(request).await {
-            Ok(()) => asked.push((name.as_str(), &**known)),
+        let (by, reason) = (String::new(), args.reason.reason.clone());
+        let request = Request::DeleteApplication { name: name.clone(), cascade, no_hooks, by, reason };
+        match transport.send(request).await {
+            Ok(()) => awaited.push((name.as_str(), &**known)),
             Err(error) if all.len() == 1 => return Err(error),
             Err(error) => {
                 printer.error(&error);
-                refused = Some(Ended::Refused);
+                refused = Some(CommandOutcome::ClaimConflict);
             }
         }
     }
     let mut ended = Vec::from_iter(refused);
     if !args.end.is_async {
         let by = args.end.timeout.map(|timeout| Instant::now() + timeout);
-        for one in asked {
-            ended.push(gone(&way, one, (args.end.timeout, by), printer).await?);
-            // It was waited long enough, or somebody does not want to wait any longer.
-            if ended.last() == Some(&Ended::NotFinished) {
+        for one in awaited {
+            ended.push(wait_until_gone(&transport, one, (args.end.timeout, by), printer).await?);
+            // The timeout has passed, or the user has interrupted the wait.
+            if ended.last() == Some(&CommandOutcome::NotFinished) {
                 break;
             }
         }
     }
-    Ok(Ended::worst(ended))
+    Ok(CommandOutcome::worst(ended))
 }
 
-/// Says what the deletion of an application would do.
-async fn tell_of(
-    (name, known): (&str, &Shown),
-    cascade: Cascade,
-    (way, is_one_of_several): (&Way, bool),
+/// Prints the effects of deleting an application.
+async fn print_preview(
+    (name, known): (&str, &ReportedApplication),
+    (cascade, no_hooks): (Cascade, bool),
+    (way, is_one_of_several): (&Transport, bool),
     printer: &Printer,
 ) -> Result<(), CliError> {
     if is_one_of_several {
-        printer.out(&text(vec![format!("application {name}:")]))?;
+        printer.print(&lines_to_text(vec![format!("application {name}:")]))?;
     }
-    match (way.plan_deletion(name.to_owned(), cascade).await, known) {
+    match (way.plan_deletion(name.to_owned(), (cascade, no_hooks)).await, known) {
         (Ok(plan), _) => {
-            printer.out(&text(what_goes(&plan)))?;
+            printer.print(&lines_to_text(describe_plan(&plan)))?;
             plan.warnings.iter().for_each(|warning| printer.warn(&warning.to_string()));
             if plan.removes_file {
-                printer.warn(DOCUMENT_GOES);
+                printer.warn(FILE_REMOVAL_WARNING);
             }
         }
-        (Err(error), Shown::Told(_)) => printer.warn(&format!("what would go cannot be told: {error}")),
-        (Err(error), Shown::Read(read)) => {
-            printer.out(&text(what_is_known(&read.application, cascade)))?;
+        (Err(error), ReportedApplication::FromService(_)) => {
+            printer.warn(&format!("cannot preview the deletion: {error}"))
+        }
+        (Err(error), ReportedApplication::Read(read)) => {
+            printer.print(&lines_to_text(describe_from_status(&read.application, cascade)))?;
             printer.note(&error.to_string());
         }
     }
     Ok(())
 }
 
-/// What goes by what the status of an application says that it has: its service may know of more, and of what stays.
-fn what_is_known(application: &Application, cascade: Cascade) -> Vec<String> {
+/// Describes the effects based on the application's status. The service that manages the application may know more, including the
+/// retained objects.
+fn describe_from_status(application: &Application, cascade: Cascade) -> Vec<String> {
     let known = match cascade {
         Cascade::Orphan => Default::default(),
-        _ => deletion::owned(application),
+        _ => deletion::owned_objects(application),
     };
     let first = match u32::try_from(known.len()).unwrap_or(u32::MAX) {
-        0 => "no object of it is known that would be deleted".to_owned(),
-        number => format!("{} of it, by its status, may be deleted", counted(number, "object", "objects")),
+        0 => "no objects to delete are known".to_owned(),
+        number => format!("{} in its status may be deleted", format_count(number, "object", "objects")),
     };
     let each = known.into_iter().map(|(gvk, namespace, name)| {
         let place = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
@@ -106,33 +111,35 @@ fn what_is_known(application: &Application, cascade: Cascade) -> Vec<String> {
     std::iter::once(first).chain(each).collect()
 }
 
-/// What goes, in its order, and what stays and why.
-fn what_goes(plan: &DeletionPlan) -> Vec<String> {
+/// Returns the objects to delete in order, and the objects to retain, each with the reason.
+fn describe_plan(plan: &DeletionPlan) -> Vec<String> {
     let count = |steps: &[&DeletionStep]| u32::try_from(steps.len()).unwrap_or(u32::MAX);
     let (hooks, goes): (Vec<&DeletionStep>, Vec<&DeletionStep>) = plan.steps.iter().partition(|one| one.hook);
     let mut lines = vec![match goes.is_empty() {
-        true => "no object of it will be deleted".to_owned(),
-        false => format!("{} will be deleted, in this order", counted(count(&goes), "object", "objects")),
+        true => "no objects will be deleted".to_owned(),
+        false => {
+            format!("{} will be deleted, in this order", format_count(count(&goes), "object", "objects"))
+        }
     }];
     lines.extend(plan.steps.iter().map(|step| {
         let (phase, wave) = (step.phase, step.wave);
         match step.hook {
-            true => format!("hook to be run: {} ({phase}, wave {wave})", step.object()),
+            true => format!("hook to run: {} ({phase}, wave {wave})", step.object()),
             false if step.needs_confirmation => {
-                format!("to be deleted once that is confirmed: {} (wave {wave})", step.object())
+                format!("to delete after confirmation: {} (wave {wave})", step.object())
             }
-            false => format!("to be deleted: {} (wave {wave})", step.object()),
+            false => format!("to delete: {} (wave {wave})", step.object()),
         }
     }));
-    lines.extend(plan.stays.iter().map(|step| format!("stays: {}: {}", step.object(), step.reason)));
+    lines.extend(plan.stays.iter().map(|step| format!("to keep: {}: {}", step.object(), step.reason)));
     if !hooks.is_empty() {
-        let hooks = counted(count(&hooks), "hook of the deletion", "hooks of the deletion");
+        let hooks = format_count(count(&hooks), "deletion hook", "deletion hooks");
         lines.push(format!("{hooks} will run"));
     }
     lines
 }
 
-fn text(lines: Vec<String>) -> Text {
+fn lines_to_text(lines: Vec<String>) -> Text {
     let mut text = Text::new();
     for line in lines {
         text.add(Style::Plain, one_line(&line));
@@ -141,106 +148,161 @@ fn text(lines: Vec<String>) -> Text {
     text
 }
 
-/// Waits until it is gone, or cannot be deleted.
-async fn gone(
-    way: &Way,
+/// Waits until the application is deleted, or until its deletion fails.
+async fn wait_until_gone(
+    transport: &Transport,
     (name, known): (&str, &Application),
     (timeout, by): (Option<Duration>, Option<Instant>),
     printer: &Printer,
-) -> Result<Ended, CliError> {
+) -> Result<CommandOutcome, CliError> {
     let mut signals = Signals::listen()?;
-    let mut told = String::new();
+    let mut text = String::new();
     let is_told = Cell::new(false);
     let names = [name.to_owned()];
-    let doubt = way.doubt(printer);
-    let asking = async {
-        let mut sight = way.sight(&names, printer);
+    let doubt = transport.pickup_check(printer);
+    let poll = async {
+        let mut observation = transport.watch(&names, printer);
         loop {
-            let found = sight.look().await?;
-            // One that was made anew is another one; in a folder, one that is not on its way out.
+            let found = observation.observe().await?;
+            // An Application that was created again is a different one. In a folder, the same is true of one that is not being
+            // deleted.
             let uid = &known.metadata.uid;
             let same =
                 |one: &&Application| one.metadata.uid == *uid && (!uid.is_empty() || one.is_deleting());
             let Some(left) = found.iter().find(same) else { return Ok::<_, CliError>(None) };
-            if let Some(wrong) =
-                left.status.conditions.iter().find(|one| one.kind == ConditionType::DeletionError)
-            {
-                return Ok(Some(wrong.message.clone()));
+            if let Some(wrong) = new_failure(known, left) {
+                return Ok(Some(wrong));
             }
-            doubt.look(stands(left).is_some());
-            tell(left, &mut told, printer);
-            is_told.set(told.contains(LEFT_ALONE));
-            sight.changed().await?;
+            doubt.check(describe_progress(left).is_some());
+            print_change(left, &mut text, printer);
+            is_told.set(text.contains(KEPT_PREFIX));
+            observation.wait_for_change().await?;
         }
     };
-    let why = tokio::select! {
-        ended = asking => return Ok(match ended? {
+    let reason = tokio::select! {
+        ended = poll => return Ok(match ended? {
             None => {
-                printer.note(&format!("application {name} is deleted"));
-                // It may have gone before that was seen.
-                let said = if is_told.get() { None } else { way.last_message(printer, known).await };
-                if let Some((_, stays)) = said.as_deref().and_then(|said| said.split_once(LEFT_ALONE)) {
-                    printer.warn(&format!("left alone: {stays}"));
+                printer.note(&format!("application {name} deleted"));
+                // The application may have been deleted before its last message was observed.
+                let said = if is_told.get() { None } else { transport.last_message(printer, known).await };
+                if let Some((_, stays)) = said.as_deref().and_then(|said| said.split_once(KEPT_PREFIX)) {
+                    printer.warn(&format!("left in place: {stays}"));
                 }
-                Ended::Done
+                CommandOutcome::Done
             }
             Some(wrong) => {
                 printer.warn(&wrong);
-                Ended::Operation(OperationPhase::Failed)
+                CommandOutcome::Operation(OperationPhase::Failed)
             }
         }),
         signal = signals.next() => format!("interrupted by {signal}"),
-        () = late(by) => {
-            format!("not gone after {}", format_duration(timeout.unwrap_or_default()))
+        () = wait_for_deadline(by) => {
+            format!("not deleted after {}", format_duration(timeout.unwrap_or_default()))
         }
     };
-    printer.warn(&format!(
-        "{why}; it is deleted all the same, and `tidegate app get {name}` tells how that stands"
-    ));
-    Ok(Ended::NotFinished)
+    printer.warn(&format!("{reason}; the deletion continues: `tidegate app get {name}` shows its state"));
+    Ok(CommandOutcome::NotFinished)
 }
 
-/// Returns at a time; never without one.
-async fn late(by: Option<Instant>) {
+/// Returns the reason why a deletion has failed. If it had already failed before the new request, it is retried, and only the new
+/// attempt counts.
+fn new_failure(before: &Application, now: &Application) -> Option<String> {
+    let is_error = |one: &&ApplicationCondition| one.kind == ConditionType::DeletionError;
+    let error =
+        |one: &Application| one.status.conditions.iter().find(is_error).map(|one| one.message.clone());
+    let found = error(now)?;
+    let attempt = |one: &Application| one.status.operation_state.clone();
+    let is_old = error(before).is_some() && attempt(before) == attempt(now);
+    (!is_old).then_some(found)
+}
+
+/// Waits until the deadline, or forever if there is none.
+async fn wait_for_deadline(by: Option<Instant>) {
     match by {
         Some(by) => tokio::time::sleep_until(by).await,
         None => std::future::pending().await,
     }
 }
 
-/// How its deletion stands, once for each change.
-fn tell(application: &Application, told: &mut String, printer: &Printer) {
-    let Some(message) = stands(application).filter(|message| *message != told.as_str()) else { return };
+/// Prints the state of the deletion when it changes.
+fn print_change(application: &Application, text: &mut String, printer: &Printer) {
+    let Some(message) = describe_progress(application).filter(|message| message != text) else { return };
     printer.note(&format!("{}: {message}", application.metadata.name));
-    *told = message.to_owned();
+    *text = message;
 }
 
-/// What holds it up, or else how its operation stands.
-fn stands(application: &Application) -> Option<&str> {
-    let held = ConditionType::Other(HELD.to_owned());
+/// Returns the obstacle to the deletion, or the state of its operation if there is no obstacle.
+fn describe_progress(application: &Application) -> Option<String> {
+    let held = ConditionType::Other(DELETION_CONDITION.to_owned());
     let held = application.status.conditions.iter().find(|one| one.kind == held);
     let state = application.status.operation_state.as_ref();
-    let state = state.filter(|state| operation::cascade(&state.operation).is_some());
-    held.map(|held| held.message.as_str()).or(state.map(|state| state.message.as_str()))
+    let state = state.filter(|state| operation::deletion_cascade(&state.operation).is_some());
+    held.map(|held| held.message.clone())
+        .or(state.map(|state| add_confirm_command(&state.message, &state.operation)))
+}
+
+/// Returns the message of a deletion. If the deletion is waiting for confirmation, adds the command that confirms it.
+fn add_confirm_command(message: &str, request: &OperationRequest) -> String {
+    match operation::engine_id(request).filter(|_| message.starts_with(UNCONFIRMED_PREFIX)) {
+        Some(id) => format!("{message}; confirm it with `tidegate ops confirm {id}`"),
+        None => message.to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use tidegate_model::argo::{ApplicationCondition, OperationRequest};
+    use serde_json::json;
 
     use super::*;
 
+    /// If `app delete` is repeated, it waits for the next attempt rather than failing because the last attempt failed.
     #[test]
-    fn what_a_deletion_waits_for_is_told() {
+    fn a_failure_of_an_earlier_request_is_ignored() {
+        let failed = |second: u32| {
+            let mut application = Application::default();
+            application.status.operation_state = serde_json::from_value(json!({
+                "operation": {}, "phase": "Failed", "startedAt": "2026-01-01T00:00:00Z",
+                "finishedAt": format!("2026-01-01T00:00:{second:02}Z"),
+            }))
+            .unwrap();
+            let (kind, message) = (ConditionType::DeletionError, format!("failed at {second}"));
+            application.status.conditions =
+                vec![ApplicationCondition { kind, message, last_transition_time: None }];
+            application
+        };
+        let (fresh, first, second) = (Application::default(), failed(1), failed(2));
+        assert_eq!(new_failure(&fresh, &fresh), None);
+        assert_eq!(new_failure(&fresh, &first).as_deref(), Some("failed at 1"));
+        assert_eq!(new_failure(&first, &first), None, "a retry is possible");
+        assert_eq!(new_failure(&first, &fresh), None);
+        assert_eq!(new_failure(&first, &second).as_deref(), Some("failed at 2"));
+    }
+
+    #[test]
+    fn the_obstacle_of_a_deletion_is_described() {
         let mut application = Application::default();
-        assert_eq!(stands(&application), None);
+        assert_eq!(describe_progress(&application), None);
         let mut syncing = OperationRequest::default();
         syncing.sync.get_or_insert_default().prune = true;
         application.operation = Some(syncing);
-        let message = "it is deleted when operation 1 is over".to_owned();
-        let kind = ConditionType::Other(HELD.to_owned());
+        let message = "it is deleted when operation 1 ends".to_owned();
+        let kind = ConditionType::Other(DELETION_CONDITION.to_owned());
         application.status.conditions =
             vec![ApplicationCondition { kind, message, last_transition_time: None }];
-        assert_eq!(stands(&application), Some("it is deleted when operation 1 is over"));
+        assert_eq!(describe_progress(&application).as_deref(), Some("it is deleted when operation 1 ends"));
+        // A deleted file cannot be annotated, so the command is named instead.
+        application.status.conditions.clear();
+        let id = "01890000-0000-7000-8000-000000000001";
+        let info = json!([
+            {"name": "tidegate.dev/operation-id", "value": id},
+            {"name": "tidegate.dev/deletion", "value": "foreground"},
+        ]);
+        let message = "waiting for pruning confirmation of /ConfigMap/a";
+        application.status.operation_state = serde_json::from_value(json!({
+            "operation": {"info": info}, "phase": "Running", "startedAt": "2026-01-01T00:00:00Z", "message": message,
+        }))
+        .unwrap();
+        let expected = format!("{message}; confirm it with `tidegate ops confirm {id}`");
+        assert_eq!(describe_progress(&application), Some(expected));
     }
 }

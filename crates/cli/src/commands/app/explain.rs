@@ -1,158 +1,178 @@
-//! `tidegate app explain`: why the operation of an Application is where it is, and why none is under way.
+//! `tidegate app explain`: the state of an Application's operation, or why no operation is running.
 
 use serde::Serialize;
 use tidegate_application::{approval, instance_name, operation};
-use tidegate_applicationset::ownership::set_of;
+use tidegate_applicationset::ownership::owning_appset;
 use tidegate_model::OperationId;
 use tidegate_model::argo::Application;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::{Reply, Request};
 use tidegate_service::documents::ExplanationDocument;
-use tidegate_service::lines::ApplicationLine;
-use tidegate_service::{reach, route};
+use tidegate_service::summaries::ApplicationSummary;
+use tidegate_service::{application_access, operation_access};
 
-use super::desk::Desk;
 use super::full_name;
-use super::way::Way;
-use crate::args::{Format, OneAppArgs};
+use super::service_client::ServiceClient;
+use super::transport::Transport;
+use crate::args::{Format, SingleAppArgs};
 use crate::commands::explain::show;
 use crate::error::CliError;
-use crate::exit::Ended;
-use crate::output::standing::{Beside, OfSet, Standing};
+use crate::exit::CommandOutcome;
+use crate::output::idle_status::{ControllingAppSet, ExternalState, IdleStatus};
 use crate::output::{self, Printer};
 
-/// The last operation, which is over, and how its application stands.
+/// The last operation, which has finished, and the state of its application.
 #[derive(Serialize)]
-struct Over<'a> {
-    /// Its fields are those of the document.
+struct EndedOperation<'a> {
+    /// Flattened in the document.
     #[serde(flatten)]
     explanation: &'a ExplanationDocument,
-    standing: &'a Standing,
+    #[serde(rename = "applicationStatus")]
+    standing: &'a IdleStatus,
 }
 
-pub async fn run(args: &OneAppArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let way = Way::of(&args.way, printer).await?;
-    let application = way.one(&args.name, printer).await?;
-    if let (Some(waits), Format::Text) = (approval::waiting(&application), args.output) {
+pub async fn run(args: &SingleAppArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let transport = Transport::from_args(&args.transport, printer).await?;
+    let application = transport.get(&args.name, printer).await?;
+    if let (Some(waits), Format::Text) = (approval::approval_condition_message(&application), args.output) {
         printer.note(waits);
-        return Ok(Ended::Done);
+        printer.print(&output::format_next_action(
+            &get_idle_status(&transport, &application, printer).await.next_action(),
+        ))?;
+        return Ok(CommandOutcome::Done);
     }
-    let line = ApplicationLine::from(&*application).operation;
+    let line = ApplicationSummary::from(&*application).operation;
     let is_over = line.as_ref().is_some_and(|operation| operation.finished_at.is_some());
-    let (desk, id) = match (&way, line.and_then(|operation| operation.id)) {
-        (Way::Service(desk), Some(id)) => (desk, id),
+    let (client, id) = match (&transport, line.and_then(|operation| operation.id)) {
+        (Transport::Service(client), Some(id)) => (client, id),
         (_, id) => {
-            stands(args, &way, &application, printer).await?;
+            show_idle_status(args, &transport, &application, printer).await?;
             if let (Some(id), Format::Text) = (id, args.output) {
                 printer.note(&format!(
-                    "its resource says no more than that; how far each wave of operation {id} is, and why, is in the log of the service: `tidegate app explain {} --server URL` asks that",
+                    "the resource contains no more details; for the state of each wave of operation {id}, query the service: `tidegate app explain {} --server URL`",
                     args.name
                 ));
             }
-            return Ok(Ended::Done);
+            return Ok(CommandOutcome::Done);
         }
     };
-    let explanation = match desk.explain(printer, id).await {
+    let explanation = match client.explain(printer, id).await {
         Ok(explanation) => explanation,
-        // Its id is written down before the log has it, and it may wait for its cluster until then. Or the record is gone by
-        // now, and what came of it is in the status.
+        // The status contains the ID before the log contains the operation, which may first have to wait for its cluster. Or the
+        // operation was compacted, and the status contains its result.
         Err(error) => {
-            if operation::has_begun(&application) {
-                printer.note(&format!("there is no more to know of operation {id}: {error}"));
+            if operation::has_started(&application) {
+                printer.note(&format!("no details of operation {id} are available: {error}"));
             }
-            return stands(args, &way, &application, printer).await;
+            return show_idle_status(args, &transport, &application, printer).await;
         }
     };
     if is_over {
-        let standing = standing(&way, &application, printer).await;
-        return show_over(&Over { explanation: &explanation, standing: &standing }, args.output, printer);
+        let standing = get_idle_status(&transport, &application, printer).await;
+        let explanation = ExplanationDocument { next_action: standing.next_action(), ..explanation };
+        return show_ended(
+            &EndedOperation { explanation: &explanation, standing: &standing },
+            args.output,
+            printer,
+        );
     }
-    let state_dir = match desk {
-        Desk::Here(state_dir) => Some(state_dir),
-        Desk::There(_) => None,
-    };
-    show(&explanation, args.output, state_dir, printer)
+    show(&explanation, args.output, printer)
 }
 
-/// How the last operation has ended, and why no other one is under way.
-fn show_over(over: &Over<'_>, format: Format, printer: &Printer) -> Result<Ended, CliError> {
+/// Shows the result of the last operation, and why no new operation is running.
+fn show_ended(
+    over: &EndedOperation<'_>,
+    format: Format,
+    printer: &Printer,
+) -> Result<CommandOutcome, CliError> {
     match format {
         Format::Text => {
             let mut text = output::operation::explain(over.explanation, printer.width());
             text.end_line();
-            text.append(over.standing.rest());
-            printer.out(&text)?;
+            text.append(over.standing.details_text());
+            text.append(output::format_next_action(&over.explanation.next_action));
+            printer.print(&text)?;
         }
-        format => printer.value(over, format)?,
+        format => printer.print_value(over, format)?,
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
-/// How an application stands by what is known of it itself: all there is to know where no operation of it has begun.
-async fn stands(
-    args: &OneAppArgs,
-    way: &Way,
+/// Shows the state of an application based on its own status, which is all that is known before the first operation.
+async fn show_idle_status(
+    args: &SingleAppArgs,
+    transport: &Transport,
     application: &Application,
     printer: &Printer,
-) -> Result<Ended, CliError> {
-    let standing = standing(way, application, printer).await;
+) -> Result<CommandOutcome, CliError> {
+    let standing = get_idle_status(transport, application, printer).await;
     match args.output {
-        Format::Text => printer.out(&standing.text())?,
-        format => printer.value(&standing, format)?,
+        Format::Text => {
+            let mut text = standing.text();
+            text.append(output::format_next_action(&standing.next_action()));
+            printer.print(&text)?;
+        }
+        format => printer.print_value(&standing, format)?,
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
-async fn standing(way: &Way, application: &Application, printer: &Printer) -> Standing {
-    let operation = ApplicationLine::from(application).operation;
+async fn get_idle_status(transport: &Transport, application: &Application, printer: &Printer) -> IdleStatus {
+    let operation = ApplicationSummary::from(application).operation;
     let is_open = operation.as_ref().is_some_and(|operation| operation.finished_at.is_none());
-    // The line says nothing of an id before the status does.
-    let asked = application.operation.as_ref().and_then(operation::id);
-    let (set, after) = match asked.filter(|_| !operation::has_begun(application)) {
-        _ if !is_open => (of_set(way, application).await, None),
-        Some(id) => (None, older(way, application, id, printer).await),
+    // The ID is in the request before it is in the status line.
+    let requested_id = application.operation.as_ref().and_then(operation::engine_id);
+    let (appset, after) = match requested_id.filter(|_| !operation::has_started(application)) {
+        _ if !is_open => (find_controlling_appset(transport, application).await, None),
+        Some(id) => (None, find_blocking_operation(transport, application, id, printer).await),
         None => (None, None),
     };
-    let window = way.window(&AppKey::of(application)).await;
-    Standing::of(application, operation, Beside { window, set, after })
+    let window = transport.sync_window(&AppKey::of(application)).await;
+    IdleStatus::new(application, operation, ExternalState { window, appset, after })
 }
 
-/// The set that has an application synced step by step, as far as that can be asked.
-async fn of_set(way: &Way, application: &Application) -> Option<OfSet> {
-    let namespace = application.metadata.home().to_owned();
-    let key = AppKey { namespace, name: set_of(application)?.to_owned() };
+/// Returns the ApplicationSet that syncs the application step by step, if the service can be queried.
+async fn find_controlling_appset(
+    transport: &Transport,
+    application: &Application,
+) -> Option<ControllingAppSet> {
+    let namespace = application.metadata.namespace_or_default().to_owned();
+    let key = AppKey { namespace, name: owning_appset(application)?.to_owned() };
     let name = full_name(&key);
-    let found = match way {
-        Way::Service(Desk::Here(state_dir)) => reach::sets(state_dir, Some(&name)).await,
-        Way::Service(Desk::There(remote)) => remote.sets(Some(&name)).await,
-        Way::Cluster(_) => return Some(OfSet::unasked(&key)),
+    let found = match transport {
+        Transport::Service(ServiceClient::Local(state_dir)) => {
+            application_access::list_appsets(state_dir, Some(&name)).await
+        }
+        Transport::Service(ServiceClient::Remote(remote)) => remote.appsets(Some(&name)).await,
+        Transport::Cluster(_) => return Some(ControllingAppSet::unknown(&key)),
     };
-    let Ok(found) = found else { return Some(OfSet::unasked(&key)) };
-    let set = found.sets.iter().find(|set| AppKey::of_set(set) == key)?;
-    OfSet::of(set, &found.options, application)
+    let Ok(found) = found else { return Some(ControllingAppSet::unknown(&key)) };
+    let set = found.appsets.iter().find(|set| AppKey::of_appset(set) == key)?;
+    ControllingAppSet::for_application(set, &found.options, application)
 }
 
-/// The oldest operation of an application that is not over and was begun before this one, which waits for that: it may be one of
-/// `tidegate sync`.
-async fn older(
-    way: &Way,
+/// Returns the oldest open operation of an application that started before this operation, which is waiting for it. It may have
+/// been started by `tidegate sync`.
+async fn find_blocking_operation(
+    transport: &Transport,
     application: &Application,
     than: OperationId,
     printer: &Printer,
 ) -> Option<OperationId> {
     let app = instance_name(application);
-    let open: Vec<OperationId> = match way {
-        Way::Service(Desk::Here(state_dir)) => {
-            let asked = Request::List { app: Some(app), open: true };
-            let Ok(Reply::Operations(open)) = route::ask(state_dir, printer, asked).await else {
+    let open: Vec<OperationId> = match transport {
+        Transport::Service(ServiceClient::Local(state_dir)) => {
+            let request = Request::List { app: Some(app), open: true };
+            let Ok(Reply::Operations(open)) = operation_access::query(state_dir, printer, request).await
+            else {
                 return None;
             };
             let open = open.into_iter().filter(|one| one.unknown_kind.is_none());
             open.map(|one| one.operation).collect()
         }
-        Way::Service(Desk::There(remote)) => remote.open_operations(&app).await.ok()?,
-        Way::Cluster(_) => return None,
+        Transport::Service(ServiceClient::Remote(remote)) => remote.open_operations(&app).await.ok()?,
+        Transport::Cluster(_) => return None,
     };
-    // Ids sort by time.
+    // IDs sort by time.
     open.into_iter().filter(|one| *one < than).min()
 }

@@ -1,4 +1,4 @@
-//! What the hooks of a sync write, while its end is waited for.
+//! Hook output while waiting for the end of a sync.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -7,86 +7,97 @@ use tidegate_model::OperationId;
 use tidegate_model::argo::Application;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::error::ServiceError;
-use tidegate_service::lines::{ApplicationLine, OperationLine};
+use tidegate_service::summaries::{ApplicationSummary, OperationSummary};
 
-use super::desk::Desk;
 use super::full_name;
+use super::service_client::ServiceClient;
 use crate::error::CliError;
-use crate::exit::Ended;
+use crate::exit::CommandOutcome;
 use crate::output::Printer;
 use crate::output::hooks::HookLines;
 
-/// How long after the end of a sync it is shown what its hooks have written last.
-const READ_ON_FOR: Duration = Duration::from_secs(2);
+/// Time after the end of a sync for which the last output of its hooks is still shown.
+const OUTPUT_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
-/// Shows what hooks write until the operation has finished that was asked for; `known` is the application before it was.
-pub async fn beside(
-    desk: &Desk,
+/// Shows hook output until the requested operation has finished. `known` is the application's state before the request.
+pub async fn show_while_waiting(
+    client: &ServiceClient,
     known: &Application,
-    finished: impl Future<Output = Result<Ended, CliError>>,
+    finished: impl Future<Output = Result<CommandOutcome, CliError>>,
     printer: &Printer,
-) -> Result<Ended, CliError> {
-    let mut following = pin!(follow(desk, known, printer));
+) -> Result<CommandOutcome, CliError> {
+    let mut following = pin!(follow_new_operation(client, known, printer));
     let mut finished = pin!(finished);
     tokio::select! {
         ended = &mut finished => {
-            let _ = tokio::time::timeout(READ_ON_FOR, following).await;
+            let _ = tokio::time::timeout(OUTPUT_GRACE_PERIOD, following).await;
             ended
         }
         followed = &mut following => {
-            // That it cannot be shown does not keep the sync from its end.
+            // A failure to show output does not affect the sync.
             if let Err(error) = followed {
-                printer.warn(&format!("what hooks write is not shown any more: {error}"));
+                printer.warn(&format!("hook output is no longer shown: {error}"));
             }
             finished.await
         }
     }
 }
 
-fn newest(application: &Application) -> Option<(OperationId, OperationLine)> {
-    ApplicationLine::from(application).operation.and_then(|operation| Some((operation.id?, operation)))
+fn newest_operation(application: &Application) -> Option<(OperationId, OperationSummary)> {
+    ApplicationSummary::from(application).operation.and_then(|operation| Some((operation.id?, operation)))
 }
 
-async fn follow(desk: &Desk, known: &Application, printer: &Printer) -> Result<(), CliError> {
-    let before = newest(known).map(|(id, _)| id);
+async fn follow_new_operation(
+    client: &ServiceClient,
+    known: &Application,
+    printer: &Printer,
+) -> Result<(), CliError> {
+    let before = newest_operation(known).map(|(id, _)| id);
     let name = full_name(&AppKey::of(known));
     let mut lines = HookLines::default();
     loop {
-        if let Some((id, operation)) = newest(&desk.one(&name, printer).await?)
+        if let Some((id, operation)) = newest_operation(&client.get(&name, printer).await?)
             && before != Some(id)
         {
-            match show(desk, id, &mut lines, printer).await {
+            match show_output(client, id, &mut lines, printer).await {
                 Ok(()) => return Ok(()),
-                Err(Broke { error, told: true }) => return Err(error),
-                // The application names its operation before the log has it: until it is planned there is nothing to follow.
-                Err(Broke { error, told: false }) if operation.finished_at.is_some() => return Err(error),
-                Err(Broke { told: false, .. }) => {}
+                Err(HookOutputError { error, has_shown_output: true }) => return Err(error),
+                // The application names its operation before the log contains it. There is no output to follow until the
+                // operation has been planned.
+                Err(HookOutputError { error, has_shown_output: false })
+                    if operation.finished_at.is_some() =>
+                {
+                    return Err(error);
+                }
+                Err(HookOutputError { has_shown_output: false, .. }) => {}
             }
         }
-        tokio::time::sleep(desk.pause()).await;
+        tokio::time::sleep(client.poll_interval()).await;
     }
 }
 
-/// Output that cannot be shown, or not any more.
-struct Broke {
+/// Failure to show hook output.
+struct HookOutputError {
     error: CliError,
-    /// Whether some was shown.
-    told: bool,
+    /// True if some output was shown.
+    has_shown_output: bool,
 }
 
-/// Shows what the hooks of an operation write, to their end.
-async fn show(
-    desk: &Desk,
+/// Shows the output of an operation's hooks to the end.
+async fn show_output(
+    client: &ServiceClient,
     operation: OperationId,
     lines: &mut HookLines,
     printer: &Printer,
-) -> Result<(), Broke> {
-    let broke = |told| move |error: ServiceError| Broke { error: error.into(), told };
-    let mut output = desk.follow_output(operation).await.map_err(broke(false))?;
-    let mut told = false;
-    while let Some(document) = output.next().await.map_err(broke(told))? {
-        printer.talk(&lines.text(&document));
-        told = true;
+) -> Result<(), HookOutputError> {
+    let broke = |has_shown_output| {
+        move |error: ServiceError| HookOutputError { error: error.into(), has_shown_output }
+    };
+    let mut output = client.follow_output(operation).await.map_err(broke(false))?;
+    let mut has_shown = false;
+    while let Some(document) = output.next().await.map_err(broke(has_shown))? {
+        printer.print_message(&lines.format_line(&document));
+        has_shown = true;
     }
     Ok(())
 }

@@ -1,92 +1,97 @@
-//! `tidegate app plan`, `plans` and `approve`: kept plans of an Application.
+//! `tidegate app plan`, `plans` and `approve`: stored plans of an Application.
 
 use tidegate_model::WaveNumbers;
-use tidegate_service::applications::asking::{self, SyncWish};
+use tidegate_service::applications::sync_request::{self, SyncParameters};
 use tidegate_service::control::protocol::Request;
-use tidegate_service::documents::plan::kept;
-use tidegate_service::lines::PlanLine;
+use tidegate_service::documents::plan::stored_plan_document;
+use tidegate_service::summaries::PlanSummary;
 
-use super::sync::{named, several};
-use super::way::Way;
-use crate::args::{AppApproveArgs, AppPlanArgs, Format, PlanFormat, WayArgs};
+use super::sync::{operation_resource, source_revisions};
+use super::transport::Transport;
+use crate::args::{AppApproveArgs, AppPlanArgs, Format, PlanFormat, TransportArgs};
 use crate::error::CliError;
-use crate::exit::Ended;
+use crate::exit::CommandOutcome;
 use crate::output::plan::{self, PlanReport};
 use crate::output::{Printer, plans};
 
-/// What these are about.
-const PLANS: &str = "which plans are kept, and what a sync would do,";
+/// Subject of these commands in error messages.
+const SUBJECT: &str = "a plan";
 
-pub async fn make(args: &AppPlanArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let desk = Way::service(&args.way, PLANS)?;
+pub async fn create(args: &AppPlanArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let client = Transport::service_client(&args.transport, SUBJECT)?;
     let name = args.name.clone();
     let request = match &args.hash {
-        Some(hash) => Request::KeptPlan { name, hash: hash.clone(), by: String::new() },
+        Some(hash) => Request::StoredPlan { name, hash: hash.clone(), by: String::new() },
         None => {
-            let known = desk.one(&args.name, printer).await?;
-            let wish = SyncWish {
+            let known = client.get(&args.name, printer).await?;
+            let action = SyncParameters {
                 revision: args.revisions.revision.clone().unwrap_or_default(),
-                revisions: several(&args.revisions, &known)?,
+                revisions: source_revisions(&args.revisions, &known)?,
                 prune: args.prune,
-                resources: args.resources.iter().map(named).collect(),
-                ..SyncWish::default()
+                resources: args.resources.iter().map(operation_resource).collect(),
+                ..SyncParameters::default()
             };
-            Request::PlanApplication { name, operation: Box::new(asking::sync(&known, wish)) }
+            Request::PlanApplication {
+                name,
+                operation: Box::new(sync_request::sync_operation(&known, action)),
+            }
         }
     };
-    let (line, plan) = desk.plan(&request).await?;
+    let (line, plan) = client.get_or_create_plan(&request).await?;
     match args.output {
-        PlanFormat::Json => printer.value(&kept(&line, &plan), Format::Json)?,
-        PlanFormat::Yaml => printer.value(&kept(&line, &plan), Format::Yaml)?,
+        PlanFormat::Json => printer.print_value(&stored_plan_document(&line, &plan), Format::Json)?,
+        PlanFormat::Yaml => printer.print_value(&stored_plan_document(&line, &plan), Format::Yaml)?,
         format => {
-            let compared_with = format!("its cluster, at {}", line.made_at);
+            let compared_with = format!("its cluster at {}", line.created_at);
             let report = PlanReport {
                 application: &args.name,
                 compared_with: &compared_with,
                 plan: &plan,
                 numbers: &WaveNumbers::default(),
-                left_out: &[],
+                excluded: &[],
                 judges: &[],
             };
             plan::print(&report, format, printer)?;
             if format == PlanFormat::Tree {
-                printer.out(&plans::what_next(&args.name, &line))?;
+                printer.print(&plans::describe_next_steps(&args.name, &line))?;
             }
         }
     }
-    Ok(if plan.errors().is_empty() { Ended::Done } else { Ended::InvalidPlan })
+    Ok(if plan.errors().is_empty() { CommandOutcome::Done } else { CommandOutcome::InvalidPlan })
 }
 
 pub async fn list(
     name: Option<String>,
     output: Format,
-    way: &WayArgs,
+    transport: &TransportArgs,
     printer: &Printer,
-) -> Result<Ended, CliError> {
-    let lines = Way::service(way, PLANS)?.plans(&Request::Plans { name, by: String::new() }).await?;
+) -> Result<CommandOutcome, CliError> {
+    let lines = Transport::service_client(transport, SUBJECT)?
+        .send_plan_request(&Request::Plans { name, by: String::new() })
+        .await?;
     match output {
-        Format::Text if lines.is_empty() => printer.note("no plan is kept"),
-        Format::Text => printer.out(&plans::list(&lines, printer.width()))?,
-        format => printer.value(&lines, format)?,
+        Format::Text if lines.is_empty() => printer.note("no plans are stored"),
+        Format::Text => printer.print(&plans::list(&lines, printer.width()))?,
+        format => printer.print_value(&lines, format)?,
     }
-    Ok(Ended::Done)
+    Ok(CommandOutcome::Done)
 }
 
-pub async fn approve(args: &AppApproveArgs, printer: &Printer) -> Result<Ended, CliError> {
+pub async fn approve(args: &AppApproveArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let (name, hash, reason) = (args.name.clone(), args.hash.clone(), args.reason.clone());
     let request = Request::ApprovePlan { name, hash, reason, by: String::new() };
-    let lines = Way::service(&args.way, PLANS)?.plans(&request).await?;
-    lines.iter().for_each(|line| printer.note(&said(&args.name, line)));
-    Ok(Ended::Done)
+    let lines = Transport::service_client(&args.transport, SUBJECT)?.send_plan_request(&request).await?;
+    lines.iter().for_each(|line| printer.note(&describe_approval(&args.name, line)));
+    Ok(CommandOutcome::Done)
 }
 
-/// What has come of an approval.
-fn said(name: &str, line: &PlanLine) -> String {
-    let short = line.short();
-    match &line.needs {
-        Some(who) => format!("plan {short} is approved by you; it still needs {who}"),
+/// Returns the result of an approval.
+fn describe_approval(name: &str, line: &PlanSummary) -> String {
+    let short = line.short_hash();
+    match &line.missing_approval {
+        Some(who) => format!("you have approved plan {short}; it still needs {who}"),
         None => format!(
-            "plan {short} is approved; `tidegate app get {name}` shows the sync that it is for, if one waits for it"
+            "plan {short} is approved; `tidegate app get {name}` shows the sync that is waiting for it, if any"
         ),
     }
 }

@@ -1,63 +1,64 @@
-//! `tidegate app sync`: a sync of one application, or of several.
+//! `tidegate app sync`: a sync of one or several applications.
 
-use tidegate_application::operation::give_reason;
+use tidegate_application::operation::set_reason;
 use tidegate_model::ResourceSelector;
 use tidegate_model::argo::{Application, OperationResource};
-use tidegate_service::applications::asking::{self, SyncWish};
+use tidegate_service::applications::sync_request::{self, SyncParameters};
 use tidegate_service::control::protocol::Request;
 
-use super::desk::Desk;
-use super::waiting::{Asked, finished};
-use super::way::{Shown, Way};
-use super::{chosen, each, hooks};
+use super::app_wait::{AwaitedOperation, wait_until_finished};
+use super::service_client::ServiceClient;
+use super::transport::{ReportedApplication, Transport};
+use super::{find_each, hooks, select_names};
 use crate::args::{AppSyncArgs, RevisionArgs};
 use crate::error::CliError;
-use crate::exit::Ended;
-use crate::output::{Printer, counted};
+use crate::exit::CommandOutcome;
+use crate::output::{Printer, format_count};
 
-pub async fn run(args: &AppSyncArgs, printer: &Printer) -> Result<Ended, CliError> {
+pub async fn run(args: &AppSyncArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     if let Some(hash) = args.plan.clone() {
-        return carry_out(args, hash, printer).await;
+        return execute_plan(args, hash, printer).await;
     }
     if args.follow_hooks {
-        only(args, "--follow-hooks")?;
-        Way::service(&args.way, "what hooks write")?;
+        single_name(args, "--follow-hooks")?;
+        Transport::service_client(&args.transport, "hook output")?;
     }
-    let way = Way::of(&args.way, printer).await?;
-    let names = chosen(&way, (&args.names, &args.which), printer).await?;
-    let all = each(&way, names, printer).await?;
-    let (asked, refused) = ask(args, &way, &all, printer).await?;
+    let transport = Transport::from_args(&args.transport, printer).await?;
+    let names = select_names(&transport, (&args.names, &args.which), printer).await?;
+    let all = find_each(&transport, names, printer).await?;
+    let (awaited, refused) = request_syncs(args, &transport, &all, printer).await?;
     let finished = async {
-        let ended = match asked.as_slice() {
-            [] => Ended::Done,
-            asked => finished(&way, asked, (&args.end, args.output), printer).await?,
+        let ended = match awaited.as_slice() {
+            [] => CommandOutcome::Done,
+            awaited => wait_until_finished(&transport, awaited, (&args.end, args.output), printer).await?,
         };
-        Ok(Ended::worst(refused.then_some(Ended::Refused).into_iter().chain([ended])))
+        Ok(CommandOutcome::worst(refused.then_some(CommandOutcome::ClaimConflict).into_iter().chain([ended])))
     };
-    match (&way, all.as_slice()) {
-        (Way::Service(desk), [(_, known)]) if args.follow_hooks => {
-            hooks::beside(desk, known, finished, printer).await
+    match (&transport, all.as_slice()) {
+        (Transport::Service(desk), [(_, known)]) if args.follow_hooks => {
+            hooks::show_while_waiting(desk, known, finished, printer).await
         }
         _ => finished.await,
     }
 }
 
-/// Asks for the syncs; also whether one was refused, of several.
-async fn ask(
+/// Requests the syncs. If there are several syncs, also returns true if one of them was rejected.
+async fn request_syncs(
     args: &AppSyncArgs,
-    way: &Way,
-    all: &[(String, Shown)],
+    transport: &Transport,
+    all: &[(String, ReportedApplication)],
     printer: &Printer,
-) -> Result<(Vec<Asked>, bool), CliError> {
-    let (mut asked, mut refused) = (Vec::new(), false);
-    // What is wrong with the revisions of one is found before any is asked for.
-    let wishes = all.iter().map(|(_, known)| wished(args, known)).collect::<Result<Vec<_>, _>>()?;
-    for ((name, known), wish) in all.iter().zip(wishes) {
-        let mut operation = asking::sync(known, wish);
-        give_reason(&mut operation, &args.why.reason);
+) -> Result<(Vec<AwaitedOperation>, bool), CliError> {
+    let (mut awaited, mut refused) = (Vec::new(), false);
+    // Finds errors in the revisions of any application before a request is sent.
+    let requests =
+        all.iter().map(|(_, known)| build_sync_parameters(args, known)).collect::<Result<Vec<_>, _>>()?;
+    for ((name, known), action) in all.iter().zip(requests) {
+        let mut operation = sync_request::sync_operation(known, action);
+        set_reason(&mut operation, &args.reason.reason);
         let request = Request::SyncApplication { name: name.clone(), operation: Box::new(operation) };
-        match way.tell(request).await {
-            Ok(()) => asked.push(Asked::before(name, known)),
+        match transport.send(request).await {
+            Ok(()) => awaited.push(AwaitedOperation::new(name, known)),
             Err(error) if all.len() == 1 => return Err(error),
             Err(error) => {
                 printer.error(&error);
@@ -65,65 +66,74 @@ async fn ask(
             }
         }
     }
-    Ok((asked, refused))
+    Ok((awaited, refused))
 }
 
-fn wished(args: &AppSyncArgs, known: &Application) -> Result<SyncWish, CliError> {
-    Ok(SyncWish {
+fn build_sync_parameters(args: &AppSyncArgs, known: &Application) -> Result<SyncParameters, CliError> {
+    Ok(SyncParameters {
         revision: args.revisions.revision.clone().unwrap_or_default(),
-        revisions: several(&args.revisions, known)?,
+        revisions: source_revisions(&args.revisions, known)?,
         prune: args.prune,
         dry_run: args.dry_run,
-        resources: args.resources.iter().map(named).collect(),
+        resources: args.resources.iter().map(operation_resource).collect(),
         policy: args.policy.into(),
     })
 }
 
-/// Carries out a kept plan.
-async fn carry_out(args: &AppSyncArgs, hash: String, printer: &Printer) -> Result<Ended, CliError> {
-    let desk: Desk = Way::service(&args.way, "a kept plan")?;
-    let name = only(args, "--plan")?;
-    let (allow_drift, by, reason) = (args.allow_drift, String::new(), args.why.reason.clone());
-    let known = desk.one(name, printer).await?;
-    desk.plans(&Request::SyncPlan { name: name.to_owned(), hash, allow_drift, by, reason }).await?;
-    let asked = [Asked::before(name, &known)];
-    finished(&Way::Service(desk), &asked, (&args.end, args.output), printer).await
+/// Executes a stored plan.
+async fn execute_plan(
+    args: &AppSyncArgs,
+    hash: String,
+    printer: &Printer,
+) -> Result<CommandOutcome, CliError> {
+    let client: ServiceClient = Transport::service_client(&args.transport, "a stored plan")?;
+    let name = single_name(args, "--plan")?;
+    let (allow_drift, by, reason) = (args.allow_drift, String::new(), args.reason.reason.clone());
+    let known = client.get(name, printer).await?;
+    client
+        .send_plan_request(&Request::SyncPlan { name: name.to_owned(), hash, allow_drift, by, reason })
+        .await?;
+    let awaited = [AwaitedOperation::new(name, &known)];
+    wait_until_finished(&Transport::Service(client), &awaited, (&args.end, args.output), printer).await
 }
 
-/// The only application, where an option is about one.
-fn only<'a>(args: &'a AppSyncArgs, option: &str) -> Result<&'a str, CliError> {
+/// Returns the only application, for an option that applies only to a single application.
+fn single_name<'a>(args: &'a AppSyncArgs, option: &str) -> Result<&'a str, CliError> {
     match args.names.as_slice() {
         [only] => Ok(only),
-        _ => Err(CliError::usage(format!("{option} is about one application; name it and no other"))),
+        _ => Err(CliError::usage(format!("{option} requires the name of exactly one application"))),
     }
 }
 
-/// The revisions of several sources that are named one by one: all others are left empty.
-pub(super) fn several(given: &RevisionArgs, application: &Application) -> Result<Vec<String>, CliError> {
+/// Returns one revision per source. The text is empty for sources that the arguments don't name.
+pub(super) fn source_revisions(
+    given: &RevisionArgs,
+    application: &Application,
+) -> Result<Vec<String>, CliError> {
     let RevisionArgs { revisions, positions, .. } = given;
     if revisions.len() != positions.len() {
-        return Err(CliError::usage("say one --source-positions for each of --revisions, in the same order"));
+        return Err(CliError::usage("use one --source-positions for each of --revisions, in the same order"));
     }
     let sources = application.sources().len();
     let mut all = vec![String::new(); if revisions.is_empty() { 0 } else { sources }];
     for (revision, position) in revisions.iter().zip(positions) {
         let place = position.checked_sub(1).and_then(|index| all.get_mut(index));
         let Some(place) = place else {
-            let sources = counted(u32::try_from(sources).unwrap_or(u32::MAX), "source", "sources");
+            let sources = format_count(u32::try_from(sources).unwrap_or(u32::MAX), "source", "sources");
             let name = &application.metadata.name;
             return Err(CliError::usage(format!(
-                "--source-positions {position}: application {name} has {sources}, counted from 1"
+                "invalid --source-positions {position}: application {name} has {sources}, counted from 1"
             )));
         };
         if !place.is_empty() {
-            return Err(CliError::usage(format!("--source-positions {position} is there twice")));
+            return Err(CliError::usage(format!("--source-positions {position} is given twice")));
         }
         revision.clone_into(place);
     }
     Ok(all)
 }
 
-pub(super) fn named(selector: &ResourceSelector) -> OperationResource {
+pub(super) fn operation_resource(selector: &ResourceSelector) -> OperationResource {
     let ResourceSelector { group, kind, namespace, name } = selector.clone();
     OperationResource { group, kind, namespace, name, ..OperationResource::default() }
 }

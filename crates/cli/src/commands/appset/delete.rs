@@ -1,189 +1,208 @@
-//! `tidegate appset delete`: an ApplicationSet, and its Applications in the order it says.
+//! `tidegate appset delete`: an ApplicationSet and its Applications, in the ApplicationSet's deletion order.
 
 use std::time::Duration;
 
-use tidegate_applicationset::policy::Options;
-use tidegate_applicationset::rollout::full_name;
-use tidegate_lifecycle::teardown::{OrderWord, TeardownView};
+use tidegate_applicationset::rollout::qualified_name;
+use tidegate_applicationset::sync_policy::AppSetRuleOptions;
+use tidegate_lifecycle::teardown::{OrderKind, TeardownView};
 use tidegate_model::argo::{Application, ApplicationSet};
-use tidegate_model::{Wisher, format_duration};
+use tidegate_model::{Requester, format_duration};
+use tidegate_service::appsets::AppSetDeletionPreview;
 use tidegate_service::control::protocol::Request;
-use tidegate_service::sets::SetDeletion;
 
-use super::files::Files;
-use super::{desk, plan};
-use crate::args::{PlanFormat, SetDeleteArgs};
-use crate::commands::app::desk::Desk;
+use super::files::AppSetFiles;
+use super::{client, plan};
+use crate::args::{AppSetDeleteArgs, PlanFormat};
+use crate::commands::app::service_client::ServiceClient;
 use crate::error::CliError;
-use crate::exit::Ended;
-use crate::output::set_plan::{self, DeletionPlan};
-use crate::output::{DOCUMENT_GOES, Printer, set};
+use crate::exit::CommandOutcome;
+use crate::output::appset_plan::{self, DeletionPlan};
+use crate::output::{FILE_REMOVAL_WARNING, Printer, application_set};
 use crate::signals::Signals;
 
-pub async fn run(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
+pub async fn run(args: &AppSetDeleteArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     if !args.files.is_empty() && !args.plan {
         return Err(CliError::usage(
-            "a file is only looked at; say --plan, or the NAME of an ApplicationSet that is served",
+            "-f only previews a deletion: add --plan, or use the NAME of a managed ApplicationSet",
         ));
     }
-    let Some(name) = &args.name else { return tokio::task::block_in_place(|| of_files(args, printer)) };
-    let desk = Desk::of(&args.service)?;
+    let Some(name) = &args.name else {
+        return tokio::task::block_in_place(|| show_deletion_of_files(args, printer));
+    };
+    let service_client = ServiceClient::from_args(&args.service)?;
     if args.plan {
-        let known = desk::one(&desk, name).await?;
-        show(&desk, &known, args.output, printer).await?;
-        return Ok(Ended::Done);
+        let known = client::get_appset(&service_client, name).await?;
+        show(&service_client, &known, args.output, printer).await?;
+        return Ok(CommandOutcome::Done);
     }
-    let known = desk::one(&desk, name).await?;
+    let known = client::get_appset(&service_client, name).await?;
     let is_going = known.metadata.deletion_timestamp.is_some() && !args.orphan;
     if is_going && !args.yes {
-        printer.note(&already(&desk, &known).await?);
-        return Ok(Ended::Done);
+        printer.note(&describe_ongoing_deletion(&service_client, &known).await?);
+        return Ok(CommandOutcome::Done);
     }
     if !args.yes {
         if args.orphan {
-            printer.warn("its Applications will stay");
-            match desk::plan_deletion(&desk, &full_name(&known)).await {
-                Ok(deletion) => tell_of_file(&deletion, printer),
-                Err(error) => printer.warn(&format!("whether its document goes cannot be told: {error}")),
+            printer.warn("its Applications will be kept");
+            match client::plan_deletion(&service_client, &qualified_name(&known)).await {
+                Ok(deletion) => warn_about_file(&deletion, printer),
+                Err(error) => {
+                    printer.warn(&format!("cannot determine whether its document will be removed: {error}"))
+                }
             }
         } else {
-            show(&desk, &known, args.output, printer).await?;
+            show(&service_client, &known, args.output, printer).await?;
         }
-        return Err(CliError::usage(format!("nothing was done; say --yes to delete ApplicationSet {name}")));
+        return Err(CliError::usage(format!(
+            "nothing was deleted; use --yes to delete ApplicationSet {name}"
+        )));
     }
     let request = Request::DeleteApplicationSet {
-        name: full_name(&known),
+        name: qualified_name(&known),
         orphan: args.orphan,
         by: String::new(),
-        reason: args.why.reason.clone(),
+        reason: args.reason.reason.clone(),
     };
-    desk::tell(&desk, &request).await?;
+    client::send(&service_client, &request).await?;
     if is_going {
-        printer.note(&already(&desk, &known).await?);
+        printer.note(&describe_ongoing_deletion(&service_client, &known).await?);
     }
     if args.is_async {
-        return Ok(Ended::Done);
+        return Ok(CommandOutcome::Done);
     }
-    gone(&desk, &known, args.timeout, printer).await
+    wait_until_gone(&service_client, &known, args.timeout, printer).await
 }
 
-/// That a set is being deleted already: by whose wish, which deletion that is, and how far it is.
-async fn already(desk: &Desk, known: &ApplicationSet) -> Result<String, CliError> {
-    let explanation = desk::explain(desk, &full_name(known)).await?;
-    let begun = format!("ApplicationSet {} is being deleted already", set::name(known));
+/// Describes a deletion that is already in progress: its requester, ID and progress.
+async fn describe_ongoing_deletion(
+    service_client: &ServiceClient,
+    known: &ApplicationSet,
+) -> Result<String, CliError> {
+    let explanation = client::explain(service_client, &qualified_name(known)).await?;
+    let started = format!("ApplicationSet {} is already being deleted", application_set::display_name(known));
     Ok(match (&explanation.teardown, explanation.teardown_id) {
         (Some(view), Some(id)) if view.finished_at.is_none() => {
-            let asker = Wisher { by: &view.by, reason: view.reason.as_deref().unwrap_or_default() };
-            format!("{begun}, as {} has asked: deletion {id}, {}", asker.who(), words(view))
+            let asker = Requester { name: &view.by, reason: view.reason.as_deref().unwrap_or_default() };
+            format!("{started}, requested by {}: deletion {id}, {}", asker.display(), describe_progress(view))
         }
-        _ => format!("{begun}: {}", explanation.line),
+        _ => format!("{started}: {}", explanation.line),
     })
 }
 
 async fn show(
-    desk: &Desk,
+    service_client: &ServiceClient,
     known: &ApplicationSet,
     format: PlanFormat,
     printer: &Printer,
 ) -> Result<(), CliError> {
-    let deletion = desk::plan_deletion(desk, &full_name(known)).await?;
-    let planned = DeletionPlan::of(&deletion.preview, plan::word(known));
-    set_plan::print_deletions(&[(set::name(known), planned)], format, printer)?;
-    tell_of_file(&deletion, printer);
+    let deletion = client::plan_deletion(service_client, &qualified_name(known)).await?;
+    let planned = DeletionPlan::from_preview(&deletion.preview, plan::order_kind(known));
+    appset_plan::print_deletions(&[(application_set::display_name(known), planned)], format, printer)?;
+    warn_about_file(&deletion, printer);
     Ok(())
 }
 
-/// Says that what a set is written down in goes with it.
-fn tell_of_file(deletion: &SetDeletion, printer: &Printer) {
+/// Warns that the file containing the ApplicationSet will be deleted too.
+fn warn_about_file(deletion: &AppSetDeletionPreview, printer: &Printer) {
     if deletion.removes_file {
-        printer.warn(DOCUMENT_GOES);
+        printer.warn(FILE_REMOVAL_WARNING);
     }
 }
 
-fn of_files(args: &SetDeleteArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let mut files = Files::read(&args.files, &args.found, &Options::default(), printer)?;
+fn show_deletion_of_files(args: &AppSetDeleteArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let mut files = AppSetFiles::read(&args.files, &args.generators, &AppSetRuleOptions::default(), printer)?;
     let (mut plans, mut problems) = (Vec::new(), Vec::new());
-    for (set, base) in files.sets.clone() {
-        let (generated, refused) = files.generated(&set, &base, printer)?;
+    for (set, base) in files.appsets.clone() {
+        let (generated, refused) = files.generate_applications(&set, &base, printer)?;
         problems.extend(refused);
         let applications: Vec<Application> =
             generated.applications.into_iter().map(|made| made.application).collect();
-        match plan::deletion(&set, &applications, &Options::default()) {
-            Ok(preview) => plans.push((set::name(&set), DeletionPlan::of(&preview, plan::word(&set)))),
+        match plan::build_deletion(&set, &applications, &AppSetRuleOptions::default()) {
+            Ok(preview) => plans.push((
+                application_set::display_name(&set),
+                DeletionPlan::from_preview(&preview, plan::order_kind(&set)),
+            )),
             Err(wrong) => problems.push(format!("ApplicationSet {}: {wrong}", set.metadata.name)),
         }
     }
-    // As far as there are plans, they are shown; the exit code says that they are not all.
+    // Plans that could be made are shown anyway; the exit code shows that some are missing.
     if !plans.is_empty() {
-        set_plan::print_deletions(&plans, args.output, printer)?;
+        appset_plan::print_deletions(&plans, args.output, printer)?;
     }
-    if problems.is_empty() { Ok(Ended::Done) } else { Err(CliError::Generate { problems, is_input: true }) }
+    if problems.is_empty() {
+        Ok(CommandOutcome::Done)
+    } else {
+        Err(CliError::Generate { problems, is_input: true })
+    }
 }
 
-/// Nobody says how a deletion goes on that was accepted.
-fn unfollowed(known: &ApplicationSet, printer: &Printer) {
+/// Warns that there is no running service to continue an accepted deletion.
+fn warn_without_service(known: &ApplicationSet, printer: &Printer) {
     printer.warn(&format!(
-        "ApplicationSet {} is being deleted, and goes on being so as soon as a service is at work for it",
-        set::name(known)
+        "the deletion of ApplicationSet {} continues as soon as a service manages it",
+        application_set::display_name(known)
     ));
 }
 
-/// Waits until it is gone; how its deletion goes on is told meanwhile.
-async fn gone(
-    desk: &Desk,
+/// Waits until the ApplicationSet is deleted, and prints the progress.
+async fn wait_until_gone(
+    service_client: &ServiceClient,
     known: &ApplicationSet,
     timeout: Option<Duration>,
     printer: &Printer,
-) -> Result<Ended, CliError> {
+) -> Result<CommandOutcome, CliError> {
     let mut signals = Signals::listen()?;
     let metadata = &known.metadata;
-    let name = full_name(known);
-    let mut told = String::new();
-    let asking = async {
+    let name = qualified_name(known);
+    let mut text = String::new();
+    let poll = async {
         loop {
-            let found = desk::find(desk, Some(&name)).await.inspect_err(|_| unfollowed(known, printer))?.sets;
-            // One that was made anew is another one.
+            let found = client::find(service_client, Some(&name))
+                .await
+                .inspect_err(|_| warn_without_service(known, printer))?
+                .appsets;
+            // An ApplicationSet that was created again is a different one.
             let is_left = found.iter().any(|one| one.metadata.uid == metadata.uid);
             if !is_left {
                 return Ok::<_, CliError>(());
             }
-            // It may be gone by now.
-            if let Ok(explanation) = desk::explain(desk, &name).await {
+            // The ApplicationSet may have been deleted since.
+            if let Ok(explanation) = client::explain(service_client, &name).await {
                 let line = match (&explanation.teardown, &explanation.rollout) {
-                    (Some(teardown), _) => Some(words(teardown)),
-                    // It says how the rollout stands that ends now.
+                    (Some(teardown), _) => Some(describe_progress(teardown)),
+                    // The line describes the rollout that is being ended.
                     (None, Some(_)) => None,
                     (None, None) => Some(explanation.line),
                 };
-                if let Some(line) = line.filter(|line| *line != told) {
+                if let Some(line) = line.filter(|line| *line != text) {
                     printer.note(&line);
-                    told = line;
+                    text = line;
                 }
             }
-            tokio::time::sleep(desk.pause()).await;
+            tokio::time::sleep(service_client.poll_interval()).await;
         }
     };
-    let why = tokio::select! {
-        ended = asking => {
+    let reason = tokio::select! {
+        ended = poll => {
             ended?;
-            printer.note(&format!("ApplicationSet {} is deleted", set::name(known)));
-            return Ok(Ended::Done);
+            printer.note(&format!("ApplicationSet {} deleted", application_set::display_name(known)));
+            return Ok(CommandOutcome::Done);
         }
         signal = signals.next() => format!("interrupted by {signal}"),
         () = tokio::time::sleep(timeout.unwrap_or(Duration::MAX)) => {
-            format!("not gone after {}", format_duration(timeout.unwrap_or_default()))
+            format!("not deleted after {}", format_duration(timeout.unwrap_or_default()))
         }
     };
     printer.warn(&format!(
-        "{why}; it is deleted all the same, and `tidegate appset status {}` tells how that stands",
-        set::name(known)
+        "{reason}; the deletion continues: `tidegate appset status {}` shows its state",
+        application_set::display_name(known)
     ));
-    Ok(Ended::NotFinished)
+    Ok(CommandOutcome::NotFinished)
 }
 
 /// `deleting step 1 of 3: 2 of 9 Applications gone`.
-fn words(view: &TeardownView) -> String {
-    let done = view.members.iter().filter(|member| view.order.is_end(member.status)).count();
-    let what = if view.order == OrderWord::Orphan { "let go" } else { "gone" };
+fn describe_progress(view: &TeardownView) -> String {
+    let done = view.members.iter().filter(|member| view.order.is_intended_end(member.status)).count();
+    let what = if view.order == OrderKind::Orphan { "released" } else { "deleted" };
     format!("{}: {done} of {} Applications {what}", view.message, view.members.len())
 }

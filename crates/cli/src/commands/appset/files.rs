@@ -1,4 +1,4 @@
-//! ApplicationSets in files, and what they generate.
+//! ApplicationSets in files, and the Applications they generate.
 
 use std::collections::BTreeSet;
 use std::fs::Permissions;
@@ -7,94 +7,95 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tidegate_applicationset::policy;
-use tidegate_applicationset::rollout::Targets;
-use tidegate_applicationset::unheeded::unheeded;
+use tidegate_applicationset::ignored::ignored_settings;
+use tidegate_applicationset::rollout::TargetIdentities;
+use tidegate_applicationset::sync_policy;
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_generate::{Generated, Options, Outcome, Problem, generate};
+use tidegate_generate::{GenerateOutcome, GenerateOutput, Options, Problem, generate};
 use tidegate_model::Gvk;
 use tidegate_model::argo::{self, API_VERSION, ApplicationSet};
 use tidegate_planner::Target;
 use tidegate_service::applications::RepositoryFiles;
-use tidegate_service::generating::FoundWorld;
-use tidegate_source::{Reach, Repositories};
+use tidegate_service::generator_inputs::RepositoryInputs;
+use tidegate_source::{RemoteAccess, Repositories};
 
-use crate::args::FoundArgs;
+use crate::args::GeneratorArgs;
 use crate::error::CliError;
 use crate::input;
 use crate::output::Printer;
 
 const KIND: &str = "ApplicationSet";
 
-/// The ApplicationSets of files, and what their generators ask.
-pub struct Files {
-    /// With the folder that each of them is in.
-    pub sets: Vec<(ApplicationSet, PathBuf)>,
+/// ApplicationSets in files, and the data sources of their generators.
+pub struct AppSetFiles {
+    /// ApplicationSets, each with its folder.
+    pub appsets: Vec<(ApplicationSet, PathBuf)>,
     pub repositories: Arc<Repositories>,
-    world: FoundWorld,
-    new_globbing: bool,
-    /// For mirrors of repositories; it ends with this.
+    generator_inputs: RepositoryInputs,
+    is_new_globbing: bool,
+    /// Folder for repository mirrors, which is removed when dropped.
     _scratch: TempDir,
 }
 
-impl Files {
-    /// Reads them, and tells what they say that has no effect where a service decides like this for all of them.
+impl AppSetFiles {
+    /// Reads the files. Warns about fields that have no effect because of the service's policy options.
     pub fn read(
         files: &[PathBuf],
-        found: &FoundArgs,
-        options: &policy::Options,
+        found: &GeneratorArgs,
+        options: &sync_policy::AppSetRuleOptions,
         printer: &Printer,
     ) -> Result<Self, CliError> {
-        let sets = read(files)?;
-        for (set, _) in &sets {
+        let appsets = read_appsets(files)?;
+        for (set, _) in &appsets {
             let warn = |one: &String| printer.warn(&format!("ApplicationSet {}: {one}", set.metadata.name));
-            unheeded(set, options).iter().for_each(warn);
+            ignored_settings(set, options).iter().for_each(warn);
         }
-        let scratch = scratch()?;
-        let mut reach = Reach::new(scratch.path().join("mirrors"));
+        let scratch = create_scratch_folder()?;
+        let mut reach = RemoteAccess::new(scratch.path().join("mirrors"));
         if let Some(files) = &found.repositories {
             reach.credentials = RepositoryFiles::new(files).read()?;
         }
         let repositories = Arc::new(Repositories::new(reach));
-        let mut world = FoundWorld::new(Arc::clone(&repositories), PathBuf::from("."));
+        let mut world = RepositoryInputs::new(Arc::clone(&repositories), PathBuf::from("."));
         if let Some(files) = &found.clusters {
             world = world.with_clusters(&RepositoryFiles::new(files))?;
         }
-        let world = world.with_http(found.secrets.as_deref().map(RepositoryFiles::new));
-        let new_globbing = found.new_git_file_globbing;
-        Ok(Self { sets, repositories, world, new_globbing, _scratch: scratch })
+        let generator_inputs = world.with_http(found.secrets.as_deref().map(RepositoryFiles::new));
+        let is_new_globbing = found.new_git_file_globbing;
+        Ok(Self { appsets, repositories, generator_inputs, is_new_globbing, _scratch: scratch })
     }
 
-    /// What a set generates, and what is wrong with names of it; generators that had nothing to say are told.
-    pub fn generated(
+    /// Returns the Applications of an ApplicationSet, and problems with their names. Prints the generators that returned no
+    /// results.
+    pub fn generate_applications(
         &mut self,
         set: &ApplicationSet,
         base: &Path,
         printer: &Printer,
-    ) -> Result<(Generated, Vec<String>), CliError> {
-        self.world.at(set, base.to_path_buf());
+    ) -> Result<(GenerateOutput, Vec<String>), CliError> {
+        self.generator_inputs.set_appset(set, base.to_path_buf());
         let now = Some(SystemClock.now().as_seconds());
-        let options = Options { new_globbing: self.new_globbing, now };
+        let options = Options { new_globbing: self.is_new_globbing, now };
         let name = &set.metadata.name;
-        let generated = match generate(set, &mut self.world, &options) {
-            Ok(Outcome::Done(generated)) => generated.whole(),
-            Ok(Outcome::Unknown) => {
-                return Err(CliError::refused("a generator was not answered; please report this"));
+        let generated = match generate(set, &mut self.generator_inputs, &options) {
+            Ok(GenerateOutcome::Done(generated)) => generated.into_complete(),
+            Ok(GenerateOutcome::Incomplete) => {
+                return Err(CliError::refused("a generator got no response; please report this"));
             }
             Err(errors) => Err(errors),
         };
         let generated = match generated {
             Ok(generated) => generated,
             Err(errors) => {
-                // What others did not answer is no mistake in the file.
+                // If a server does not respond, the file is not at fault.
                 let is_input =
-                    errors.0.iter().any(|error| !matches!(error.problem, Problem::Unanswered { .. }));
+                    errors.0.iter().any(|error| !matches!(error.problem, Problem::QueryFailed { .. }));
                 let problems =
                     errors.0.iter().map(|error| format!("ApplicationSet {name}: {error}")).collect();
                 return Err(CliError::Generate { problems, is_input });
             }
         };
-        for passed in &generated.passed {
+        for passed in &generated.skipped {
             printer.warn(&format!("ApplicationSet {name}: {}: {}", passed.place, passed.reason));
         }
         if set.spec.template_patch.is_some() {
@@ -107,18 +108,18 @@ impl Files {
                 ));
             }
         }
-        let refused = generated.refused.iter().map(|refusal| format!("ApplicationSet {name} {refusal}"));
-        let ignored = Targets::of(set).err().into_iter().flatten();
+        let refused = generated.rejected.iter().map(|refusal| format!("ApplicationSet {name} {refusal}"));
+        let ignored = TargetIdentities::from_appset(set).err().into_iter().flatten();
         let ignored = ignored.map(|wrong| {
-            format!("ApplicationSet {name}: spec.ignoreApplicationDifferences: {wrong}. No Application is updated before that is mended")
+            format!("ApplicationSet {name}: spec.ignoreApplicationDifferences: {wrong}; no Application is updated until this is fixed")
         });
         let refused = refused.chain(ignored).collect();
         Ok((generated, refused))
     }
 }
 
-fn read(files: &[PathBuf]) -> Result<Vec<(ApplicationSet, PathBuf)>, CliError> {
-    let mut sets = Vec::new();
+fn read_appsets(files: &[PathBuf]) -> Result<Vec<(ApplicationSet, PathBuf)>, CliError> {
+    let mut appsets = Vec::new();
     for file in files {
         let base = match file.parent() {
             Some(folder) if folder != Path::new("") && file.is_file() => folder.to_path_buf(),
@@ -127,29 +128,29 @@ fn read(files: &[PathBuf]) -> Result<Vec<(ApplicationSet, PathBuf)>, CliError> {
         };
         let base = std::path::absolute(&base).unwrap_or(base);
         for Target { object, origin } in
-            input::load(std::slice::from_ref(file), input::Wanted::default())?.targets
+            input::load(std::slice::from_ref(file), input::InputRequirements::default())?.targets
         {
             if object.gvk() != Gvk::from_api_version(API_VERSION, KIND) {
                 continue;
             }
-            let set: ApplicationSet = argo::read(object.as_value()).map_err(|error| {
+            let set: ApplicationSet = argo::read_resource(object.as_value()).map_err(|error| {
                 let problems = vec![format!("{origin}: ApplicationSet {}: {error}", object.name())];
                 CliError::Generate { problems, is_input: true }
             })?;
-            sets.push((set, base.clone()));
+            appsets.push((set, base.clone()));
         }
     }
-    if sets.is_empty() {
+    if appsets.is_empty() {
         return Err(CliError::usage(format!("there is no {KIND} ({API_VERSION}) in the files")));
     }
-    Ok(sets)
+    Ok(appsets)
 }
 
-/// A folder for mirrors of repositories, which this user alone can look into, and that is gone afterwards.
-fn scratch() -> Result<TempDir, CliError> {
+/// Creates a temporary folder for repository mirrors that only this user can read.
+fn create_scratch_folder() -> Result<TempDir, CliError> {
     tempfile::Builder::new()
         .prefix("tidegate-generate-")
         .permissions(Permissions::from_mode(0o700))
         .tempdir()
-        .map_err(|source| CliError::io("make a folder in", std::env::temp_dir(), source))
+        .map_err(|source| CliError::io("create a folder in", std::env::temp_dir(), source))
 }

@@ -1,62 +1,69 @@
-//! `tidegate appset plan`: in which order the Applications of ApplicationSets in files would be synced and deleted, and what each
-//! would change from.
+//! `tidegate appset plan`: the order in which the Applications of ApplicationSets in files would be synced and deleted, and the
+//! revisions to which each would change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use tidegate_applicationset::changes::Generated;
-use tidegate_applicationset::foreseen::{Foreseen, foresee};
-use tidegate_applicationset::guard;
-use tidegate_applicationset::order::order;
-use tidegate_applicationset::policy::{Options, is_progressive};
+use tidegate_applicationset::change_preview::{AppSetPreview, preview_appset};
+use tidegate_applicationset::changes::AppSetOutput;
+use tidegate_applicationset::deletion_limit;
+use tidegate_applicationset::deletion_order::deletion_order;
 use tidegate_applicationset::preview::{self, DeletionPreview};
-use tidegate_applicationset::rollout::{OwnCases, Standing, Targets, full_name, request};
+use tidegate_applicationset::rollout::{
+    KnownMember, RolloutOptions, TargetIdentities, qualified_name, rollout_request,
+};
+use tidegate_applicationset::sync_policy::{AppSetRuleOptions, is_progressive};
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_lifecycle::operation::{concurrency_group, is_known_gate};
+use tidegate_lifecycle::operation::{concurrency_group, is_built_in_gate};
 use tidegate_lifecycle::rollout::{MemberView, Options as Cases, RolloutView};
-use tidegate_lifecycle::teardown::OrderWord;
+use tidegate_lifecycle::teardown::OrderKind;
 use tidegate_model::argo::{Application, ApplicationSet, ApplicationSource};
+use tidegate_service::application_access::{AppSetListing, ApplicationListing};
 use tidegate_service::applications::store::MANAGED_LABEL;
-use tidegate_service::reach::{Reached, ReachedSets};
-use tidegate_service::sets::taken;
+use tidegate_service::appsets::to_appset_output;
 
-use super::desk;
-use super::files::Files;
-use crate::args::{ServiceArgs, SetPlanArgs};
-use crate::commands::app::desk::Desk;
+use super::client;
+use super::files::AppSetFiles;
+use crate::args::{AppSetPlanArgs, ServiceArgs};
+use crate::commands::app::service_client::ServiceClient;
 use crate::error::CliError;
-use crate::exit::Ended;
+use crate::exit::CommandOutcome;
 use crate::input;
 use crate::output::Printer;
-use crate::output::set::name;
-use crate::output::set_plan::{self, DeletionPlan, Planned, Removal, RolloutPlan, SetPlan};
+use crate::output::application_set::display_name;
+use crate::output::appset_plan::{self, AppSetPlan, DeletionPlan, PlannedApplication, Removal, RolloutPlan};
 
-/// What an empty revision means.
+/// Revision that an empty revision stands for.
 const HEAD: &str = "HEAD";
 
-pub async fn run(args: &SetPlanArgs, printer: &Printer) -> Result<Ended, CliError> {
-    let served = if args.compare { Some(Served::asked(&args.service, printer).await?) } else { None };
-    // Repositories are read with calls that wait.
-    tokio::task::block_in_place(|| of_files(args, served.as_ref(), printer))
+pub async fn run(args: &AppSetPlanArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
+    let service_state =
+        if args.compare { Some(ServiceState::load(&args.service, printer).await?) } else { None };
+    // Reading repositories blocks.
+    tokio::task::block_in_place(|| plan_files(args, service_state.as_ref(), printer))
 }
 
-fn of_files(args: &SetPlanArgs, served: Option<&Served>, printer: &Printer) -> Result<Ended, CliError> {
-    let gates = KnownGates::read(args.gates.as_deref())?;
-    let options = served.map(|served| served.options.clone()).unwrap_or_default();
-    let mut files = Files::read(&args.files, &args.found, &options, printer)?;
+fn plan_files(
+    args: &AppSetPlanArgs,
+    service_state: Option<&ServiceState>,
+    printer: &Printer,
+) -> Result<CommandOutcome, CliError> {
+    let gates = DefinedGates::read(args.gates.as_deref())?;
+    let options = service_state.map(|service_state| service_state.options.clone()).unwrap_or_default();
+    let mut files = AppSetFiles::read(&args.files, &args.generators, &options, printer)?;
     let (mut plans, mut problems) = (Vec::new(), Vec::new());
-    for (set, base) in files.sets.clone() {
-        let (generated, refused) = files.generated(&set, &base, printer)?;
+    for (set, base) in files.appsets.clone() {
+        let (generated, refused) = files.generate_applications(&set, &base, printer)?;
         problems.extend(refused);
-        let generated = taken(generated);
-        let mut revisions = Revisions { files: &files, base: &base, found: BTreeMap::new(), printer };
-        let wrong = match planned(&set, &generated, (served, &options), &mut revisions) {
+        let generated = to_appset_output(generated);
+        let mut revisions = RevisionResolver { files: &files, base: &base, cache: BTreeMap::new(), printer };
+        let wrong = match plan_appset(&set, &generated, (service_state, &options), &mut revisions) {
             Ok(plan) => {
                 let problems = plan.removal.iter().flat_map(|removal| &removal.problems);
                 problems.for_each(|problem| {
                     printer.warn(&format!("ApplicationSet {}: {problem}", set.metadata.name))
                 });
-                let wrong = gates.problems(&plan);
+                let wrong = gates.find_problems(&plan);
                 plans.push(plan);
                 wrong
             }
@@ -65,68 +72,76 @@ fn of_files(args: &SetPlanArgs, served: Option<&Served>, printer: &Printer) -> R
         let wrong = wrong.into_iter().map(|wrong| format!("ApplicationSet {}: {wrong}", set.metadata.name));
         problems.extend(wrong);
     }
-    // As far as there are plans, they are shown; the exit code says that they are not all.
+    // Plans that could be made are shown anyway; the exit code shows that some are missing.
     if !plans.is_empty() {
-        set_plan::print(&plans, args.output, printer)?;
+        appset_plan::print(&plans, args.output, printer)?;
     }
-    if problems.is_empty() { Ok(Ended::Done) } else { Err(CliError::Generate { problems, is_input: true }) }
+    if problems.is_empty() {
+        Ok(CommandOutcome::Done)
+    } else {
+        Err(CliError::Generate { problems, is_input: true })
+    }
 }
 
-/// The gates that somebody has defined; nothing where it is not known which.
-struct KnownGates(Option<BTreeSet<String>>);
+/// Gates that are defined; `None` if they are unknown.
+struct DefinedGates(Option<BTreeSet<String>>);
 
-impl KnownGates {
+impl DefinedGates {
     fn read(path: Option<&Path>) -> Result<Self, CliError> {
         let Some(path) = path else { return Ok(Self(None)) };
-        Ok(Self(Some(input::definitions(Some(path))?.names().collect())))
+        Ok(Self(Some(input::load_definitions(Some(path))?.names().collect())))
     }
 
-    /// The gates of a plan that would never open.
-    fn problems(&self, plan: &SetPlan) -> Vec<String> {
+    /// Returns the gates in a plan that would never open.
+    fn find_problems(&self, plan: &AppSetPlan) -> Vec<String> {
         let steps = plan.rollout.iter().flat_map(|rollout| &rollout.steps);
         let gates = steps.flat_map(|step| step.terms.gates.iter().map(move |gate| (step.step, gate)));
-        gates.filter_map(|(step, gate)| Some(format!("step {step} {}", self.why_never(gate)?))).collect()
+        gates
+            .filter_map(|(step, gate)| Some(format!("step {step} {}", self.find_gate_problem(gate)?)))
+            .collect()
     }
 
-    fn why_never(&self, gate: &str) -> Option<String> {
+    fn find_gate_problem(&self, gate: &str) -> Option<String> {
         if concurrency_group(gate).is_some() {
             return Some(format!(
-                "waits for ever for gate {gate}, which gives places to operations, and none to steps"
+                "waits forever for gate {gate}, which limits the concurrency of operations and cannot be used for steps"
             ));
         }
-        let known = self.0.as_ref().filter(|known| !is_known_gate(gate) && !known.contains(gate))?;
+        let known = self.0.as_ref().filter(|known| !is_built_in_gate(gate) && !known.contains(gate))?;
         let mut usable: Vec<&str> = known.iter().map(String::as_str).collect();
         usable.retain(|gate| concurrency_group(gate).is_none());
         let defined = if usable.is_empty() { "none".to_owned() } else { usable.join(", ") };
         Some(format!(
-            "waits for ever for gate {gate}, which nobody has defined; the file of --gates defines {defined}"
+            "waits forever for gate {gate}, which is not defined; the file of --gates defines {defined}"
         ))
     }
 }
 
-/// The plan of a set, or all that is wrong with it.
-fn planned(
+/// Returns the plan of an ApplicationSet, or all of its problems.
+fn plan_appset(
     set: &ApplicationSet,
-    generated: &Generated,
-    (served, options): (Option<&Served>, &Options),
-    revisions: &mut Revisions<'_>,
-) -> Result<SetPlan, Vec<String>> {
+    generated: &AppSetOutput,
+    (service_state, options): (Option<&ServiceState>, &AppSetRuleOptions),
+    revisions: &mut RevisionResolver<'_>,
+) -> Result<AppSetPlan, Vec<String>> {
     let applications: Vec<Application> = generated.applications.values().cloned().collect();
     let applications = applications.as_slice();
-    let asked: BTreeMap<&str, Vec<String>> =
+    let requested_revision: BTreeMap<&str, Vec<String>> =
         applications.iter().map(|one| (one.metadata.name.as_str(), target_revisions(one))).collect();
-    let meant: BTreeMap<&str, Vec<Meant>> =
-        applications.iter().map(|one| (one.metadata.name.as_str(), revisions.of(one))).collect();
-    let found: BTreeMap<&str, Vec<String>> =
-        meant.iter().map(|(name, all)| (*name, all.iter().map(Meant::shown).collect())).collect();
+    let meant: BTreeMap<&str, Vec<ResolvedRevision>> =
+        applications.iter().map(|one| (one.metadata.name.as_str(), revisions.resolve_all(one))).collect();
+    let found: BTreeMap<&str, Vec<String>> = meant
+        .iter()
+        .map(|(name, all)| (*name, all.iter().map(ResolvedRevision::display_text).collect()))
+        .collect();
     let known: BTreeMap<&str, Vec<String>> =
-        meant.iter().filter_map(|(name, all)| Some((*name, Meant::all_found(all)?))).collect();
-    let foreseen = served.map(|served| served.foreseen(set, generated, &known));
-    let rollout = rollout(set, applications, &found, options);
-    let deletion = deletion(set, applications, options);
-    let removal = foreseen.as_ref().map(|foreseen| removal(set, foreseen, options));
+        meant.iter().filter_map(|(name, all)| Some((*name, ResolvedRevision::all_resolved(all)?))).collect();
+    let foreseen = service_state.map(|service_state| service_state.preview_changes(set, generated, &known));
+    let rollout = build_rollout(set, applications, &found, options);
+    let deletion = build_deletion(set, applications, options);
+    let removal = foreseen.as_ref().map(|foreseen| build_removal(set, foreseen, options));
     let removal = removal.transpose().map_err(|wrong| vec![wrong])?;
-    let guard = guard::limit(set).map_err(|invalid| invalid.to_string());
+    let guard = deletion_limit::max_deletions(set).map_err(|invalid| invalid.to_string());
     let (rollout, deletion) = match (rollout, deletion, guard) {
         (Ok(rollout), Ok(deletion), Ok(_)) => (rollout, deletion),
         (rollout, deletion, guard) => {
@@ -139,62 +154,63 @@ fn planned(
         .flat_map(|(rollout, _)| &rollout.members)
         .map(|member| (member.application.as_str(), member))
         .collect();
-    let members = found.into_iter().map(|(name, revisions)| Planned {
+    let members = found.into_iter().map(|(name, revisions)| PlannedApplication {
         name: name.to_owned(),
         step: place.get(name).and_then(|member| member.step.parse().ok()),
         also: place.get(name).map(|member| member.also.clone()).unwrap_or_default(),
         revisions,
-        target_revisions: asked.get(name).cloned().unwrap_or_default(),
+        target_revisions: requested_revision.get(name).cloned().unwrap_or_default(),
         change: foreseen.as_ref().and_then(|foreseen| foreseen.members.get(name).cloned()),
         is_unresolved: !known.contains_key(name),
     });
-    Ok(SetPlan {
-        application_set: name(set),
+    Ok(AppSetPlan {
+        application_set: display_name(set),
         applications: members.collect(),
-        rollout: rollout.as_ref().map(|(rollout, cases)| RolloutPlan::of(rollout, *cases)),
+        rollout: rollout.as_ref().map(|(rollout, cases)| RolloutPlan::from_view(rollout, *cases)),
         removal,
-        deletion: DeletionPlan::of(&deletion, word(set)),
+        deletion: DeletionPlan::from_preview(&deletion, order_kind(set)),
     })
 }
 
-/// Its progressive sync before it begins, where it has one.
-fn rollout(
+/// Returns the initial state of the ApplicationSet's progressive sync, if it has one.
+fn build_rollout(
     set: &ApplicationSet,
     applications: &[Application],
     revisions: &BTreeMap<&str, Vec<String>>,
-    options: &Options,
-) -> Result<Option<(RolloutView, OwnCases)>, String> {
+    options: &AppSetRuleOptions,
+) -> Result<Option<(RolloutView, RolloutOptions)>, String> {
     if !is_progressive(set, options) {
         return Ok(None);
     }
-    let targets = Targets::of(set)
+    let targets = TargetIdentities::from_appset(set)
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
     let standing = revisions.iter().map(|(name, revisions)| {
-        ((*name).to_owned(), Standing { revisions: revisions.clone(), ..Standing::default() })
+        ((*name).to_owned(), KnownMember { revisions: revisions.clone(), ..KnownMember::default() })
     });
     let standing = standing.collect();
-    let asked = request(set, &targets, applications, &standing, Cases::default());
-    let asked = asked.map_err(|invalid| invalid.to_string())?;
-    let cases = OwnCases::of(set).map_err(|invalid| invalid.to_string())?;
-    let view = preview::rollout(asked, SystemClock.now()).map_err(|refused| refused.to_string())?;
+    let request = rollout_request(set, &targets, applications, &standing, Cases::default());
+    let request = request.map_err(|invalid| invalid.to_string())?;
+    let cases = RolloutOptions::from_appset(set).map_err(|invalid| invalid.to_string())?;
+    let view = preview::preview_rollout(request, SystemClock.now()).map_err(|refused| refused.to_string())?;
     Ok(Some((view, cases)))
 }
 
-/// The deletion of all Applications that a set makes.
-pub fn deletion(
+/// Returns the plan for deleting all Applications of an ApplicationSet.
+pub fn build_deletion(
     set: &ApplicationSet,
     applications: &[Application],
-    options: &Options,
+    options: &AppSetRuleOptions,
 ) -> Result<DeletionPreview, String> {
-    preview::deletion(set, applications, options, SystemClock.now()).map_err(|refused| refused.to_string())
+    preview::preview_deletion(set, applications, options, SystemClock.now())
+        .map_err(|refused| refused.to_string())
 }
 
-/// Its order, in one word.
-pub fn word(set: &ApplicationSet) -> Option<OrderWord> {
-    Some(order(set).ok()?.word())
+/// Returns the kind of the ApplicationSet's deletion order.
+pub fn order_kind(set: &ApplicationSet) -> Option<OrderKind> {
+    Some(deletion_order(set).ok()?.kind())
 }
 
-/// The revisions of an Application as they are written, one a source.
+/// Returns the revisions of an Application as written, one per source.
 fn target_revisions(application: &Application) -> Vec<String> {
     let written = |source: &ApplicationSource| match source.target_revision.as_str() {
         "" => HEAD.to_owned(),
@@ -203,105 +219,111 @@ fn target_revisions(application: &Application) -> Vec<String> {
     application.sources().iter().map(written).collect()
 }
 
-/// What becomes of Applications that are not generated any more.
-fn removal(set: &ApplicationSet, foreseen: &Foreseen, options: &Options) -> Result<Removal, String> {
-    let deletion = deletion(set, &foreseen.removed, options)?;
+/// Returns what will happen to Applications that are no longer generated.
+fn build_removal(
+    set: &ApplicationSet,
+    foreseen: &AppSetPreview,
+    options: &AppSetRuleOptions,
+) -> Result<Removal, String> {
+    let deletion = build_deletion(set, &foreseen.removed, options)?;
     Ok(Removal {
-        deletion: DeletionPlan::of(&deletion, word(set)),
-        held: foreseen.held.clone(),
-        problems: foreseen.wrong.clone(),
+        deletion: DeletionPlan::from_preview(&deletion, order_kind(set)),
+        held: foreseen.retained.clone(),
+        problems: foreseen.problems.clone(),
     })
 }
 
-/// What a service knows.
-struct Served {
-    sets: Vec<ApplicationSet>,
+/// State that a service reports.
+struct ServiceState {
+    appsets: Vec<ApplicationSet>,
     applications: Vec<Application>,
-    options: Options,
+    options: AppSetRuleOptions,
 }
 
-impl Served {
-    async fn asked(service: &ServiceArgs, printer: &Printer) -> Result<Self, CliError> {
-        let desk = Desk::of(service)?;
-        let Reached { applications, problems } = desk.ask(&[]).await?;
+impl ServiceState {
+    async fn load(service: &ServiceArgs, printer: &Printer) -> Result<Self, CliError> {
+        let service_client = ServiceClient::from_args(service)?;
+        let ApplicationListing { applications, problems } = service_client.query(&[]).await?;
         problems.iter().for_each(|problem| printer.warn(problem));
-        let ReachedSets { sets, options, .. } = desk::find(&desk, None).await?;
-        Ok(Self { sets, applications, options })
+        let AppSetListing { appsets, options, .. } = client::find(&service_client, None).await?;
+        Ok(Self { appsets, applications, options })
     }
 
-    /// What would become of its Applications, were the set as in a file.
-    fn foreseen(
+    /// Previews the changes to the Applications if the ApplicationSet were replaced by the one in the file.
+    fn preview_changes(
         &self,
         set: &ApplicationSet,
-        generated: &Generated,
+        generated: &AppSetOutput,
         targets: &BTreeMap<&str, Vec<String>>,
-    ) -> Foreseen {
+    ) -> AppSetPreview {
         let mut set = set.clone();
-        // Its Applications name the one that is there as their owner.
-        if let Some(there) = self.sets.iter().find(|one| full_name(one) == full_name(&set)) {
+        // The Applications name the existing ApplicationSet as their owner.
+        if let Some(there) = self.appsets.iter().find(|one| qualified_name(one) == qualified_name(&set)) {
             set.metadata.uid.clone_from(&there.metadata.uid);
         }
         let mut options = self.options.clone();
         options.preserved_labels.push(MANAGED_LABEL.to_owned());
-        foresee(&set, generated, &self.applications, targets, &options)
+        preview_appset(&set, generated, &self.applications, targets, &options)
     }
 }
 
-/// What a revision means.
+/// Result of resolving a revision.
 #[derive(Clone)]
-enum Meant {
-    /// This commit, or version.
-    Found(String),
-    /// Nobody could tell; so it is written.
+enum ResolvedRevision {
+    /// A commit or version.
+    Resolved(String),
+    /// The revision as written, because it could not be resolved.
     Unknown(String),
 }
 
-impl Meant {
-    fn shown(&self) -> String {
-        let (Self::Found(revision) | Self::Unknown(revision)) = self;
+impl ResolvedRevision {
+    fn display_text(&self) -> String {
+        let (Self::Resolved(revision) | Self::Unknown(revision)) = self;
         revision.clone()
     }
 
-    /// All of them, where all could be found out.
-    fn all_found(all: &[Self]) -> Option<Vec<String>> {
+    /// Returns all resolved revisions; `None` if one of them could not be resolved.
+    fn all_resolved(all: &[Self]) -> Option<Vec<String>> {
         let found = |one: &Self| match one {
-            Self::Found(revision) => Some(revision.clone()),
+            Self::Resolved(revision) => Some(revision.clone()),
             Self::Unknown(_) => None,
         };
         all.iter().map(found).collect()
     }
 }
 
-/// What revisions mean, each looked up once.
-struct Revisions<'a> {
-    files: &'a Files,
+/// Cache of resolved revisions.
+struct RevisionResolver<'a> {
+    files: &'a AppSetFiles,
     base: &'a Path,
-    found: BTreeMap<[String; 3], Meant>,
+    cache: BTreeMap<[String; 3], ResolvedRevision>,
     printer: &'a Printer,
 }
 
-impl Revisions<'_> {
-    /// One for each source: as it is written, where it cannot be found out, which is told.
-    fn of(&mut self, application: &Application) -> Vec<Meant> {
-        application.sources().iter().map(|source| self.meant(source)).collect()
+impl RevisionResolver<'_> {
+    /// Returns one revision per source. Revisions that cannot be resolved are printed and returned as written.
+    fn resolve_all(&mut self, application: &Application) -> Vec<ResolvedRevision> {
+        application.sources().iter().map(|source| self.resolve(source)).collect()
     }
 
-    fn meant(&mut self, source: &ApplicationSource) -> Meant {
-        let asked = match source.target_revision.as_str() {
+    fn resolve(&mut self, source: &ApplicationSource) -> ResolvedRevision {
+        let requested_revision = match source.target_revision.as_str() {
             "" => HEAD,
             revision => revision,
         };
-        let key = [source.repo_url.clone(), source.chart.clone(), asked.to_owned()];
-        if let Some(known) = self.found.get(&key) {
+        let key = [source.repo_url.clone(), source.chart.clone(), requested_revision.to_owned()];
+        if let Some(known) = self.cache.get(&key) {
             return known.clone();
         }
         let origin = self.files.repositories.origin(source, self.base);
         let found = origin.and_then(|origin| origin.resolve(source, &source.target_revision));
-        let found = found.map(Meant::Found).unwrap_or_else(|error| {
-            self.printer.note(&format!("revision {asked} is shown as it is written: {error}"));
-            Meant::Unknown(asked.to_owned())
+        let found = found.map(ResolvedRevision::Resolved).unwrap_or_else(|error| {
+            self.printer.note(&format!(
+                "revision {requested_revision} cannot be resolved and is shown as written: {error}"
+            ));
+            ResolvedRevision::Unknown(requested_revision.to_owned())
         });
-        self.found.insert(key, found.clone());
+        self.cache.insert(key, found.clone());
         found
     }
 }

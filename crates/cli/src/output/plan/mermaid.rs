@@ -1,9 +1,9 @@
-//! A plan as a Mermaid flow chart, for Markdown.
+//! Plans as Mermaid flow charts for Markdown.
 
 use tidegate_model::{Action, Phase, PlannedWave, Task};
 
 use super::{PlanReport, object_name};
-use crate::output::diagram::{Diagram, Look};
+use crate::output::diagram::{Diagram, NodeStyle};
 
 pub fn diagram(report: &PlanReport<'_>) -> String {
     let mut diagram = Diagram::new();
@@ -16,10 +16,10 @@ pub fn diagram(report: &PlanReport<'_>) -> String {
             let name = planned.phase.to_string();
             diagram.begin_group(&name, &name);
         }
-        diagram.begin_row(&format!("w{wave}"), &format!("wave {}", report.number(planned)));
+        diagram.begin_row(&format!("w{wave}"), &format!("wave {}", report.wave_number(planned)));
         for task in tasks {
             let name = format!("{} {}", task.gvk.kind, object_name(task));
-            diagram.node(&name, task.action.as_str(), look(task));
+            diagram.add_node(&name, task.action.as_str(), node_style(task));
         }
         diagram.end_row();
     }
@@ -30,25 +30,25 @@ pub fn diagram(report: &PlanReport<'_>) -> String {
     diagram.finish()
 }
 
-/// Waves follow each other; the waves of a failure follow nothing in particular.
+/// Connects consecutive waves. The SyncFail waves don't have a predecessor.
 fn add_arrows(diagram: &mut Diagram, waves: &[PlannedWave]) {
     let mut before: Option<(usize, Phase)> = None;
     for (wave, planned) in waves.iter().enumerate() {
         if let Some((earlier, phase)) = before {
             let is_failure = phase != Phase::SyncFail && planned.phase == Phase::SyncFail;
-            let words = if is_failure { "after a failure" } else { "" };
-            diagram.arrow(&format!("w{earlier}"), words, &format!("w{wave}"));
+            let text = if is_failure { "after a failure" } else { "" };
+            diagram.add_arrow(&format!("w{earlier}"), text, &format!("w{wave}"));
         }
         before = Some((wave, planned.phase));
     }
 }
 
-fn look(task: &Task) -> Look {
+fn node_style(task: &Task) -> NodeStyle {
     let class = match task.action {
         Action::Create => "create",
         Action::Apply | Action::Replace => "apply",
         Action::Prune => "prune",
         Action::PruneSkipped | Action::Unchanged => "idle",
     };
-    Look { class, is_hook: task.is_hook() }
+    NodeStyle { class, is_hook: task.is_hook() }
 }

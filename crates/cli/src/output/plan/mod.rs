@@ -1,11 +1,11 @@
-//! A plan in all its forms: tree, document, diagram, picture.
+//! Plans in all formats: tree, document, diagram, picture.
 
 mod mermaid;
 mod svg;
 mod tree;
 
 use tidegate_model::{Plan, PlannedWave, Task, WaveNumbers};
-use tidegate_planner::LeftOut;
+use tidegate_planner::ExcludedManifest;
 use tidegate_service::documents::plan::{self as document, PlanDocument};
 
 use crate::args::{Format, PlanFormat};
@@ -17,51 +17,51 @@ use crate::output::{Printer, escape};
 pub struct PlanReport<'a> {
     /// Name of the application.
     pub application: &'a str,
-    /// What it was compared with, in words.
+    /// Description of the cluster with which the plan was compared.
     pub compared_with: &'a str,
     pub plan: &'a Plan,
-    /// By which numbers people know its waves.
+    /// Numbers by which the waves are displayed.
     pub numbers: &'a WaveNumbers,
-    /// Objects that take no part.
-    pub left_out: &'a [LeftOut],
-    /// Who judges the health of each task's object, in the order of the tasks.
+    /// Objects that are not part of the plan.
+    pub excluded: &'a [ExcludedManifest],
+    /// Source of the health rule for each task's object, in task order.
     pub judges: &'a [Option<&'static str>],
 }
 
 impl<'a> PlanReport<'a> {
-    /// The waves with their tasks.
+    /// Returns the waves with their tasks.
     fn waves(&self) -> impl Iterator<Item = (&'a PlannedWave, &'a [Task])> {
         let plan = self.plan;
         plan.waves.iter().map(move |wave| (wave, plan.tasks_of(wave)))
     }
 
-    /// Its number, as people know it.
-    fn number(&self, wave: &PlannedWave) -> i64 {
-        self.numbers.shown(wave.phase, wave.wave)
+    /// Returns the number by which a wave is displayed.
+    fn wave_number(&self, wave: &PlannedWave) -> i64 {
+        self.numbers.displayed(wave.phase, wave.wave)
     }
 
     fn document(&self) -> PlanDocument<'a> {
-        document::of(self.plan, self.numbers, self.judges)
+        document::plan_document(self.plan, self.numbers, self.judges)
     }
 
     /// `9 objects in 6 waves`.
-    fn size(&self) -> String {
+    fn describe_size(&self) -> String {
         let (tasks, waves) = (self.plan.tasks.len(), self.plan.waves.len());
-        format!("{} in {}", counted(tasks, "object"), counted(waves, "wave"))
+        format!("{} in {}", format_count(tasks, "object"), format_count(waves, "wave"))
     }
 }
 
 pub fn print(report: &PlanReport<'_>, format: PlanFormat, printer: &Printer) -> Result<(), CliError> {
     match format {
-        PlanFormat::Tree => printer.out(&tree::text(report)),
-        PlanFormat::Json => printer.value(&report.document(), Format::Json),
-        PlanFormat::Yaml => printer.value(&report.document(), Format::Yaml),
-        PlanFormat::Mermaid => printer.raw(&mermaid::diagram(report)),
-        PlanFormat::Svg => printer.raw(&svg::picture(report)),
+        PlanFormat::Tree => printer.print(&tree::text(report)),
+        PlanFormat::Json => printer.print_value(&report.document(), Format::Json),
+        PlanFormat::Yaml => printer.print_value(&report.document(), Format::Yaml),
+        PlanFormat::Mermaid => printer.print_raw(&mermaid::diagram(report)),
+        PlanFormat::Svg => printer.print_raw(&svg::picture(report)),
     }
 }
 
-/// `shop/api`, or the name alone for what has no namespace. Safe to print.
+/// `shop/api`, or only the name if there is no namespace. Safe to print.
 fn object_name(task: &Task) -> String {
     let name = if task.namespace.is_empty() {
         task.name.clone()
@@ -71,7 +71,7 @@ fn object_name(task: &Task) -> String {
     escape(&name)
 }
 
-fn counted(count: usize, noun: &str) -> String {
+fn format_count(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }

@@ -1,63 +1,64 @@
-//! A plan as a picture: phases from top to bottom, a card for each wave, a row for each object.
+//! Plans as pictures: phases from top to bottom, with a card for each wave and a row for each object.
 
 use tidegate_model::{Action, Phase, PlannedWave, Severity, Task, format_duration};
 
-use super::{PlanReport, counted, object_name};
+use super::{PlanReport, format_count, object_name};
 use crate::output::picture::{Card, Chip, Picture, Row};
 
 pub fn picture(report: &PlanReport<'_>) -> String {
     let title = format!("Plan for {}", report.application);
     let mut picture =
-        Picture::new(&title, &format!("{}, compared with {}", report.size(), report.compared_with));
+        Picture::new(&title, &format!("{}, compared with {}", report.describe_size(), report.compared_with));
     let mut before: Option<(Phase, usize)> = None;
     for (wave, tasks) in report.waves() {
         if before.is_some_and(|(phase, _)| phase != wave.phase) {
-            picture.part();
+            picture.add_space();
         }
         if let Some((phase, end)) = before {
             let only_on_failure = wave.phase == Phase::SyncFail && phase != Phase::SyncFail;
-            picture.arrow(end, only_on_failure);
+            picture.add_arrow(end, only_on_failure);
         }
         if before.is_none_or(|(phase, _)| phase != wave.phase) {
             let note = if wave.phase == Phase::SyncFail { "after a failure" } else { "" };
-            picture.group(&wave.phase.to_string(), note, colour_of(wave.phase));
+            picture.add_group(&wave.phase.to_string(), note, phase_color(wave.phase));
         }
-        let (title, note) = (format!("wave {}", report.number(wave)), wave_note(wave, tasks.len()));
-        let rows = tasks.iter().map(row).collect();
-        let end = picture.card(&Card { title: &title, note: &note, colour: colour_of(wave.phase), rows });
+        let (title, note) = (format!("wave {}", report.wave_number(wave)), wave_note(wave, tasks.len()));
+        let rows = tasks.iter().map(build_row).collect();
+        let end =
+            picture.add_card(&Card { title: &title, note: &note, color: phase_color(wave.phase), rows });
         before = Some((wave.phase, end));
     }
     let warnings = &report.plan.warnings;
     if !warnings.is_empty() {
         let errors = warnings.iter().filter(|warning| warning.severity == Severity::Error).count();
-        let count = counted(warnings.len(), "finding");
-        picture.remark(&format!("{count} ({errors} that forbid the sync): see the tree"));
+        let count = format_count(warnings.len(), "warning");
+        picture.add_remark(&format!("{count} ({errors} that prevent the sync): see the tree"));
     }
     picture.finish()
 }
 
-fn row(task: &Task) -> Row<'_> {
+fn build_row(task: &Task) -> Row<'_> {
     Row {
         kind: &task.gvk.kind,
         name: object_name(task),
         reason: &task.reason,
         mark: if task.is_hook() { "hook".to_owned() } else { String::new() },
-        chip: Some(Chip { word: task.action.as_str().to_owned(), colours: chip_colours(task.action) }),
+        chip: Some(Chip { word: task.action.as_str().to_owned(), colors: chip_colors(task.action) }),
     }
 }
 
 fn wave_note(wave: &PlannedWave, tasks: usize) -> String {
-    let mut note = counted(tasks, "object");
+    let mut note = format_count(tasks, "object");
     if let Some(timeout) = wave.timeout {
         note.push_str(&format!(", at most {}", format_duration(timeout)));
     }
     if !wave.gates.is_empty() {
-        note.push_str(&format!(", behind {}", wave.gates.join(", ")));
+        note.push_str(&format!(", gated by {}", wave.gates.join(", ")));
     }
     note
 }
 
-fn colour_of(phase: Phase) -> &'static str {
+fn phase_color(phase: Phase) -> &'static str {
     match phase {
         Phase::PreSync | Phase::PreDelete => "#8a5cb8",
         Phase::Sync => "#2f6fb5",
@@ -66,8 +67,8 @@ fn colour_of(phase: Phase) -> &'static str {
     }
 }
 
-/// Background and letters.
-fn chip_colours(action: Action) -> (&'static str, &'static str) {
+/// Returns the colors of the background and the text.
+fn chip_colors(action: Action) -> (&'static str, &'static str) {
     match action {
         Action::Create => ("#d9f2e3", "#1c6b41"),
         Action::Apply | Action::Replace => ("#dbe9f9", "#1f5591"),

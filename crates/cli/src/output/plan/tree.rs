@@ -1,20 +1,20 @@
-//! A plan as a tree: phase → wave → object.
+//! Plans as trees: phase → wave → object.
 
 use tidegate_model::{Action, Phase, PlannedWave, Severity, Task, Warning, format_duration};
 
-use super::{PlanReport, counted, object_name};
+use super::{PlanReport, format_count, object_name};
 use crate::output::{Style, Text, one_line};
 
-/// Longer names are not padded for.
+/// Maximum width of the name column. Longer names are not aligned.
 const NAME_WIDTH_MAX: usize = 56;
 
 pub fn text(report: &PlanReport<'_>) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, format!("Plan for {}", report.application));
-    text.add(Style::Plain, format!(": {} ", report.size()));
+    text.add(Style::Plain, format!(": {} ", report.describe_size()));
     text.add(Style::Dim, format!("(compared with {})", report.compared_with));
     text.end_line();
-    let widths = Widths::of(&report.plan.tasks);
+    let widths = Widths::measure(&report.plan.tasks);
     let mut phase = None;
     let mut judges = report.judges.iter().copied();
     let mut waves = report.waves().peekable();
@@ -26,9 +26,9 @@ pub fn text(report: &PlanReport<'_>) -> Text {
             text.end_line();
         }
         let is_last = waves.peek().is_none_or(|(next, _)| next.phase != wave.phase);
-        add_wave(&mut text, (report.number(wave), wave), tasks, is_last, &widths, &mut judges);
+        add_wave(&mut text, (report.wave_number(wave), wave), tasks, is_last, &widths, &mut judges);
     }
-    add_left_out(&mut text, report);
+    add_excluded(&mut text, report);
     add_warnings(&mut text, &report.plan.warnings);
     text
 }
@@ -46,16 +46,16 @@ struct Widths {
 }
 
 impl Widths {
-    fn of(tasks: &[Task]) -> Self {
+    fn measure(tasks: &[Task]) -> Self {
         let widest = |width: fn(&Task) -> usize| tasks.iter().map(width).max().unwrap_or(0);
         Self {
-            name: widest(|task| title(task).chars().count()).min(NAME_WIDTH_MAX),
+            name: widest(|task| format_title(task).chars().count()).min(NAME_WIDTH_MAX),
             action: widest(|task| task.action.as_str().len()),
         }
     }
 }
 
-fn title(task: &Task) -> String {
+fn format_title(task: &Task) -> String {
     format!("{} {}", task.gvk.kind, object_name(task))
 }
 
@@ -75,10 +75,10 @@ fn add_wave(
     let last = tasks.len().saturating_sub(1);
     for (index, task) in tasks.iter().enumerate() {
         text.add(Style::Dim, format!("{trunk}{}", if index == last { "└─ " } else { "├─ " }));
-        let title = title(task);
+        let title = format_title(task);
         text.add(Style::Plain, format!("{title:<width$}  ", width = widths.name));
         let action = task.action.as_str();
-        text.add(style_of(task.action), format!("{action:<width$}", width = widths.action));
+        text.add(action_style(task.action), format!("{action:<width$}", width = widths.action));
         text.add(Style::Plain, format!("  {}", one_line(&task.reason)));
         if let Some(hook) = &task.hook {
             let policies: Vec<String> =
@@ -92,9 +92,9 @@ fn add_wave(
             }
             text.add(Style::Dim, note);
         }
-        // A built-in rule is what one expects.
+        // A built-in rule is what users expect, so it is not mentioned.
         if let Some(judge @ ("user" | "convention" | "judge")) = judges.next().flatten() {
-            text.add(Style::Dim, format!("  health by {judge}"));
+            text.add(Style::Dim, format!("  health rule: {judge}"));
         }
         text.end_line();
     }
@@ -102,12 +102,12 @@ fn add_wave(
 
 fn wave_note(wave: &PlannedWave) -> String {
     let timeout = wave.timeout.map(|timeout| format!("  at most {}", format_duration(timeout)));
-    let gates = (!wave.gates.is_empty()).then(|| format!("  behind {}", wave.gates.join(", ")));
+    let gates = (!wave.gates.is_empty()).then(|| format!("  gated by {}", wave.gates.join(", ")));
     timeout.into_iter().chain(gates).collect()
 }
 
-/// How an action looks.
-fn style_of(action: Action) -> Style {
+/// Returns the style of an action.
+fn action_style(action: Action) -> Style {
     match action {
         Action::Create => Style::Good,
         Action::Apply | Action::Replace => Style::Accent,
@@ -117,14 +117,14 @@ fn style_of(action: Action) -> Style {
     }
 }
 
-fn add_left_out(text: &mut Text, report: &PlanReport<'_>) {
-    if report.left_out.is_empty() {
+fn add_excluded(text: &mut Text, report: &PlanReport<'_>) {
+    if report.excluded.is_empty() {
         return;
     }
     text.end_line();
-    text.add(Style::Accent, "Left out");
+    text.add(Style::Accent, "Excluded");
     text.end_line();
-    for left in report.left_out {
+    for left in report.excluded {
         text.add(Style::Plain, format!("   {}  {}", one_line(&left.object), one_line(&left.reason)));
         text.add(Style::Dim, format!("  {}", one_line(&left.origin)));
         text.end_line();
@@ -138,10 +138,10 @@ fn add_warnings(text: &mut Text, warnings: &[Warning]) {
     let errors = warnings.iter().filter(|warning| warning.severity == Severity::Error).count();
     let mut heads = Vec::new();
     if errors > 0 {
-        heads.push(counted(errors, "error"));
+        heads.push(format_count(errors, "error"));
     }
     if let only @ 1.. = warnings.len().saturating_sub(errors) {
-        heads.push(counted(only, "warning"));
+        heads.push(format_count(only, "warning"));
     }
     text.end_line();
     text.add(Style::Bold, heads.join(", "));

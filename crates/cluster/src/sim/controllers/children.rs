@@ -1,16 +1,16 @@
-//! What controllers have in common: making children, counting pods, writing status.
+//! Functions that several controllers use: creation of dependents, counting of pods, status updates.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Object, ObjectKey, Timestamp};
 
-use crate::sim::behaviour::{Behaviour, FAIL_TIMES, Outcome};
+use crate::sim::behavior::{Behavior, FAIL_TIMES, Outcome};
 use crate::sim::delete::is_pod;
 use crate::sim::json::{digest, has_condition, map_at};
-use crate::sim::objects::Stored;
-use crate::sim::rng::letters;
+use crate::sim::objects::StoredObject;
+use crate::sim::rng::format_name_letters;
 use crate::sim::{SimState, defaults};
 
-/// What a child is made of.
+/// Content of a dependent to create.
 pub(crate) struct Child {
     pub(crate) api_version: &'static str,
     pub(crate) kind: &'static str,
@@ -20,38 +20,38 @@ pub(crate) struct Child {
     pub(crate) spec: Value,
 }
 
-/// A pod of an owner, as its controller sees it.
+/// A pod from the point of view of its owner's controller.
 #[derive(Clone, Debug)]
 pub(crate) struct PodView {
     pub(crate) key: ObjectKey,
     pub(crate) created_at: Timestamp,
-    pub(crate) deleting: bool,
-    pub(crate) ready: bool,
-    /// Ready for `minReadySeconds`.
-    pub(crate) available: bool,
-    /// When it will be available, when that is only a matter of time.
+    pub(crate) is_deleting: bool,
+    pub(crate) is_ready: bool,
+    /// True if the pod has been ready for `minReadySeconds`.
+    pub(crate) is_available: bool,
+    /// Time at which the pod becomes available if nothing else changes.
     pub(crate) available_at: Timestamp,
     pub(crate) phase: String,
-    /// The template it was made from.
+    /// Hash of the template that the pod was created from.
     pub(crate) hash: String,
 }
 
-/// The label that says which template a pod was made from.
+/// Label with the hash of a pod's template.
 pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
-/// The same for the kinds that count revisions.
+/// Label with the template hash, for kinds that count revisions.
 pub(crate) const REVISION_HASH: &str = "controller-revision-hash";
 
 impl SimState {
-    /// How an object behaves: as its annotations say, and failing if it is among the first that fail.
-    pub(crate) fn behaviour(&self, stored: &Stored) -> Behaviour {
-        let mut behaviour = Behaviour::of(&stored.object);
+    /// Returns the behavior of an object according to its annotations. The object fails if it is one of the first creations.
+    pub(crate) fn behavior_of(&self, stored: &StoredObject) -> Behavior {
+        let mut behavior = Behavior::from_object(&stored.object);
         if stored.fails {
-            behaviour.outcome = Some(Outcome::Fail);
+            behavior.outcome = Some(Outcome::Fail);
         }
-        behaviour
+        behavior
     }
 
-    /// Writes an object's status, if it is another one. Its own controller is not woken by it, its owners' are.
+    /// Updates the status of an object if it differs. Wakes the controllers of its owners, but not its own controller.
     pub(crate) fn set_status(&mut self, key: &ObjectKey, status: Value) {
         let Some(stored) = self.find(key) else { return };
         if stored.object.pointer("/status") == Some(&status) {
@@ -75,7 +75,7 @@ impl SimState {
         self.update(key, object, true);
     }
 
-    /// Creates an object owned by another. Nothing happens where the name is taken or the namespace is ending.
+    /// Creates a dependent of an object. Does nothing if the name is taken or the namespace is being deleted.
     pub(crate) fn create_child(&mut self, owner: &Object, child: Child) {
         let manifest = json!({
             "apiVersion": child.api_version,
@@ -93,12 +93,12 @@ impl SimState {
             "spec": child.spec,
         });
         if let Ok(object) = Object::try_from(manifest) {
-            self.admit(object);
+            self.admit_object(object);
         }
     }
 
-    /// Puts an object that a controller made into the world, if there is room for it.
-    pub(crate) fn admit(&mut self, mut object: Object) {
+    /// Adds an object that a controller created, unless its name is taken, or its namespace is absent or being deleted.
+    pub(crate) fn admit_object(&mut self, mut object: Object) {
         let key = object.key();
         if self.find(&key).is_some() || self.check_namespace(&key).is_err() {
             return;
@@ -109,70 +109,78 @@ impl SimState {
                 object.metadata_mut().remove(section);
             }
         }
-        defaults::fill_in(&key, &mut object, String::new);
-        self.give_identity(&key, &mut object);
-        self.create(key, object);
+        defaults::fill_defaults(&key, &mut object, String::new);
+        self.assign_identity(&key, &mut object);
+        self.create_object(key, object);
     }
 
-    /// Creates a pod from the template at `/spec/template` of its owner.
-    pub(crate) fn create_pod(&mut self, owner: &Stored, name: String, extra_labels: &[(&str, &str)]) {
+    /// Creates a pod from the owner's `/spec/template`.
+    pub(crate) fn create_pod(&mut self, owner: &StoredObject, name: String, extra_labels: &[(&str, &str)]) {
         let object = &owner.object;
         let mut labels = map_at(object, "/spec/template/metadata/labels");
         labels.extend(extra_labels.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))));
-        let annotations = self.inherited(owner, map_at(object, "/spec/template/metadata/annotations"));
+        let annotations =
+            self.inherit_annotations(owner, map_at(object, "/spec/template/metadata/annotations"));
         let spec = object.pointer("/spec/template/spec").cloned().unwrap_or(Value::Null);
         self.create_child(object, Child { api_version: "v1", kind: "Pod", name, labels, annotations, spec });
     }
 
-    /// A child's annotations: its own, and those that make it behave as its owner does.
-    pub(crate) fn inherited(&self, owner: &Stored, mut own: Map<String, Value>) -> Map<String, Value> {
-        let behaviour = self.behaviour(owner);
-        own.extend(behaviour.annotations().map(|(name, value)| (name.to_owned(), value.into())));
-        // How often the owner fails was decided when it was created.
+    /// Returns the annotations of a dependent: its own annotations, and those that make it behave like its owner.
+    pub(crate) fn inherit_annotations(
+        &self,
+        owner: &StoredObject,
+        mut own: Map<String, Value>,
+    ) -> Map<String, Value> {
+        let behavior = self.behavior_of(owner);
+        own.extend(behavior.child_annotations().map(|(name, value)| (name.to_owned(), value.into())));
+        // Failures of the owner were already counted when the owner was created.
         own.remove(FAIL_TIMES);
         own
     }
 
-    /// The pods an owner has, in order of their names.
+    /// Returns the pods of an owner, ordered by name.
     pub(crate) fn pods_of(&self, uid: &str, min_ready: std::time::Duration) -> Vec<PodView> {
         let pods = self.children(uid).filter(|(key, _)| is_pod(key));
-        pods.map(|(key, stored)| self.view(key, stored, min_ready)).collect()
+        pods.map(|(key, stored)| self.pod_view(key, stored, min_ready)).collect()
     }
 
-    fn view(&self, key: &ObjectKey, stored: &Stored, min_ready: std::time::Duration) -> PodView {
+    fn pod_view(&self, key: &ObjectKey, stored: &StoredObject, min_ready: std::time::Duration) -> PodView {
         let object = &stored.object;
-        let ready = has_condition(object, "Ready", "True");
-        let ready_after = Behaviour::of(object).ready_after.unwrap_or(self.config.ready_after);
+        let is_ready = has_condition(object, "Ready", "True");
+        let ready_after = Behavior::from_object(object).ready_after.unwrap_or(self.config.ready_after);
         let available_at = stored.created_at + ready_after + min_ready;
         let hash = [TEMPLATE_HASH, REVISION_HASH].iter().find_map(|label| object.label(label));
         PodView {
             key: key.clone(),
             created_at: stored.created_at,
-            deleting: object.is_deleting(),
-            ready,
-            available: ready && available_at <= self.now,
+            is_deleting: object.is_deleting(),
+            is_ready,
+            is_available: is_ready && available_at <= self.now,
             available_at,
             phase: object.text("/status/phase").to_owned(),
             hash: hash.unwrap_or_default().to_owned(),
         }
     }
 
-    /// What tells one template from another: the pod template, and how its pods are to behave.
-    pub(crate) fn template_hash(&self, owner: &Stored) -> String {
+    /// Returns the hash of a pod template together with the behavior of its pods.
+    pub(crate) fn template_hash(&self, owner: &StoredObject) -> String {
         let template = owner.object.pointer("/spec/template").unwrap_or(&Value::Null);
-        let behaviour: Vec<_> =
-            self.behaviour(owner).annotations().map(|(name, value)| format!("{name}={value}")).collect();
-        letters(digest(&json!([template, behaviour])), 9)
+        let behavior: Vec<_> = self
+            .behavior_of(owner)
+            .child_annotations()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        format_name_letters(digest(&json!([template, behavior])), 9)
     }
 }
 
-/// `spec.minReadySeconds`.
-pub(crate) fn min_ready(object: &Object) -> std::time::Duration {
+/// Returns `spec.minReadySeconds`.
+pub(crate) fn min_ready_duration(object: &Object) -> std::time::Duration {
     let seconds = object.integer("/spec/minReadySeconds").unwrap_or(0);
     std::time::Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
-/// When the first pod that is ready but not yet available becomes so.
-pub(crate) fn next_available(pods: &[PodView]) -> Option<Timestamp> {
-    pods.iter().filter(|pod| pod.ready && !pod.available).map(|pod| pod.available_at).min()
+/// Returns the earliest time at which a ready pod becomes available.
+pub(crate) fn next_available_at(pods: &[PodView]) -> Option<Timestamp> {
+    pods.iter().filter(|pod| pod.is_ready && !pod.is_available).map(|pod| pod.available_at).min()
 }

@@ -1,9 +1,9 @@
-//! A DaemonSet keeps one pod on every node; this cluster has one node.
+//! The DaemonSet controller: runs one pod on every node. The simulated cluster has one node.
 
 use serde_json::json;
 use tidegate_model::{ObjectKey, Timestamp};
 
-use super::children::{REVISION_HASH, min_ready, next_available};
+use super::children::{REVISION_HASH, min_ready_duration, next_available_at};
 use crate::Propagation;
 use crate::sim::SimState;
 
@@ -14,24 +14,24 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
         return None;
     }
     let hash = state.template_hash(&stored);
-    let pods = state.pods_of(object.uid(), min_ready(object));
+    let pods = state.pods_of(object.uid(), min_ready_duration(object));
     if pods.is_empty() {
-        let name = format!("{}-{}", object.name(), state.rng.suffix(5));
+        let name = format!("{}-{}", object.name(), state.rng.name_suffix(5));
         state.create_pod(&stored, name, &[(REVISION_HASH, &hash)]);
     } else if object.text("/spec/updateStrategy/type") != "OnDelete" {
-        for pod in pods.iter().filter(|pod| pod.hash != hash && !pod.deleting) {
-            state.begin_delete(&pod.key, Propagation::Background);
+        for pod in pods.iter().filter(|pod| pod.hash != hash && !pod.is_deleting) {
+            state.start_deletion(&pod.key, Propagation::Background);
         }
     }
-    let mut pods = state.pods_of(object.uid(), min_ready(object));
-    pods.retain(|pod| !pod.deleting);
-    let available = pods.iter().filter(|pod| pod.available).count();
+    let mut pods = state.pods_of(object.uid(), min_ready_duration(object));
+    pods.retain(|pod| !pod.is_deleting);
+    let available = pods.iter().filter(|pod| pod.is_available).count();
     let mut status = json!({
         "observedGeneration": object.generation(),
         "desiredNumberScheduled": 1,
         "currentNumberScheduled": pods.len(),
         "updatedNumberScheduled": pods.iter().filter(|pod| pod.hash == hash).count(),
-        "numberReady": pods.iter().filter(|pod| pod.ready).count(),
+        "numberReady": pods.iter().filter(|pod| pod.is_ready).count(),
         "numberAvailable": available,
         "numberMisscheduled": 0,
     });
@@ -39,5 +39,5 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
         fields.insert("numberUnavailable".to_owned(), 1.into());
     }
     state.set_status(key, status);
-    next_available(&pods)
+    next_available_at(&pods)
 }

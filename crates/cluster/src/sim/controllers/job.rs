@@ -1,5 +1,5 @@
-//! A Job runs pods until enough of them succeeded, or too many failed. A pod that failed is tried again at once: the
-//! simulation leaves out the growing pauses of a real cluster.
+//! The Job controller: runs pods until enough of them have succeeded or too many have failed. Failed pods are retried
+//! immediately; the simulation omits the backoff of a real cluster.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use tidegate_model::{Object, ObjectKey, Timestamp};
 use super::children::PodView;
 use crate::Propagation;
 use crate::sim::SimState;
-use crate::sim::json::{condition, has_condition, int, list_at, rfc3339};
-use crate::sim::objects::Stored;
+use crate::sim::json::{build_condition, has_condition, int_at, list_at, rfc3339};
+use crate::sim::objects::StoredObject;
 
-/// How a Job ended.
-struct End {
+/// Result of a finished Job.
+struct JobResult {
     kind: &'static str,
     reason: &'static str,
     message: &'static str,
 }
 
-const COMPLETE: End = End {
+const COMPLETE: JobResult = JobResult {
     kind: "Complete",
     reason: "CompletionsReached",
     message: "Reached expected number of succeeded pods",
 };
-const TOO_MANY_FAILURES: End = End {
+const BACKOFF_LIMIT_EXCEEDED: JobResult = JobResult {
     kind: "Failed",
     reason: "BackoffLimitExceeded",
     message: "Job has reached the specified backoff limit",
 };
-const TOO_LATE: End = End {
+const DEADLINE_EXCEEDED: JobResult = JobResult {
     kind: "Failed",
     reason: "DeadlineExceeded",
     message: "Job was active longer than specified deadline",
@@ -42,50 +42,50 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
         return None;
     }
     if is_finished(object) {
-        return expire(state, key, object);
+        return delete_after_ttl(state, key, object);
     }
     let suspended = object.pointer("/spec/suspend") == Some(&Value::Bool(true));
     let deadline = deadline(&stored);
-    let end = if suspended { None } else { end(state, object, deadline) };
+    let end = if suspended { None } else { job_result(state, object, deadline) };
     if suspended || end.is_some() {
-        for pod in pods(state, object).iter().filter(|pod| is_active(pod)) {
-            state.begin_delete(&pod.key, Propagation::Background);
+        for pod in list_pods(state, object).iter().filter(|pod| is_active(pod)) {
+            state.start_deletion(&pod.key, Propagation::Background);
         }
     } else {
         start_pods(state, &stored);
     }
     write_status(state, key, object, end.as_ref(), suspended);
-    if end.is_some() { expire(state, key, &state.find(key)?.object.clone()) } else { deadline }
+    if end.is_some() { delete_after_ttl(state, key, &state.find(key)?.object.clone()) } else { deadline }
 }
 
-/// Whether a Job has ended, well or not.
+/// Returns true if a Job has finished, successfully or not.
 pub(crate) fn is_finished(job: &Object) -> bool {
     has_condition(job, "Complete", "True") || has_condition(job, "Failed", "True")
 }
 
-fn pods(state: &SimState, object: &Object) -> Vec<PodView> {
+fn list_pods(state: &SimState, object: &Object) -> Vec<PodView> {
     state.pods_of(object.uid(), Duration::ZERO)
 }
 
 fn is_active(pod: &PodView) -> bool {
-    !pod.deleting && !matches!(pod.phase.as_str(), "Succeeded" | "Failed")
+    !pod.is_deleting && !matches!(pod.phase.as_str(), "Succeeded" | "Failed")
 }
 
-fn count(pods: &[PodView], phase: &str) -> i64 {
+fn count_in_phase(pods: &[PodView], phase: &str) -> i64 {
     i64::try_from(pods.iter().filter(|pod| pod.phase == phase).count()).unwrap_or(i64::MAX)
 }
 
-fn seconds(object: &Object, field: &str) -> Option<Duration> {
+fn duration_field(object: &Object, field: &str) -> Option<Duration> {
     object
         .integer(&format!("/spec/{field}"))
         .and_then(|seconds| u64::try_from(seconds).ok())
         .map(Duration::from_secs)
 }
 
-/// When the Job's time is over.
-fn deadline(stored: &Stored) -> Option<Timestamp> {
-    let limit = seconds(&stored.object, "activeDeadlineSeconds")?;
-    // The start is written in whole seconds; the creation is known better.
+/// Returns the time at which the Job exceeds its deadline.
+fn deadline(stored: &StoredObject) -> Option<Timestamp> {
+    let limit = duration_field(&stored.object, "activeDeadlineSeconds")?;
+    // The start time has whole seconds; the creation time is more precise.
     let written = stored.object.text("/status/startTime").parse::<Timestamp>().ok();
     let started = written
         .filter(|start| start.as_seconds() != stored.created_at.as_seconds())
@@ -93,49 +93,55 @@ fn deadline(stored: &Stored) -> Option<Timestamp> {
     Some(started + limit)
 }
 
-fn end(state: &SimState, object: &Object, deadline: Option<Timestamp>) -> Option<End> {
-    let pods = pods(state, object);
-    let succeeded = count(&pods, "Succeeded");
+fn job_result(state: &SimState, object: &Object, deadline: Option<Timestamp>) -> Option<JobResult> {
+    let pods = list_pods(state, object);
+    let succeeded = count_in_phase(&pods, "Succeeded");
     let done = match object.integer("/spec/completions") {
         Some(completions) => succeeded >= completions,
         None => succeeded > 0 && !pods.iter().any(is_active),
     };
     if done {
         Some(COMPLETE)
-    } else if count(&pods, "Failed") > int(object, "/spec/backoffLimit", 6) {
-        Some(TOO_MANY_FAILURES)
+    } else if count_in_phase(&pods, "Failed") > int_at(object, "/spec/backoffLimit", 6) {
+        Some(BACKOFF_LIMIT_EXCEEDED)
     } else {
-        deadline.filter(|deadline| *deadline <= state.now).map(|_| TOO_LATE)
+        deadline.filter(|deadline| *deadline <= state.now).map(|_| DEADLINE_EXCEEDED)
     }
 }
 
-fn start_pods(state: &mut SimState, stored: &Stored) {
+fn start_pods(state: &mut SimState, stored: &StoredObject) {
     let object = &stored.object;
-    let pods = pods(state, object);
-    let succeeded = count(&pods, "Succeeded");
+    let pods = list_pods(state, object);
+    let succeeded = count_in_phase(&pods, "Succeeded");
     let left = match object.integer("/spec/completions") {
         Some(completions) => completions - succeeded,
         None if succeeded > 0 => 0,
         None => i64::MAX,
     };
-    let wanted = usize::try_from(int(object, "/spec/parallelism", 1).min(left)).unwrap_or(0);
+    let desired = usize::try_from(int_at(object, "/spec/parallelism", 1).min(left)).unwrap_or(0);
     let active = pods.iter().filter(|pod| is_active(pod)).count();
-    for _ in active..wanted {
-        let name = format!("{}-{}", object.name(), state.rng.suffix(5));
+    for _ in active..desired {
+        let name = format!("{}-{}", object.name(), state.rng.name_suffix(5));
         let labels = [("job-name", object.name()), ("batch.kubernetes.io/job-name", object.name())];
         state.create_pod(stored, name, &labels);
     }
 }
 
-fn write_status(state: &mut SimState, key: &ObjectKey, object: &Object, end: Option<&End>, suspended: bool) {
+fn write_status(
+    state: &mut SimState,
+    key: &ObjectKey,
+    object: &Object,
+    end: Option<&JobResult>,
+    suspended: bool,
+) {
     let now = state.timestamp();
-    let pods = pods(state, object);
+    let pods = list_pods(state, object);
     let active = pods.iter().filter(|pod| is_active(pod)).count();
     let mut status: Map<String, Value> = [
         ("active", active.into()),
-        ("ready", pods.iter().filter(|pod| is_active(pod) && pod.ready).count().into()),
-        ("succeeded", count(&pods, "Succeeded").into()),
-        ("failed", count(&pods, "Failed").into()),
+        ("ready", pods.iter().filter(|pod| is_active(pod) && pod.is_ready).count().into()),
+        ("succeeded", count_in_phase(&pods, "Succeeded").into()),
+        ("failed", count_in_phase(&pods, "Failed").into()),
     ]
     .into_iter()
     .map(|(name, number): (&str, Value)| (name.to_owned(), number))
@@ -146,14 +152,14 @@ fn write_status(state: &mut SimState, key: &ObjectKey, object: &Object, end: Opt
     }
     let mut conditions = Vec::new();
     if suspended {
-        conditions.push(condition(object, "Suspended", "True", "JobSuspended", "Job suspended", &now));
+        conditions.push(build_condition(object, "Suspended", "True", "JobSuspended", "Job suspended", &now));
     } else if list_at(object, "/status/conditions").iter().any(|known| known["type"] == "Suspended") {
-        conditions.push(condition(object, "Suspended", "False", "JobResumed", "Job resumed", &now));
+        conditions.push(build_condition(object, "Suspended", "False", "JobResumed", "Job resumed", &now));
     }
-    if let Some(End { kind, reason, message }) = end {
+    if let Some(JobResult { kind, reason, message }) = end {
         let interim = if *kind == "Complete" { "SuccessCriteriaMet" } else { "FailureTarget" };
-        conditions.push(condition(object, interim, "True", reason, message, &now));
-        conditions.push(condition(object, kind, "True", reason, message, &now));
+        conditions.push(build_condition(object, interim, "True", reason, message, &now));
+        conditions.push(build_condition(object, kind, "True", reason, message, &now));
         if *kind == "Complete" {
             status.insert("completionTime".to_owned(), rfc3339(state.now).into());
         }
@@ -164,9 +170,9 @@ fn write_status(state: &mut SimState, key: &ObjectKey, object: &Object, end: Opt
     state.set_status(key, json!(status));
 }
 
-/// A finished Job goes after its time to live.
-fn expire(state: &mut SimState, key: &ObjectKey, object: &Object) -> Option<Timestamp> {
-    let keep = seconds(object, "ttlSecondsAfterFinished")?;
+/// Deletes a finished Job when its TTL has expired.
+fn delete_after_ttl(state: &mut SimState, key: &ObjectKey, object: &Object) -> Option<Timestamp> {
+    let keep = duration_field(object, "ttlSecondsAfterFinished")?;
     let ends = list_at(object, "/status/conditions")
         .iter()
         .filter(|known| known["type"] == "Complete" || known["type"] == "Failed");
@@ -176,6 +182,6 @@ fn expire(state: &mut SimState, key: &ObjectKey, object: &Object) -> Option<Time
     if until > state.now {
         return Some(until);
     }
-    state.begin_delete(key, Propagation::Foreground);
+    state.start_deletion(key, Propagation::Foreground);
     None
 }

@@ -1,61 +1,60 @@
-//! The controllers. Each looks at one object and all that concerns it, makes the world a little more as the object
-//! wants it, writes its status, and says when it wants to look again. It remembers nothing: the same world gives the
-//! same step.
+//! Controllers of the simulation. Each step reads one object and its dependents, moves them toward the object's spec, writes the
+//! status, and returns the time of the next step. Controllers are stateless: the same state always produces the same step.
 
 mod children;
+pub(crate) mod controller;
+pub(crate) mod crd;
 mod cronjob;
 mod daemonset;
-pub(crate) mod definition;
 mod deployment;
-mod garbage;
+mod garbage_collector;
 mod job;
 mod namespace;
 mod pod;
 mod replicaset;
-mod rollout;
-mod settle;
+mod rolling_update;
+mod standalone;
 mod statefulset;
 
 use tidegate_model::{ObjectKey, Timestamp};
 
+use self::controller::Controller;
 use super::SimState;
 
 pub use pod::{PodStage, pod_status};
-pub use settle::{Turn, settled_status};
+pub use standalone::{Readiness, standalone_status};
 
-/// Whether a controller looks after objects of this kind.
-pub(crate) fn has_one(key: &ObjectKey) -> bool {
-    controller(key).is_some()
+impl SimState {
+    /// Runs all controller steps that are due by `now`. Returns the new current time.
+    pub fn advance(&mut self, now: Timestamp) -> Timestamp {
+        let now = now.max(self.now);
+        while let Some((at, key)) = self.timers.pop(now) {
+            self.now = self.now.max(at);
+            if let Some(again) = step(self, &key) {
+                self.timers.schedule(&key, again.max(self.now));
+            }
+        }
+        self.now = now;
+        now
+    }
 }
 
-type Controller = fn(&mut SimState, &ObjectKey) -> Option<Timestamp>;
-
-/// The controller of a kind.
-fn controller(key: &ObjectKey) -> Option<Controller> {
-    Some(match (key.group.as_str(), key.kind.as_str()) {
-        ("", "Pod") => pod::step,
-        ("", "Namespace") => namespace::step,
-        ("apps", "Deployment") => deployment::step,
-        ("apps", "ReplicaSet") => replicaset::step,
-        ("apps", "StatefulSet") => statefulset::step,
-        ("apps", "DaemonSet") => daemonset::step,
-        ("batch", "Job") => job::step,
-        ("batch", "CronJob") => cronjob::step,
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition::step,
-        ("", "PersistentVolumeClaim" | "Service")
-        | ("networking.k8s.io", "Ingress")
-        | ("policy", "PodDisruptionBudget")
-        | ("autoscaling", "HorizontalPodAutoscaler")
-        | ("apiregistration.k8s.io", "APIService") => settle::step,
-        _ => return None,
-    })
-}
-
-/// One look at one object. Returns when to look again though nothing may have changed.
-pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
-    if let Some(until) = garbage::collect(state, key) {
+/// Runs one step for one object. Returns the time of the next step if nothing changes before.
+fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
+    if let Some(until) = garbage_collector::collect_object(state, key) {
         return Some(until);
     }
     state.find(key)?;
-    controller(key)?(state, key)
+    match Controller::for_kind(key)? {
+        Controller::Pod => pod::step(state, key),
+        Controller::Namespace => namespace::step(state, key),
+        Controller::Deployment => deployment::step(state, key),
+        Controller::ReplicaSet => replicaset::step(state, key),
+        Controller::StatefulSet => statefulset::step(state, key),
+        Controller::DaemonSet => daemonset::step(state, key),
+        Controller::Job => job::step(state, key),
+        Controller::CronJob => cronjob::step(state, key),
+        Controller::CustomResourceDefinition => crd::step(state, key),
+        Controller::Standalone => standalone::step(state, key),
+    }
 }

@@ -1,4 +1,4 @@
-//! A namespace that is deleted takes everything in it along, and goes when it is empty.
+//! The namespace controller: deletes the content of a deleted namespace, and removes the namespace when it is empty.
 
 use tidegate_model::{ObjectKey, Timestamp};
 
@@ -9,18 +9,18 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     if !state.find(key)?.object.is_deleting() {
         return None;
     }
-    if state.index.population(&key.name) == 0 {
+    if state.index.object_count(&key.name) == 0 {
         let mut object = (*state.find(key)?.object).clone();
         object.section_mut("spec").remove("finalizers");
         state.update(key, object, false);
-        state.finish_if_done(key);
+        state.remove_if_unblocked(key);
         return None;
     }
     let inside =
         state.objects.iter().filter(|other| other.key.namespace == key.name && !other.object.is_deleting());
     let inside: Vec<ObjectKey> = inside.map(|other| other.key.clone()).collect();
     for other in inside {
-        state.begin_delete(&other, Propagation::Background);
+        state.start_deletion(&other, Propagation::Background);
     }
     None
 }

@@ -1,33 +1,33 @@
-//! A pod starts, runs, and becomes ready, ends, fails or crashes again and again.
+//! The pod controller: starts pods, which then run, become ready, complete, fail or crash repeatedly.
 
 use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey, Timestamp};
 
 use crate::sim::SimState;
-use crate::sim::behaviour::Outcome;
-use crate::sim::json::{condition, digest, list_at, rfc3339};
+use crate::sim::behavior::Outcome;
+use crate::sim::json::{build_condition, digest, list_at, rfc3339};
 
-/// How far a pod has come.
+/// Stage of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodStage {
-    /// Its containers are being made.
+    /// The containers are being created.
     Creating,
-    /// It runs to its end.
+    /// The pod is running and will complete.
     Running,
-    /// It runs and serves.
+    /// The pod is running and ready.
     Ready,
-    /// It runs and does not serve.
+    /// The pod is running but not ready.
     NotReady,
-    /// It crashes whenever it starts.
+    /// The pod crashes after every start.
     Crashing,
-    /// It ran to its end.
+    /// The pod completed successfully.
     Succeeded,
-    /// It ran, and ended with an error.
+    /// The pod ended with an error.
     Failed,
 }
 
-/// How often a crashing pod has been restarted by the time anybody looks.
-const RESTARTS: u32 = 3;
+/// Number of restarts that a crashing pod reports.
+const RESTART_COUNT: u32 = 3;
 
 pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     let stored = state.find(key)?;
@@ -35,20 +35,20 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     if object.is_deleting() || matches!(object.text("/status/phase"), "Succeeded" | "Failed") {
         return None;
     }
-    let behaviour = state.behaviour(stored);
-    let done_at = stored.created_at + behaviour.ready_after.unwrap_or(state.config.ready_after);
-    // A pod of a workload never ends as Failed: whatever made it fail, it is started again.
+    let behavior = state.behavior_of(stored);
+    let done_at = stored.created_at + behavior.ready_after.unwrap_or(state.config.ready_after);
+    // A pod of a workload never enters the Failed phase because it is restarted after every failure.
     let of_workload = state.owners(&object).iter().any(|owner| owner.key.kind != "Job");
-    let stage = PodStage::of(&object, of_workload, behaviour.outcome, done_at <= state.now);
+    let stage = PodStage::for_pod(&object, of_workload, behavior.outcome, done_at <= state.now);
     let status = pod_status(&object, stage, &rfc3339(stored.created_at), &state.timestamp());
     state.set_status(key, status);
     Some(done_at).filter(|at| *at > state.now)
 }
 
 impl PodStage {
-    /// How far a pod is, before and after its time: by its own restart policy, by whether it belongs to a workload
-    /// that is not a Job, and by what it was told to do.
-    pub fn of(pod: &Object, of_workload: bool, outcome: Option<Outcome>, done: bool) -> Self {
+    /// Returns the stage of a pod before and after its ready time. It depends on the restart policy, on the owner (a workload
+    /// other than a Job), and on the configured outcome.
+    pub fn for_pod(pod: &Object, of_workload: bool, outcome: Option<Outcome>, done: bool) -> Self {
         let serves = pod.text("/spec/restartPolicy") == "Always";
         match outcome {
             _ if !done && serves => Self::Creating,
@@ -63,7 +63,7 @@ impl PodStage {
     }
 }
 
-/// The status a node writes for a pod that has come so far.
+/// Returns the status that a node writes for a pod at this stage.
 pub fn pod_status(object: &Object, stage: PodStage, started: &str, now: &str) -> Value {
     let phase = match stage {
         PodStage::Creating => "Pending",
@@ -92,10 +92,10 @@ pub fn pod_status(object: &Object, stage: PodStage, started: &str, now: &str) ->
     let mut status = json!({
         "phase": phase,
         "conditions": [
-            condition(object, "PodScheduled", "True", "", "", started),
-            condition(object, "Initialized", "True", "", "", started),
-            condition(object, "ContainersReady", word, reason, message, now),
-            condition(object, "Ready", word, reason, message, now),
+            build_condition(object, "PodScheduled", "True", "", "", started),
+            build_condition(object, "Initialized", "True", "", "", started),
+            build_condition(object, "ContainersReady", word, reason, message, now),
+            build_condition(object, "Ready", word, reason, message, now),
         ],
         "containerStatuses": containers,
         "startTime": started,
@@ -103,7 +103,7 @@ pub fn pod_status(object: &Object, stage: PodStage, started: &str, now: &str) ->
         "observedGeneration": object.generation(),
     });
     if let (PodStage::Failed, Some(fields)) = (stage, status.as_object_mut()) {
-        fields.insert("message".to_owned(), "the simulation was told to let it fail".into());
+        fields.insert("message".to_owned(), "the simulation is configured to fail it".into());
     }
     status
 }
@@ -129,7 +129,7 @@ fn container_status(container: &Value, stage: PodStage, started: &str, now: &str
         "image": container["image"],
         "ready": matches!(stage, PodStage::Ready | PodStage::Running),
         "started": matches!(stage, PodStage::Ready | PodStage::Running | PodStage::NotReady),
-        "restartCount": if stage == PodStage::Crashing { RESTARTS } else { 0 },
+        "restartCount": if stage == PodStage::Crashing { RESTART_COUNT } else { 0 },
         "state": state,
         "lastState": last,
     })

@@ -1,13 +1,13 @@
-//! A StatefulSet keeps numbered pods, and changes them one after the other.
+//! The StatefulSet controller: keeps numbered pods and replaces them one at a time.
 
 use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey, Timestamp};
 
-use super::children::{PodView, REVISION_HASH, min_ready, next_available};
+use super::children::{PodView, REVISION_HASH, min_ready_duration, next_available_at};
 use crate::Propagation;
 use crate::sim::SimState;
-use crate::sim::json::{int, list_at};
-use crate::sim::objects::Stored;
+use crate::sim::json::{int_at, list_at};
+use crate::sim::objects::StoredObject;
 
 pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     let stored = state.find(key)?.clone();
@@ -15,16 +15,16 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
         return None;
     }
     let hash = state.template_hash(&stored);
-    // As on a real cluster, a pod that never becomes ready holds up an ordered update, even one that would mend it.
-    if grow(state, &stored, &hash) && shrink(state, &stored.object) {
-        update(state, &stored.object, &hash);
+    // As on a real cluster, a pod that never becomes ready blocks an ordered update, even an update that would fix the pod.
+    if scale_up(state, &stored, &hash) && scale_down(state, &stored.object) {
+        replace_outdated_pod(state, &stored.object, &hash);
     }
     write_status(state, key, &stored.object, &hash);
-    next_available(&pods(state, &stored.object))
+    next_available_at(&list_pods(state, &stored.object))
 }
 
-fn pods(state: &SimState, object: &Object) -> Vec<PodView> {
-    state.pods_of(object.uid(), min_ready(object))
+fn list_pods(state: &SimState, object: &Object) -> Vec<PodView> {
+    state.pods_of(object.uid(), min_ready_duration(object))
 }
 
 fn ordinal(object: &Object, pod: &PodView) -> i64 {
@@ -36,17 +36,17 @@ fn is_ordered(object: &Object) -> bool {
     object.text("/spec/podManagementPolicy") != "Parallel"
 }
 
-/// Creates missing pods. True when nothing more is to be waited for.
-fn grow(state: &mut SimState, stored: &Stored, hash: &str) -> bool {
+/// Creates missing pods. Returns true if the update doesn't have to wait for a pod.
+fn scale_up(state: &mut SimState, stored: &StoredObject, hash: &str) -> bool {
     let object = &stored.object;
     let ordered = is_ordered(object);
-    let known = pods(state, object);
+    let known = list_pods(state, object);
     let labels = |name: &str| {
         [(REVISION_HASH, hash.to_owned()), ("statefulset.kubernetes.io/pod-name", name.to_owned())]
     };
-    for number in 0..int(object, "/spec/replicas", 1) {
+    for number in 0..int_at(object, "/spec/replicas", 1) {
         let settled = match known.iter().find(|pod| ordinal(object, pod) == number) {
-            Some(pod) => pod.available && !pod.deleting,
+            Some(pod) => pod.is_available && !pod.is_deleting,
             None => {
                 let name = format!("{}-{number}", object.name());
                 create_claims(state, object, &name);
@@ -64,7 +64,7 @@ fn grow(state: &mut SimState, stored: &Stored, hash: &str) -> bool {
     true
 }
 
-/// Each pod has claims of its own, which outlive it and the StatefulSet.
+/// Creates the PersistentVolumeClaims of a pod. They outlive the pod and the StatefulSet.
 fn create_claims(state: &mut SimState, object: &Object, pod: &str) {
     for template in list_at(object, "/spec/volumeClaimTemplates") {
         let name = template.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("data");
@@ -74,46 +74,47 @@ fn create_claims(state: &mut SimState, object: &Object, pod: &str) {
             "spec": template["spec"],
         });
         if let Ok(claim) = Object::try_from(manifest) {
-            state.admit(claim);
+            state.admit_object(claim);
         }
     }
 }
 
-/// Removes pods beyond the wanted number, the highest first. True when there are none.
-fn shrink(state: &mut SimState, object: &Object) -> bool {
-    let wanted = int(object, "/spec/replicas", 1);
+/// Removes pods beyond the desired number, starting with the highest number. Returns true if there are no such pods.
+fn scale_down(state: &mut SimState, object: &Object) -> bool {
+    let desired = int_at(object, "/spec/replicas", 1);
     let mut surplus: Vec<PodView> =
-        pods(state, object).into_iter().filter(|pod| ordinal(object, pod) >= wanted).collect();
+        list_pods(state, object).into_iter().filter(|pod| ordinal(object, pod) >= desired).collect();
     surplus.sort_by_key(|pod| std::cmp::Reverse(ordinal(object, pod)));
     let at_once = if is_ordered(object) { 1 } else { surplus.len() };
     for pod in surplus.iter().take(at_once) {
-        state.begin_delete(&pod.key, Propagation::Background);
+        state.start_deletion(&pod.key, Propagation::Background);
     }
     surplus.is_empty()
 }
 
-/// Deletes the highest pod of an old template, one at a time, so that it comes back with the new one.
-fn update(state: &mut SimState, object: &Object, hash: &str) {
+/// Deletes the pod with the highest number that has an old template, one at a time. It is then created again with the new
+/// template.
+fn replace_outdated_pod(state: &mut SimState, object: &Object, hash: &str) {
     if object.text("/spec/updateStrategy/type") == "OnDelete" {
         return;
     }
-    let partition = int(object, "/spec/updateStrategy/rollingUpdate/partition", 0);
-    let mut all = pods(state, object);
+    let partition = int_at(object, "/spec/updateStrategy/rollingUpdate/partition", 0);
+    let mut all = list_pods(state, object);
     all.sort_by_key(|pod| std::cmp::Reverse(ordinal(object, pod)));
     for pod in all.iter().filter(|pod| ordinal(object, pod) >= partition) {
-        if pod.hash != hash && !pod.deleting {
-            state.begin_delete(&pod.key, Propagation::Background);
+        if pod.hash != hash && !pod.is_deleting {
+            state.start_deletion(&pod.key, Propagation::Background);
             return;
         }
-        if !pod.available {
+        if !pod.is_available {
             return;
         }
     }
 }
 
 fn write_status(state: &mut SimState, key: &ObjectKey, object: &Object, hash: &str) {
-    let wanted = int(object, "/spec/replicas", 1);
-    let all: Vec<PodView> = pods(state, object).into_iter().filter(|pod| !pod.deleting).collect();
+    let desired = int_at(object, "/spec/replicas", 1);
+    let all: Vec<PodView> = list_pods(state, object).into_iter().filter(|pod| !pod.is_deleting).collect();
     let count = |test: &dyn Fn(&PodView) -> bool| {
         i64::try_from(all.iter().filter(|pod| test(pod)).count()).unwrap_or(i64::MAX)
     };
@@ -123,7 +124,7 @@ fn write_status(state: &mut SimState, key: &ObjectKey, object: &Object, hash: &s
         .unwrap_or(&update)
         .to_owned();
     let updated = count(&|pod| pod.hash == hash);
-    let done = updated == wanted && count(&|pod| pod.available) == wanted;
+    let done = updated == desired && count(&|pod| pod.is_available) == desired;
     let current = if done { update.clone() } else { known };
     let of_current = count(&|pod| {
         current.strip_prefix(object.name()).and_then(|rest| rest.strip_prefix('-')) == Some(&pod.hash)
@@ -131,8 +132,8 @@ fn write_status(state: &mut SimState, key: &ObjectKey, object: &Object, hash: &s
     let status = json!({
         "observedGeneration": object.generation(),
         "replicas": all.len(),
-        "readyReplicas": count(&|pod| pod.ready),
-        "availableReplicas": count(&|pod| pod.available),
+        "readyReplicas": count(&|pod| pod.is_ready),
+        "availableReplicas": count(&|pod| pod.is_available),
         "currentReplicas": of_current,
         "updatedReplicas": updated,
         "currentRevision": current,

@@ -1,35 +1,36 @@
-//! Commands on their way to the cluster. Each is answered even when its job is dropped or panics, so none is ever lost.
+//! Commands in flight to the cluster. Each command is answered even if its job is dropped or panics, so no command is
+//! lost.
 
 use std::sync::Arc;
 
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
-use tidegate_lifecycle::operation::{Answer, CallError, Command, Input, NamespaceSight, TaskCommand};
+use tidegate_lifecycle::operation::{Answer, CallError, Command, Input, NamespaceObservation, TaskCommand};
 use tidegate_model::{Digest, Object, OperationId, PackedObject, Plan, SyncRequest, TaskId, Timestamp};
-use tidegate_oplog::{InventoryChange, Known};
+use tidegate_oplog::{ApplicationInventory, InventoryChange};
 use tidegate_planner::{LastRun, runs_when_inputs_change};
 
-use crate::claims::{Covered, Hold};
+use crate::claims::{CoveredCluster, LeaseCoverage};
 use crate::clock::Clock;
 use crate::clusters::Job;
-use crate::effects::{self, LastWords, NotPlanned, Targets};
-use crate::extend::HookEnd;
-use crate::inbox::{Arrival, Inbox, Note};
+use crate::effects::{self, HookDiagnostics, PlanError, Targets};
+use crate::extensions::HookResult;
+use crate::inbox::{Arrival, EffectMessage, Inbox};
 use crate::last_runs::last_runs;
-use crate::log::{Log, LogFailure, blocking, keep, read};
-use crate::manifests::{Bundle, HandedOver};
-use crate::permits::Guard;
+use crate::log::{Log, LogFailure, read_json, run_blocking, store_json};
+use crate::manifests::{Bundle, SubmittedManifests};
+use crate::policy_check::PolicyGuard;
 
-/// A command on its way. It is answered exactly once: by dropping it, if by nothing else.
-pub(crate) struct OnItsWay {
+/// A command in flight. It is answered exactly once: at the latest when this value is dropped.
+pub(crate) struct InFlightCommand {
     command: Command,
     inbox: Inbox,
-    answered: bool,
+    is_answered: bool,
 }
 
-impl OnItsWay {
+impl InFlightCommand {
     pub fn new(command: Command, inbox: Inbox) -> Self {
-        Self { command, inbox, answered: false }
+        Self { command, inbox, is_answered: false }
     }
 
     pub fn answer(mut self, input: Input) {
@@ -37,8 +38,8 @@ impl OnItsWay {
     }
 
     fn send(&mut self, input: Input) {
-        self.answered = true;
-        self.inbox.push(Arrival::Answer { about: self.command.subject(), input });
+        self.is_answered = true;
+        self.inbox.push(Arrival::Answer { subject: self.command.subject(), input });
     }
 
     fn answer_task(self, answer: Answer) {
@@ -47,73 +48,73 @@ impl OnItsWay {
         }
     }
 
-    /// It could not be carried out.
+    /// Answers that the command failed.
     pub fn fail(mut self, error: CallError) {
         self.send_failure(error);
     }
 
     fn send_failure(&mut self, error: CallError) {
-        if let Some(input) = self.command.failed(error) {
+        if let Some(input) = self.command.failure_input(error) {
             self.send(input);
         }
     }
 
-    /// A runner's hook has ended.
-    pub fn ran(self, end: HookEnd) {
+    /// Answers that a hook run by a hook runner has finished.
+    pub fn answer_hook_result(self, end: HookResult) {
         self.answer_task(match end {
-            HookEnd::Succeeded(message) => Answer::Ran { success: true, message },
-            HookEnd::Failed(message) => Answer::Ran { success: false, message },
+            HookResult::Succeeded(message) => Answer::Ran { success: true, message },
+            HookResult::Failed(message) => Answer::Ran { success: false, message },
         });
     }
 }
 
-impl Drop for OnItsWay {
+impl Drop for InFlightCommand {
     fn drop(&mut self) {
-        if !self.answered {
-            self.send_failure(CallError::transient("the call was lost inside the engine"));
+        if !self.is_answered {
+            self.send_failure(CallError::transient("the call was lost because of an internal error"));
         }
     }
 }
 
-/// A command that needs the cluster, with what else it needs.
+/// A command that needs the cluster, together with its inputs.
 pub(crate) struct Call {
-    pub command: OnItsWay,
-    pub work: Work,
+    pub command: InFlightCommand,
+    pub kind: CallKind,
 }
 
-/// What is to be done on the cluster.
-pub(crate) enum Work {
-    Plan(Box<Planning>),
-    Task(Box<TaskWork>),
-    /// A look at these namespaces.
+/// Work on the cluster.
+pub(crate) enum CallKind {
+    Plan(Box<PlanJob>),
+    Task(Box<TaskJob>),
+    /// Observe these namespaces.
     Namespaces(Arc<[String]>),
 }
 
-/// Writes only while the operation has its claim, if it has to have one.
-fn covered(cluster: Arc<dyn Cluster>, hold: Option<Arc<Hold>>) -> Arc<dyn Cluster> {
+/// Returns a cluster that allows writes only while the operation holds its claim, if it needs one.
+fn cover_writes(cluster: Arc<dyn Cluster>, hold: Option<Arc<LeaseCoverage>>) -> Arc<dyn Cluster> {
     match hold {
-        Some(hold) => Arc::new(Covered { cluster, hold }),
+        Some(coverage) => Arc::new(CoveredCluster { cluster, coverage }),
         None => cluster,
     }
 }
 
 impl Call {
-    /// A job for the cluster, covered by the operation's claim where there is one, and as its project permits.
-    pub fn into_job(self, hold: Option<Arc<Hold>>, guard: Guard) -> Job {
+    /// Creates a cluster job that is restricted by the operation's claim and its project policy.
+    pub fn into_job(self, hold: Option<Arc<LeaseCoverage>>, guard: PolicyGuard) -> Job {
         Box::new(move |cluster| {
             Box::pin(async move {
-                // After the wait for the claim: what was permitted before it may not be so any more.
-                let cluster = match guard.before(cluster).await {
-                    Ok(cluster) => covered(cluster, hold),
+                // Checked after waiting for the claim, because the policy may have changed meanwhile.
+                let cluster = match guard.restrict(cluster).await {
+                    Ok(cluster) => cover_writes(cluster, hold),
                     Err(error) => return self.command.fail(error),
                 };
-                match self.work {
-                    Work::Plan(planning) => planning.run(cluster.as_ref(), self.command).await,
-                    Work::Task(work) => work.run(cluster.as_ref(), self.command).await,
-                    Work::Namespaces(names) => {
+                match self.kind {
+                    CallKind::Plan(planning) => planning.run(cluster.as_ref(), self.command).await,
+                    CallKind::Task(work) => work.run(cluster.as_ref(), self.command).await,
+                    CallKind::Namespaces(names) => {
                         let names = names.iter().map(String::as_str);
                         let namespaces = effects::look_at_namespaces(cluster.as_ref(), names).await;
-                        self.command.answer(Input::NamespacesSeen { namespaces });
+                        self.command.answer(Input::NamespacesRead { namespaces });
                     }
                 }
             })
@@ -121,60 +122,60 @@ impl Call {
     }
 }
 
-/// What planning has led to.
-struct Outcome {
+/// Result of planning.
+struct PlanOutcome {
     plan: Plan,
     bundle: Bundle,
     inventory: Vec<InventoryChange>,
-    namespaces: Vec<NamespaceSight>,
+    namespaces: Vec<NamespaceObservation>,
 }
 
-/// Reading the cluster and planning.
-pub(crate) struct Planning {
+/// Reads the cluster and plans.
+pub(crate) struct PlanJob {
     pub log: Log,
     pub log_failure: LogFailure,
     pub operation: OperationId,
     pub request: Arc<SyncRequest>,
     pub targets: Digest,
-    /// The same, as they were submitted.
-    pub handed_over: Option<Box<HandedOver>>,
+    /// Manifests that the caller submitted, so that they don't have to be read from the log.
+    pub submitted: Option<Box<SubmittedManifests>>,
     pub started_at: Timestamp,
-    pub known: effects::ExtensionNames,
+    pub extension_names: effects::ExtensionNames,
 }
 
-impl Planning {
-    async fn run(self, cluster: &dyn Cluster, command: OnItsWay) {
+impl PlanJob {
+    async fn run(self, cluster: &dyn Cluster, command: InFlightCommand) {
         match self.plan(cluster, &command.inbox).await {
-            Ok(Outcome { plan, bundle, inventory, namespaces }) => {
+            Ok(PlanOutcome { plan, bundle, inventory, namespaces }) => {
                 let planned = Input::Planned { plan: Arc::new(plan), bundle: bundle.digest, namespaces };
                 let inbox = command.inbox.clone();
-                // Before the plan, so that it is not written later.
-                inbox.note(Note::Inventory(inventory));
-                inbox.note(Note::Bundle(Arc::new(bundle)));
+                // Sent before the plan, so that it is written no later than the plan.
+                inbox.push_message(EffectMessage::Inventory(inventory));
+                inbox.push_message(EffectMessage::Bundle(Arc::new(bundle)));
                 command.answer(planned);
             }
-            Err(NotPlanned::Call(error)) => command.fail(error),
-            Err(NotPlanned::Moved(moved)) => {
-                command.answer(Input::PlanRefused { reason: moved.to_string() });
+            Err(PlanError::Call(error)) => command.fail(error),
+            Err(PlanError::Outdated(moved)) => {
+                command.answer(Input::PlanRejected { reason: moved.to_string() });
             }
         }
     }
 
-    async fn plan(mut self, cluster: &dyn Cluster, inbox: &Inbox) -> Result<Outcome, NotPlanned> {
-        let mut targets = match self.handed_over.take() {
+    async fn plan(mut self, cluster: &dyn Cluster, inbox: &Inbox) -> Result<PlanOutcome, PlanError> {
+        let mut targets = match self.submitted.take() {
             Some(handed_over) => {
-                let HandedOver { targets, place } = *handed_over;
-                drop(place);
+                let SubmittedManifests { targets, permit } = *handed_over;
+                drop(permit);
                 targets
             }
-            None => read(&self.log, self.targets).await?,
+            None => read_json(&self.log, self.targets).await?,
         };
-        inbox.note(Note::Mask(Arc::new(targets.mask())));
-        self.known.gates.extend(targets.definitions.names());
+        inbox.push_message(EffectMessage::Mask(Arc::new(targets.mask())));
+        self.extension_names.gates.extend(targets.definitions.names());
         let user = targets.mandate.as_ref().map(|mandate| mandate.user.clone()).unwrap_or_default();
-        let known = self.inventory().await?;
-        targets.last_runs = self.last_runs(&targets).await;
-        let effects::Prepared { mut planned, inventory, namespaces } = effects::prepare(
+        let known = self.read_inventory().await?;
+        targets.last_runs = self.read_last_runs(&targets).await;
+        let effects::PreparedPlan { mut planned, inventory, namespaces } = effects::prepare(
             cluster,
             self.operation,
             &self.request,
@@ -183,38 +184,38 @@ impl Planning {
             known.as_ref(),
         )
         .await?;
-        effects::warn_of_missing_extensions(&mut planned.plan, &self.known);
+        effects::warn_of_missing_extensions(&mut planned.plan, &self.extension_names);
         effects::review_rights(cluster, &self.request, &user, &mut planned.plan).await;
-        let kept = keep(&self.log, &self.log_failure, &planned.manifests).await;
-        // Where the log has failed, this is recorded nowhere: the next process plans anew.
-        let digest = kept.map_err(CallError::from)?;
-        let bundle = Bundle::kept(self.log, digest, planned.manifests);
-        Ok(Outcome { plan: planned.plan, bundle, inventory, namespaces })
+        let stored = store_json(&self.log, &self.log_failure, &planned.manifests).await;
+        // If the log has failed, the plan isn't recorded. The next process plans again.
+        let digest = stored.map_err(CallError::from)?;
+        let bundle = Bundle::from_stored(self.log, digest, planned.manifests);
+        Ok(PlanOutcome { plan: planned.plan, bundle, inventory, namespaces })
     }
 
-    /// What the log says of hooks that run only when their inputs have changed.
-    async fn last_runs(&self, targets: &Targets) -> Vec<LastRun> {
+    /// Reads earlier runs of hooks that run only when their inputs have changed.
+    async fn read_last_runs(&self, targets: &Targets) -> Vec<LastRun> {
         if !targets.targets.iter().any(|target| runs_when_inputs_change(&target.object)) {
             return Vec::new();
         }
         let (operation, request, targets) =
             (self.operation, Arc::clone(&self.request), targets.targets.clone());
-        let reading = blocking(&self.log, move |log| Ok(last_runs(log, operation, &request, &targets)));
-        // Without them all hooks run.
+        let reading = run_blocking(&self.log, move |log| Ok(last_runs(log, operation, &request, &targets)));
+        // Without this information, all hooks run.
         reading.await.unwrap_or_default()
     }
 
-    async fn inventory(&self) -> Result<Option<Known>, CallError> {
-        let Some(cluster) = effects::cluster_of(&self.request.destination) else { return Ok(None) };
+    async fn read_inventory(&self) -> Result<Option<ApplicationInventory>, CallError> {
+        let Some(cluster) = effects::cluster_identity(&self.request.destination) else { return Ok(None) };
         let application = self.request.application.clone();
-        blocking(&self.log, move |log| log.inventory(&cluster, &application))
+        run_blocking(&self.log, move |log| log.inventory(&cluster, &application))
             .await
             .map_err(|error| CallError::permanent(format!("the inventory cannot be read: {error}")))
     }
 }
 
-/// What a command about one task needs.
-pub(crate) struct TaskWork {
+/// Inputs of a command for one task.
+pub(crate) struct TaskJob {
     pub operation: OperationId,
     pub request: Arc<SyncRequest>,
     pub attempt: u32,
@@ -222,14 +223,14 @@ pub(crate) struct TaskWork {
     pub plan: Arc<Plan>,
     pub task: TaskId,
     pub bundle: Arc<Bundle>,
-    pub again: bool,
+    pub is_repeated: bool,
     pub clock: Arc<dyn Clock>,
     pub health: HealthRules,
 }
 
-impl TaskWork {
-    /// A copy of the task's manifest.
-    pub async fn manifest(&self) -> Result<Object, CallError> {
+impl TaskJob {
+    /// Returns a copy of the task's manifest.
+    pub async fn copy_manifest(&self) -> Result<Object, CallError> {
         Ok(Arc::unwrap_or_clone(self.packed_manifest().await?.unpack()))
     }
 
@@ -243,8 +244,8 @@ impl TaskWork {
         })
     }
 
-    async fn run(self, cluster: &dyn Cluster, command: OnItsWay) {
-        let Command::Task { what, .. } = &command.command else { return };
+    async fn run(self, cluster: &dyn Cluster, command: InFlightCommand) {
+        let Command::Task { command: what, .. } = &command.command else { return };
         let needs_manifest = matches!(what, TaskCommand::Apply | TaskCommand::Check);
         let manifest = if needs_manifest {
             match self.packed_manifest().await {
@@ -265,20 +266,20 @@ impl TaskWork {
             leftover: self.leftover.as_deref(),
             task,
             manifest,
-            again: self.again,
+            is_repeated: self.is_repeated,
             now: self.clock.now(),
             health: &self.health,
         };
         let answer = match what {
             TaskCommand::ReadLogs => {
-                let found = LastWords::default();
+                let found = HookDiagnostics::default();
                 let reading = effects::read_logs(cluster, &subject, &found);
-                if tokio::time::timeout(effects::READ_WITHIN, reading).await.is_err() {
-                    tracing::debug!(hook = %task.key(), "not all logs of a failed hook came in time");
+                if tokio::time::timeout(effects::DIAGNOSTICS_TIMEOUT, reading).await.is_err() {
+                    tracing::debug!(hook = %task.key(), "not all logs of a failed hook were read in time");
                 }
                 found.into_answer()
             }
-            what => effects::carry_out(cluster, &subject, what).await,
+            what => effects::execute(cluster, &subject, what).await,
         };
         command.answer_task(answer);
     }

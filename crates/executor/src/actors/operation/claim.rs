@@ -1,94 +1,96 @@
-//! The claim of the operation: kept while it runs, given back when it is over.
+//! The operation's claim: held while the operation is running, released when it has finished.
 
 use std::sync::Arc;
 
-use tidegate_model::{ClaimPlace, Wisher};
+use tidegate_model::{ClaimLocation, Requester};
 
 use tidegate_lifecycle::operation::State;
 
-use super::hands::{GivingBack, SyncHands};
-use crate::claims::{self, Claimant, Hold, Keeper, Live, Places};
-use crate::inbox::Note;
+use super::sync_effects::{ReleaseProgress, SyncEffects};
+use crate::claims::{self, ClaimLocations, ClaimTask, Claimant, EngineEnvironment, LeaseCoverage};
+use crate::inbox::EffectMessage;
 
-impl SyncHands {
-    /// What covers the writes of this operation; `None` for one without a claim.
-    pub(super) fn hold(&self, state: &State) -> Option<Arc<Hold>> {
-        let claims = state.header().is_some_and(|header| header.claims().is_some());
-        claims.then(|| Arc::clone(&self.hold))
+impl SyncEffects {
+    /// Returns the claim that covers this operation's writes; `None` if it needs no claim.
+    pub(super) fn coverage(&self, state: &State) -> Option<Arc<LeaseCoverage>> {
+        let claims = state.header().is_some_and(|header| header.claim_request().is_some());
+        claims.then(|| Arc::clone(&self.coverage))
     }
 
-    fn claimant(&self, state: &State) -> Option<(Claimant, Places)> {
+    fn claimant(&self, state: &State) -> Option<(Claimant, ClaimLocations)> {
         let header = state.header()?;
         let request = &header.request;
-        let places = Places::of(request, request.claim.as_ref()?);
+        let places = ClaimLocations::for_request(request, request.claim.as_ref()?);
         let worker = &self.shared.worker;
-        let who = if worker.is_empty() { Wisher::read(&request.initiated_by).by } else { worker };
+        let who = if worker.is_empty() { Requester::parse(&request.initiated_by).name } else { worker };
         let us = Claimant {
             operation: self.id.to_string(),
             application: request.application.clone(),
-            who: who.to_owned(),
+            worker: who.to_owned(),
             revision: request.revision.clone(),
         };
         Some((us, places))
     }
 
-    /// Sees to it that somebody keeps the claim.
-    pub(super) fn keep_claim(&mut self, state: &State) {
+    /// Ensures that a claim keeper is running.
+    pub(super) fn ensure_claim_keeper(&mut self, state: &State) {
         if self.keeper.is_some() {
             return;
         }
-        let Some((us, places)) = self.claimant(state) else { return };
+        let Some((claimant, locations)) = self.claimant(state) else { return };
         let Some(header) = state.header() else { return };
-        let Some(around) = self.around_claim(state) else { return };
-        let keeper = Keeper {
-            around,
-            us,
-            places,
+        let Some(environment) = self.claim_environment(state) else { return };
+        let keeper = ClaimTask {
+            environment,
+            claimant,
+            locations,
             if_taken: header.request.claim.as_ref().map(|claim| claim.if_taken).unwrap_or_default(),
-            had: header.had_claim(),
-            vigil: self.vigil.clone(),
+            previous_location: header.last_claim(),
+            observations: self.holder_observations.clone(),
         };
         self.keeper = Some(tokio::spawn(keeper.run()).abort_handle());
     }
 
-    /// What a keeper of the claim has to do with; `None` where nobody knows the way to the cluster.
-    fn around_claim(&self, state: &State) -> Option<Live> {
+    /// Creates the environment of a claim keeper; `None` if the cluster is unknown.
+    fn claim_environment(&self, state: &State) -> Option<EngineEnvironment> {
         let cluster = self.shared.clusters.get(&state.header()?.request.destination)?;
-        Some(Live {
-            cluster: cluster.at_once(),
+        Some(EngineEnvironment {
+            cluster: cluster.priority_connection(),
             clock: Arc::clone(&self.shared.clock),
             log: Arc::clone(&self.shared.log),
             log_failure: Arc::clone(&self.shared.log_failure),
             inbox: self.inbox.clone(),
-            hold: Arc::clone(&self.hold),
+            coverage: Arc::clone(&self.coverage),
             operation: self.id,
-            began: self.began,
+            started_at: self.started_at,
         })
     }
 
-    /// Whether nothing is left of the claim of an operation that is over; otherwise it is on its way.
-    pub(super) fn gave_back(&mut self, state: &State) -> bool {
-        match self.giving_back {
-            GivingBack::Done => return true,
-            GivingBack::OnTheWay => return false,
-            GivingBack::Not => {}
+    /// Releases the claim of a finished operation. Returns true if nothing is left to release; otherwise the release has started.
+    pub(super) fn release_claim(&mut self, state: &State) -> bool {
+        match self.release_progress {
+            ReleaseProgress::Done => return true,
+            ReleaseProgress::InFlight => return false,
+            ReleaseProgress::NotStarted => {}
         }
         if let Some(keeper) = self.keeper.take() {
             keeper.abort();
         }
-        let Some(around) = self.hold(state).and_then(|_| self.around_claim(state)) else { return true };
-        let Some((us, places)) = self.claimant(state) else { return true };
-        let had = state.header().and_then(|header| header.had_claim());
-        let places: Vec<ClaimPlace> = match had {
-            Some(place) => vec![place],
-            None => std::iter::once(places.home).chain(places.aside).collect(),
+        let Some(environment) = self.coverage(state).and_then(|_| self.claim_environment(state)) else {
+            return true;
         };
-        self.giving_back = GivingBack::OnTheWay;
+        let Some((claimant, places)) = self.claimant(state) else { return true };
+        let had = state.header().and_then(|header| header.last_claim());
+        let locations: Vec<ClaimLocation> = match had {
+            Some(place) => vec![place],
+            None => std::iter::once(places.home).chain(places.fallback).collect(),
+        };
+        self.release_progress = ReleaseProgress::InFlight;
         let inbox = self.inbox.clone();
-        let giving_back = claims::GivingBack { around, us, places };
+        let giving_back = claims::ClaimRelease { environment, claimant, locations };
         self.spawn(async move {
             giving_back.run().await;
-            inbox.note(Note::GivenBack);
+            inbox.push_message(EffectMessage::ClaimReleased);
         });
         false
     }

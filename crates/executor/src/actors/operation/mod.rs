@@ -1,108 +1,110 @@
-//! The operation actor: the shell of one operation's state machine, in a mailbox.
+//! The operation actor: runs one operation's state machine in a mailbox.
 //!
-//! Message → arrival → shell → its hands. Nothing that matters lives only here: the actor may end at any instant, and
-//! another one goes on from the log.
+//! The runner receives each message and executes the effects. The actor's own state can be lost: the actor can end at
+//! any time, and its successor continues from the log.
 
-mod asking;
 mod calls;
 mod claim;
-mod hands;
+mod gate_subscriptions;
+mod sync_effects;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use tidegate_cluster::Strain;
+use tidegate_cluster::Backpressure;
 use tidegate_lifecycle::operation::{
-    Command, Driver, Explanation, Input, Narrator, OperationView, Progress, SyncOperation, TRYING_AGAIN,
+    Command, Driver, EventEmitter, Explanation, Input, OperationView, Progress, RETRYING, SyncOperation,
     explain, view,
 };
-use tidegate_lifecycle::{ShellError, Turn};
-use tidegate_model::{Digest, OperationId, SyncRequest, TakenPlan, Timestamp};
+use tidegate_lifecycle::{RunnerError, RunnerStatus};
+use tidegate_model::{Digest, OperationId, StoredPlanRef, SyncRequest, Timestamp};
 use tokio::sync::oneshot;
 
+use crate::engine_context::EngineContext;
 use crate::error::EngineError;
-use crate::inbox::{Arrival, Inbox, Note};
-use crate::log::{AppendFailure, LogLost};
-use crate::manifests::HandedOver;
+use crate::inbox::{Arrival, EffectMessage, Inbox};
+use crate::log::{AppendFailure, LogActorFailed};
+use crate::manifests::SubmittedManifests;
 use crate::output::{RunningHook, RunningHooks};
-use crate::shared::Shared;
 
-use self::hands::{Reply, SyncHands};
+use self::sync_effects::{Reply, SyncEffects};
 
-/// With so many commands on their way, answers come in crowds: others may run first, so that one look at a wave serves
-/// many answers.
-const CROWD: usize = 64;
-/// With so many, a look is long enough to wait for a crowd: a wide wave stays linear however slowly answers come.
-const MULTITUDE: usize = 512;
-/// How long a crowd may gather.
-const GATHER: Duration = Duration::from_millis(1);
+/// Number of commands in flight above which answers arrive in bursts. The actor then yields to other tasks first, so
+/// that one evaluation of the wave handles many answers.
+const BURST_COMMANDS_MIN: usize = 64;
+/// Number of commands in flight above which an evaluation is expensive enough to wait for a burst. This keeps the total
+/// cost of wide waves linear even if answers arrive slowly.
+const WIDE_BURST_COMMANDS_MIN: usize = 512;
+/// Maximum time to gather a burst.
+const BURST_WAIT_MAX: Duration = Duration::from_millis(1);
 
 /// A message to an operation actor.
 pub(crate) enum OperationMessage {
-    /// Something is in the inbox.
-    Arrived,
-    /// A person's wish; answered when it is durable.
-    Person { input: Input, reply: RpcReplyPort<Result<(), EngineError>> },
-    /// How does it stand?
+    /// The inbox has new entries.
+    InboxReady,
+    /// A user's request. It is answered once it is durable.
+    Request { input: Input, reply: RpcReplyPort<Result<(), EngineError>> },
+    /// Return the operation's status.
     Inspect { reply: RpcReplyPort<Result<Inspection, EngineError>> },
-    /// Which of its hooks run?
+    /// Return the running hooks.
     RunningHooks { reply: RpcReplyPort<Result<RunningHooks, EngineError>> },
-    /// The watches were lost: those that are needed are made again.
-    WatchAgain,
-    /// What a person ends has taken its time.
-    StopsOverdue,
-    /// Something happened that concerns the operation.
-    Tell(Input),
-    /// Stop as soon as what is on its way has been recorded.
+    /// The watches were lost: subscribe again.
+    Resubscribe,
+    /// The time limit for stopping hooks has expired.
+    StopDeadlineExpired,
+    /// An input for the operation.
+    Input(Input),
+    /// Stop once the batch in flight is recorded.
     Shutdown,
 }
 
-/// So long the hooks of an operation that a person ends may take to be stopped: it is over within five seconds, whatever hangs.
-const STOPPED_WITHIN: Duration = Duration::from_secs(4);
-/// What is left of it then is given up as soon as this.
-const GIVEN_UP_EVERY: Duration = Duration::from_millis(100);
+/// Maximum time to stop the hooks of an operation that a user ends. The operation finishes within five seconds,
+/// regardless of what hangs.
+const HOOK_STOP_TIMEOUT: Duration = Duration::from_secs(4);
+/// Interval at which the actor then gives up on the remaining hooks.
+const HOOK_ABANDON_INTERVAL: Duration = Duration::from_millis(100);
 
-/// So long whoever asks how an operation stands waits for the log at most.
-const TOLD_WITHIN: Duration = Duration::from_secs(2);
+/// Maximum time that a status query waits for the log.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How an operation stands.
+/// Status of an operation.
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// As users see it.
+    /// The operation as shown to users.
     pub view: OperationView,
-    /// Why it is there.
+    /// Reason for its current state.
     pub explanation: Explanation,
 }
 
-/// How an operation begins.
+/// Initial state of an operation actor.
 pub(crate) enum Start {
-    /// One that the log has nothing of. Whoever submits it hands over what it needs for its first plan.
+    /// A new operation that has no records yet. The submitter passes the inputs of its first plan.
     New {
         request: Box<SyncRequest>,
         targets: Digest,
-        /// The kept plan that it carries out.
-        plan: Option<Box<TakenPlan>>,
-        handed_over: Option<Box<HandedOver>>,
+        /// Stored plan to execute.
+        plan: Option<Box<StoredPlanRef>>,
+        submitted: Option<Box<SubmittedManifests>>,
     },
-    /// As the log left it; with a reason to end it at once.
-    Recovered { driver: Box<Driver>, give_up: Option<String> },
+    /// A recovered operation, with a reason if it must end immediately.
+    Recovered { driver: Box<Driver>, end_reason: Option<String> },
 }
 
-/// What an operation says of itself, unasked.
+/// A report that an operation sends without being asked.
 pub(crate) enum Report {
-    /// It is over. Its actor waits to be stopped.
+    /// The operation has finished. Its actor is waiting to be stopped.
     Finished { operation: OperationId, end: Box<Inspection> },
-    /// The log does not take facts any more.
+    /// The log no longer accepts records.
     LogFailed { reason: String },
 }
 
-/// Where an operation's reports go: to the supervisor.
+/// Sends an operation's reports to the supervisor.
 pub(crate) type Reporter = Arc<dyn Fn(Report) + Send + Sync>;
 
-/// What an operation actor needs.
+/// Arguments of an operation actor.
 pub(crate) struct OperationArguments {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<EngineContext>,
     pub report: Reporter,
     pub operation: OperationId,
     pub start: Start,
@@ -110,27 +112,27 @@ pub(crate) struct OperationArguments {
 
 pub(crate) struct OperationActor;
 
-type Shell = tidegate_lifecycle::Shell<SyncOperation, SyncHands>;
+type OperationRunner = tidegate_lifecycle::Runner<SyncOperation, SyncEffects>;
 
 pub(crate) struct OperationState {
-    shared: Arc<Shared>,
+    shared: Arc<EngineContext>,
     report: Reporter,
     id: OperationId,
     inbox: Inbox,
-    shell: Shell,
-    finished: bool,
-    /// When what a person ends is given up; each process tries for as long.
-    hurry: Hurry,
+    runner: OperationRunner,
+    is_finished: bool,
+    /// Time limit for stopping hooks. The limit starts again in each process.
+    stop_deadline: StopDeadline,
 }
 
-/// How it stands with hooks that are to be stopped at once.
-enum Hurry {
-    /// Nobody waits for the end.
+/// Progress of stopping hooks immediately.
+enum StopDeadline {
+    /// No user has requested the end.
     None,
-    /// They are given up in a moment.
-    Set,
-    /// They were given up once.
-    Overdue,
+    /// The time limit is running.
+    Running,
+    /// The time limit has expired at least once.
+    Expired,
 }
 
 impl Actor for OperationActor {
@@ -146,25 +148,33 @@ impl Actor for OperationActor {
         let OperationArguments { shared, report, operation: id, start } = arguments;
         let inbox = Inbox::new({
             let myself = myself.clone();
-            move || drop(myself.send_message(OperationMessage::Arrived))
+            move || drop(myself.send_message(OperationMessage::InboxReady))
         });
-        let hands =
-            |recovered, to_plan| SyncHands::new(Arc::clone(&shared), id, inbox.clone(), recovered, to_plan);
-        let (shell, first) = match start {
-            Start::New { request, targets, plan, handed_over } => {
+        let effects =
+            |recovered, to_plan| SyncEffects::new(Arc::clone(&shared), id, inbox.clone(), recovered, to_plan);
+        let (runner, first) = match start {
+            Start::New { request, targets, plan, submitted } => {
                 let begin = Input::Request { operation: id, request, targets, plan };
-                (Shell::new(hands(None, handed_over)), Some(begin))
+                (OperationRunner::new(effects(None, submitted)), Some(begin))
             }
-            Start::Recovered { driver, give_up } => {
-                let narrator = Narrator::of(driver.state(), driver.sequence());
-                let first = give_up.map_or(Input::Resumed, |reason| Input::Abort { reason });
-                let mut hands = hands(Some(narrator), None);
-                hands.recover_places(driver.state());
-                (Shell::recovered(*driver, hands), Some(first))
+            Start::Recovered { driver, end_reason } => {
+                let emitter = EventEmitter::from_state(driver.state(), driver.sequence());
+                let first = end_reason.map_or(Input::Resumed, |reason| Input::Abort { reason });
+                let mut effects = effects(Some(emitter), None);
+                effects.recover_places(driver.state());
+                (OperationRunner::from_driver(*driver, effects), Some(first))
             }
         };
         inbox.push(first.map_or(Arrival::Alarm, Arrival::Input));
-        Ok(OperationState { shared, report, id, inbox, shell, finished: false, hurry: Hurry::None })
+        Ok(OperationState {
+            shared,
+            report,
+            id,
+            inbox,
+            runner,
+            is_finished: false,
+            stop_deadline: StopDeadline::None,
+        })
     }
 
     async fn handle(
@@ -174,46 +184,47 @@ impl Actor for OperationActor {
         state: &mut OperationState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            OperationMessage::Arrived => {
-                match state.shell.on_the_way() {
-                    MULTITUDE.. => tokio::time::sleep(GATHER).await,
-                    CROWD.. => tokio::task::yield_now().await,
+            OperationMessage::InboxReady => {
+                match state.runner.in_flight_count() {
+                    WIDE_BURST_COMMANDS_MIN.. => tokio::time::sleep(BURST_WAIT_MAX).await,
+                    BURST_COMMANDS_MIN.. => tokio::task::yield_now().await,
                     _ => {}
                 }
-                state.take_arrivals().await?;
+                state.process_inbox().await?;
             }
-            OperationMessage::Person { input, reply } => {
+            OperationMessage::Request { input, reply } => {
                 let now = state.now();
-                state.shell.wish(&input, Reply::Wish(reply), now)?;
+                state.runner.process_request(&input, Reply::Request(reply), now)?;
             }
             OperationMessage::Inspect { reply } => {
-                // What is told is on the disk first: whoever looks after a kill finds it there. A log that hangs keeps
-                // nobody from looking.
+                // The status is durable before it is returned, so it survives a kill. A log that hangs doesn't block
+                // queries.
                 let seen = state.inspect();
-                let (teller, is_durable) = oneshot::channel();
-                state.shell.when_durable(Reply::Sight(teller));
+                let (sender, is_durable) = oneshot::channel();
+                let now = state.now();
+                state.runner.reply_when_durable(Reply::Inspection(sender), now);
                 tokio::spawn(async move {
-                    let _ = tokio::time::timeout(TOLD_WITHIN, is_durable).await;
+                    let _ = tokio::time::timeout(STATUS_TIMEOUT, is_durable).await;
                     let _ = reply.send(seen);
                 });
             }
             OperationMessage::RunningHooks { reply } => drop(reply.send(state.running_hooks())),
-            OperationMessage::WatchAgain => state.watch_again()?,
-            OperationMessage::StopsOverdue => {
-                state.hurry = Hurry::Overdue;
+            OperationMessage::Resubscribe => state.restart_watches()?,
+            OperationMessage::StopDeadlineExpired => {
+                state.stop_deadline = StopDeadline::Expired;
                 let now = state.now();
-                state.shell.take(Arrival::Input(Input::StopsOverdue), now)?;
+                state.runner.process(Arrival::Input(Input::StopTimeout), now)?;
             }
-            OperationMessage::Tell(input) => {
+            OperationMessage::Input(input) => {
                 let now = state.now();
-                state.shell.take(Arrival::Input(input), now)?;
+                state.runner.process(Arrival::Input(input), now)?;
             }
-            OperationMessage::Shutdown => state.shell.stop(),
+            OperationMessage::Shutdown => state.runner.stop(),
         }
-        match state.turn()? {
-            Turn::GoesOn => state.hurry(&myself),
-            Turn::Stopped => myself.stop(None),
-            Turn::Over => state.finish(),
+        match state.run_step()? {
+            RunnerStatus::Running => state.enforce_stop_deadline(&myself),
+            RunnerStatus::Stopped => myself.stop(None),
+            RunnerStatus::Finished => state.report_finished(),
         }
         Ok(())
     }
@@ -223,7 +234,7 @@ impl Actor for OperationActor {
         _: ActorRef<OperationMessage>,
         state: &mut OperationState,
     ) -> Result<(), ActorProcessingErr> {
-        state.leave();
+        state.drop_subscriptions();
         Ok(())
     }
 }
@@ -233,105 +244,109 @@ impl OperationState {
         self.shared.clock.now()
     }
 
-    async fn take_arrivals(&mut self) -> Result<(), ActorProcessingErr> {
-        self.note_health_rules()?;
-        for mut arrival in self.inbox.take() {
+    async fn process_inbox(&mut self) -> Result<(), ActorProcessingErr> {
+        self.record_health_rules()?;
+        for mut arrival in self.inbox.take_all() {
             match &mut arrival {
                 Arrival::Input(input) | Arrival::Answer { input, .. } => {
-                    let targets = self.shell.state().header().map(|header| header.targets);
-                    self.shell.hands_mut().mask(targets, input).await;
+                    let targets = self.runner.state().header().map(|header| header.targets);
+                    self.runner.effects_mut().mask_input(targets, input).await;
                 }
-                Arrival::Note(Note::NotWritten(failure)) => return Err(self.not_written(failure)),
+                Arrival::Message(EffectMessage::WriteFailed(failure)) => {
+                    return Err(self.write_error(failure));
+                }
                 _ => {}
             }
             let now = self.now();
-            self.shell.take(arrival, now)?;
+            self.runner.process(arrival, now)?;
         }
         Ok(())
     }
 
-    /// What ends this actor: another one goes on from the log, if the log takes anything.
-    fn not_written(&self, failure: &AppendFailure) -> ActorProcessingErr {
+    /// Returns the error that ends this actor. Its successor continues from the log if the log still accepts records.
+    fn write_error(&self, failure: &AppendFailure) -> ActorProcessingErr {
         match failure {
             AppendFailure::Final(reason) => {
                 let reason = reason.clone();
                 (self.report)(Report::LogFailed { reason: reason.clone() });
                 reason.into()
             }
-            AppendFailure::Refused(reason) => reason.clone().into(),
-            AppendFailure::Lost => LogLost.into(),
+            AppendFailure::Rejected(reason) => reason.clone().into(),
+            AppendFailure::Lost => LogActorFailed.into(),
         }
     }
 
-    /// Whatever brought other rules, or brought the operation so far that it is judged: it is on record before anything
-    /// is done or said by them.
-    fn note_health_rules(&mut self) -> Result<(), ActorProcessingErr> {
+    /// Records the health rules before the operation acts on a result of these rules or reports one.
+    fn record_health_rules(&mut self) -> Result<(), ActorProcessingErr> {
         let digest = self.shared.health.digest();
-        if self.shell.state().lacks_health_rules(digest) {
+        if self.runner.state().needs_health_rules(digest) {
             let now = self.now();
-            self.shell.take(Arrival::Input(Input::HealthRules { digest }), now)?;
+            self.runner.process(Arrival::Input(Input::HealthRules { digest }), now)?;
         }
         Ok(())
     }
 
-    /// Sees to it that what a person ends does end.
-    fn hurry(&mut self, myself: &ActorRef<OperationMessage>) {
-        if !self.shell.state().is_hurried() {
+    /// Enforces the time limit for an operation that a user ends.
+    fn enforce_stop_deadline(&mut self, myself: &ActorRef<OperationMessage>) {
+        if !self.runner.state().should_end_immediately() {
             return;
         }
-        let within = match self.hurry {
-            Hurry::None => STOPPED_WITHIN,
-            Hurry::Set => return,
-            Hurry::Overdue => GIVEN_UP_EVERY,
+        let within = match self.stop_deadline {
+            StopDeadline::None => HOOK_STOP_TIMEOUT,
+            StopDeadline::Running => return,
+            StopDeadline::Expired => HOOK_ABANDON_INTERVAL,
         };
-        self.hurry = Hurry::Set;
-        myself.send_after(within, || OperationMessage::StopsOverdue);
+        self.stop_deadline = StopDeadline::Running;
+        myself.send_after(within, || OperationMessage::StopDeadlineExpired);
     }
 
-    fn turn(&mut self) -> Result<Turn, ActorProcessingErr> {
-        self.note_health_rules()?;
+    fn run_step(&mut self) -> Result<RunnerStatus, ActorProcessingErr> {
+        self.record_health_rules()?;
         let now = self.now();
-        self.shell.turn(now).map_err(|error| match error {
-            ShellError::Driver(error) => error.into(),
-            ShellError::Append(failure) => failure,
+        self.runner.step(now).map_err(|error| match error {
+            RunnerError::Driver(error) => error.into(),
+            RunnerError::Append(failure) => failure,
         })
     }
 
-    /// Takes what is watched for ended: what is still owed is then begun anew.
-    fn watch_again(&mut self) -> Result<(), ActorProcessingErr> {
+    /// Treats all watches as ended. The outstanding subscriptions then start again.
+    fn restart_watches(&mut self) -> Result<(), ActorProcessingErr> {
         let now = self.now();
-        // A claim outlives the watches. One that nobody keeps, because the cluster was not known, is taken up now.
-        let is_kept = self.shell.hands().keeper.is_some();
-        let watched = self.shell.standing().filter(|command| !(is_kept && matches!(command, Command::Claim)));
+        // A claim keeper outlives the watches. If no keeper is running because the cluster was unknown, one starts now.
+        let is_kept = self.runner.effects().keeper.is_some();
+        let watched =
+            self.runner.subscriptions().filter(|command| !(is_kept && matches!(command, Command::Claim)));
         for subject in watched.map(Command::subject).collect::<Vec<_>>() {
-            self.shell.take(Arrival::Ended(subject), now)?;
+            self.runner.process(Arrival::SubscriptionEnded(subject), now)?;
         }
-        self.shell.take(Arrival::Input(Input::Watching { trouble: None, since: now }), now)?;
+        self.runner.process(Arrival::Input(Input::WatchStatus { trouble: None, since: now }), now)?;
         Ok(())
     }
 
     fn inspect(&self) -> Result<Inspection, EngineError> {
-        let (state, now) = (self.shell.state(), self.now());
+        let (state, now) = (self.runner.state(), self.now());
         let mut explanation = explain(state, now);
-        let strain = self.strain().filter(|strain| {
-            // That it is silent is known once a call was given up; what it asks for is news of this moment.
-            matches!(strain, Strain::AsksToWait { .. }) || explanation.trouble.is_none()
+        let backpressure = self.backpressure().filter(|backpressure| {
+            // A server that doesn't respond counts only after a call was given up. A delay that the server requests
+            // always counts.
+            matches!(backpressure, Backpressure::RateLimited { .. }) || explanation.trouble.is_none()
         });
-        if let Some(strain) = strain.filter(|_| !state.is_finished()) {
-            explanation.trouble = Some(format!("{}{TRYING_AGAIN}", strain.words(now)));
+        if let Some(backpressure) = backpressure.filter(|_| !state.is_finished()) {
+            explanation.add_outage(format!("{}{RETRYING}", backpressure.describe(now)));
         }
-        let view = view(state).ok_or(EngineError::Unknown { operation: self.id })?;
+        let view = view(state).ok_or(EngineError::UnknownOperation { operation: self.id })?;
         Ok(Inspection { view, explanation })
     }
 
-    /// The hooks that run now, as objects of the cluster. They are all of one wave.
+    /// Returns the running hooks as cluster objects. All of them belong to one wave.
     fn running_hooks(&self) -> Result<RunningHooks, EngineError> {
-        let state = self.shell.state();
-        let header = state.header().ok_or(EngineError::Unknown { operation: self.id })?;
-        let at_work = state.operation().and_then(|operation| Some((operation, operation.current_wave()?.0)));
-        let tasks = at_work.into_iter().flat_map(|(operation, wave)| operation.wave_tasks(wave));
+        let state = self.runner.state();
+        let header = state.header().ok_or(EngineError::UnknownOperation { operation: self.id })?;
+        let current_wave =
+            state.operation().and_then(|operation| Some((operation, operation.current_wave()?.0)));
+        let tasks = current_wave.into_iter().flat_map(|(operation, wave)| operation.wave_tasks(wave));
         let hooks = tasks.filter(|(_, task, state)| task.is_hook() && state.progress == Progress::Running);
-        // One that a runner works on has no object.
+        // Hooks of a hook runner have no object.
         let hooks = hooks.filter_map(|(_, task, state)| {
             let uid =
                 state.applied.as_ref().map(|applied| applied.uid.clone()).filter(|uid| !uid.is_empty())?;
@@ -342,16 +357,16 @@ impl OperationState {
         Ok(RunningHooks { destination, targets: header.targets, hooks: hooks.collect() })
     }
 
-    /// What keeps the calls to the operation's cluster waiting now.
-    fn strain(&self) -> Option<Strain> {
-        let destination = &self.shell.state().header()?.request.destination;
-        self.shared.clusters.get(destination)?.connection().strain()
+    /// Returns the backpressure that delays calls to the operation's cluster.
+    fn backpressure(&self) -> Option<Backpressure> {
+        let destination = &self.runner.state().header()?.request.destination;
+        self.shared.clusters.get(destination)?.connection().backpressure()
     }
 
-    /// Says once that it is over. The supervisor then stops the actor: were it to stop by itself, that news would
-    /// overtake this message.
-    fn finish(&mut self) {
-        if std::mem::replace(&mut self.finished, true) {
+    /// Reports once that the operation has finished. The supervisor then stops the actor. If the actor stopped itself,
+    /// its exit would arrive before this message.
+    fn report_finished(&mut self) {
+        if std::mem::replace(&mut self.is_finished, true) {
             return;
         }
         if let Ok(end) = self.inspect() {
@@ -359,15 +374,15 @@ impl OperationState {
         }
     }
 
-    fn leave(&mut self) {
-        let (hands, state) = self.shell.parts();
-        hands.leave(state);
+    fn drop_subscriptions(&mut self) {
+        let (effects, state) = self.runner.effects_and_state();
+        effects.drop_subscriptions(state);
     }
 }
 
 impl Drop for OperationState {
     fn drop(&mut self) {
-        // After a panic nobody calls `post_stop`.
-        self.leave();
+        // `post_stop` isn't called after a panic.
+        self.drop_subscriptions();
     }
 }

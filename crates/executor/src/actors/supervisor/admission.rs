@@ -1,43 +1,43 @@
-//! What becomes of a new operation whose application has one that is not over: it is refused, waits, or has the other one
-//! ended first.
+//! Admission of a new operation whose application already has an open operation. The new operation is rejected, queued,
+//! or supersedes the open one.
 //!
-//! Who waits is asked for by somebody who waits for the answer: a queued operation is in no log, and nobody was told that
-//! it has begun. Whoever lets go of the question takes the operation out of the queue.
+//! A queued operation exists only while its submitter is waiting for the answer: it isn't in the log, and no caller
+//! knows that it has started. A submitter that drops its request removes the operation from the queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ractor::ActorRef;
-use tidegate_lifecycle::operation::{ClaimNews, Input};
-use tidegate_model::{ClaimHolder, IfTaken, OperationId, Wisher};
+use tidegate_lifecycle::operation::{ClaimEvent, Input};
+use tidegate_model::{ClaimConflictPolicy, ClaimHolder, OperationId, Requester};
 use tokio::sync::oneshot;
 
-use super::state::{Submit, SupervisorMessage, SupervisorState};
+use super::state::{Submission, SupervisorMessage, SupervisorState};
 use crate::actors::operation::{OperationMessage, Report};
 use crate::error::EngineError;
-use crate::log::{NotKept, keep};
+use crate::log::{StoreError, store_json};
 
-/// So many operations of one application may wait for their turn.
+/// Maximum number of queued operations of one application.
 const QUEUED_MAX: usize = 16;
 
 impl SupervisorState {
-    /// The application has an operation that is not over.
-    pub(super) fn occupied(
+    /// Handles a submission for an application that has an open operation.
+    pub(super) fn handle_open_operation(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
-        submit: Submit,
+        submit: Submission,
         open: OperationId,
     ) {
         let application = submit.request.application.clone();
         let queued = self.queues.get(&application).map_or(0, VecDeque::len);
-        if submit.if_open == IfTaken::Refuse || submit.operation == open || queued >= QUEUED_MAX {
-            return refuse(submit, open);
+        if submit.if_open == ClaimConflictPolicy::Refuse || submit.operation == open || queued >= QUEUED_MAX {
+            return reject_submission(submit, open);
         }
-        // The places for manifests in memory are for those that begin.
-        let submit = Submit { handed_over: None, ..submit };
-        let supersedes = (submit.if_open == IfTaken::Supersede).then(|| ClaimHolder {
+        // Only operations that start keep manifests in memory.
+        let submit = Submission { submitted: None, ..submit };
+        let supersedes = (submit.if_open == ClaimConflictPolicy::Supersede).then(|| ClaimHolder {
             operation: submit.operation.to_string(),
-            who: Wisher::read(&submit.request.initiated_by).by.to_owned(),
+            who: Requester::parse(&submit.request.initiated_by).name.to_owned(),
             revision: submit.request.revision.clone(),
             since: None,
         });
@@ -46,7 +46,7 @@ impl SupervisorState {
             Some(_) => queue.push_front(submit),
             None => queue.push_back(submit),
         }
-        // One that lies in the log is gone on with, or it would never be over.
+        // An open operation without an actor is resumed; otherwise it would never finish.
         let (reply, resumed) = oneshot::channel();
         self.resume(myself, open, reply.into(), true);
         let myself = myself.clone();
@@ -57,28 +57,28 @@ impl SupervisorState {
                         drop(myself.send_message(SupervisorMessage::Supersede { open, by }));
                     }
                 }
-                // It has ended in between.
+                // The open operation has finished in the meantime.
                 Err(EngineError::AlreadyFinished { .. }) => {
-                    drop(myself.send_message(SupervisorMessage::BeginNext { application }));
+                    drop(myself.send_message(SupervisorMessage::StartNext { application }));
                 }
                 Err(error) => {
-                    tracing::warn!(operation = %open, application, %error, "an open operation cannot go on");
-                    let _ = myself.send_message(SupervisorMessage::Stuck { application, open });
+                    tracing::warn!(operation = %open, application, %error, "an open operation cannot continue");
+                    let _ = myself.send_message(SupervisorMessage::OpenOperationStuck { application, open });
                 }
             }
         });
     }
 
-    /// Has an operation end for another one.
+    /// Requests the end of an operation in favor of another.
     pub(super) fn supersede(&self, open: OperationId, by: ClaimHolder) {
         if let Some(child) = self.running.get(&open) {
-            let wish = Input::Claim(Ok(ClaimNews::EndWanted { by }));
-            let _ = child.actor.send_message(OperationMessage::Tell(wish));
+            let request = Input::Claim(Ok(ClaimEvent::EndWanted { by }));
+            let _ = child.actor.send_message(OperationMessage::Input(request));
         }
     }
 
-    /// Begins the next operation of an application that has none now.
-    pub(super) fn begin_next(&mut self, myself: &ActorRef<SupervisorMessage>, application: &str) {
+    /// Starts the next queued operation of an application that has no open operation.
+    pub(super) fn start_next(&mut self, myself: &ActorRef<SupervisorMessage>, application: &str) {
         while let Some(queue) = self.queues.get_mut(application) {
             let next = queue.pop_front();
             if queue.is_empty() {
@@ -87,13 +87,13 @@ impl SupervisorState {
             let Some(next) = next.filter(|next| !next.reply.is_closed()) else { continue };
             let (shared, myself) = (Arc::clone(&self.shared), myself.clone());
             self.tasks.spawn(async move {
-                // Nothing in the log names its manifests, so a compaction may have removed them meanwhile.
-                match keep(&shared.log, &shared.log_failure, &next.manifests).await {
+                // The log doesn't reference the operation's manifests yet, so a compaction may have removed them.
+                match store_json(&shared.log, &shared.log_failure, &next.manifests).await {
                     Ok(targets) => {
-                        let submit = Submit { targets, ..next };
+                        let submit = Submission { targets, ..next };
                         drop(myself.send_message(SupervisorMessage::Submit(submit)));
                     }
-                    Err(NotKept::Final(reason)) => {
+                    Err(StoreError::Final(reason)) => {
                         let report = Report::LogFailed { reason: reason.clone() };
                         let _ = next.reply.send(Err(EngineError::LogFailed { reason }));
                         drop(myself.send_message(SupervisorMessage::Report(report)));
@@ -101,7 +101,7 @@ impl SupervisorState {
                     Err(refused) => {
                         let application = next.request.application.clone();
                         let _ = next.reply.send(Err(refused.into()));
-                        drop(myself.send_message(SupervisorMessage::BeginNext { application }));
+                        drop(myself.send_message(SupervisorMessage::StartNext { application }));
                     }
                 }
             });
@@ -109,24 +109,24 @@ impl SupervisorState {
         }
     }
 
-    /// Nobody works on the open operation, so those that wait would wait for ever.
-    pub(super) fn stuck(&mut self, application: &str, open: OperationId) {
-        // It may be over by now, or its end come to nothing.
+    /// Rejects queued operations because the open operation has no actor, so they would wait forever.
+    pub(super) fn reject_queued(&mut self, application: &str, open: OperationId) {
+        // The open operation may have finished by now, or its end may have been discarded.
         self.open = None;
         for submit in self.queues.remove(application).into_iter().flatten() {
-            refuse(submit, open);
+            reject_submission(submit, open);
         }
     }
 
-    /// Nothing begins any more.
-    pub(super) fn clear_queues(&mut self, error: impl Fn() -> EngineError) {
+    /// Rejects all queued operations.
+    pub(super) fn reject_all_queued(&mut self, error: impl Fn() -> EngineError) {
         for submit in std::mem::take(&mut self.queues).into_values().flatten() {
             let _ = submit.reply.send(Err(error()));
         }
     }
 }
 
-pub(super) fn refuse(submit: Submit, open: OperationId) {
+pub(super) fn reject_submission(submit: Submission, open: OperationId) {
     let application = submit.request.application;
     let _ = submit.reply.send(Err(EngineError::Busy { application, open }));
 }

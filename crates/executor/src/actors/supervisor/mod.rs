@@ -1,23 +1,23 @@
-//! The supervisor: every actor of the engine is linked to it. It starts them, starts those again that fail, as often as
-//! [`restarts`](crate::restarts) allows, and knows who waits. When it ends itself, all of them end with it.
+//! The supervisor: all actors of the engine are linked to it. It starts actors, restarts failed actors as often as
+//! [`restarts`](crate::restarts) allows, and keeps track of waiting callers. When it ends, all of them end.
 //!
-//! | what fails | what becomes of it | what becomes of what depends on it |
+//! | failed actor | consequence | consequence for its dependents |
 //! | --- | --- | --- |
-//! | an operation | goes on from the log; in the end it is recorded as failed | – |
-//! | the log's actor | started again; in the end the engine does nothing any more | operations whose facts were on their way go on from the log |
-//! | a cluster's actor | started again | operations make their watches again; in the end they are recorded as failed |
+//! | an operation | continues from the log; after too many failures it is recorded as failed | – |
+//! | the log's actor | restarts; in the end the engine stops all work | operations with events in flight continue from the log |
+//! | a cluster's actor | restarts | operations subscribe again; after too many failures they are recorded as failed |
 //!
-//! It never waits for the log: what it needs to know from there comes back as a message.
+//! It never waits for the log: the results of reads return as messages.
 
 mod admission;
-mod begin;
-mod compact;
-mod ends;
-mod parts;
-mod recover;
+mod compaction;
+mod linked_actors;
+mod recent_results;
+mod recovery;
 mod state;
+mod submission;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
@@ -29,47 +29,47 @@ use tokio::task::JoinSet;
 use crate::actors::operation::{
     Inspection, OperationActor, OperationArguments, OperationMessage, Report, Start,
 };
+use crate::engine_context::EngineContext;
 use crate::error::EngineError;
-use crate::shared::Shared;
 
-use self::ends::Ends;
-use self::state::{About, Child, Linked, READS_AT_ONCE, Reply, SupervisorState};
-pub(crate) use self::state::{Submit, SupervisorMessage};
+use self::recent_results::RecentResults;
+use self::state::{ActorRole, CONCURRENT_READS_MAX, Child, OperationMetadata, Reply, SupervisorState};
+pub(crate) use self::state::{Submission, SupervisorMessage};
 
 pub(crate) struct Supervisor;
 
 impl Actor for Supervisor {
     type Msg = SupervisorMessage;
     type State = SupervisorState;
-    type Arguments = Arc<Shared>;
+    type Arguments = Arc<EngineContext>;
 
     async fn pre_start(
         &self,
         myself: ActorRef<SupervisorMessage>,
-        shared: Arc<Shared>,
+        shared: Arc<EngineContext>,
     ) -> Result<SupervisorState, ActorProcessingErr> {
         let clusters = shared.clusters.all();
         let mut state = SupervisorState {
             shared,
             running: HashMap::new(),
-            linked: HashMap::new(),
+            actor_roles: HashMap::new(),
             restarts: BTreeMap::new(),
-            writing: Arc::new(Semaphore::new(1)),
+            write_permit: Arc::new(Semaphore::new(1)),
             tasks: JoinSet::new(),
             open: None,
-            submits: Vec::new(),
+            waiting_submissions: Vec::new(),
             queues: HashMap::new(),
             resuming: HashMap::new(),
-            ends: Ends::default(),
-            reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
-            stopping: false,
-            stopped: Vec::new(),
+            recent_results: RecentResults::default(),
+            reads: Arc::new(Semaphore::new(CONCURRENT_READS_MAX)),
+            is_stopping: false,
+            shutdown_replies: Vec::new(),
         };
         state.start_log(&myself).await?;
         for (destination, _) in &clusters {
             state.start_cluster(&myself, destination).await?;
         }
-        state.compact_regularly();
+        state.start_periodic_compaction();
         Ok(state)
     }
 
@@ -82,39 +82,52 @@ impl Actor for Supervisor {
         let Some(message) = state.defer(message) else { return Ok(()) };
         match message {
             SupervisorMessage::Submit(submit) => state.submit(&myself, submit).await,
-            SupervisorMessage::OpenRead(open) => state.open_read(&myself, open).await,
-            SupervisorMessage::Resume { operation, reply } => state.resume(&myself, operation, reply, false),
-            SupervisorMessage::Read { operation, purpose, result } => {
-                state.read_done(&myself, operation, purpose, result).await;
+            SupervisorMessage::OpenOperationsLoaded(open) => {
+                state.receive_open_operations(&myself, open).await
             }
-            SupervisorMessage::Wait { operation, reply } => state.wait(operation, reply),
-            SupervisorMessage::Person { operation, input, reply } => match state.actor(operation) {
-                Ok(actor) => send(operation, actor, reply, |reply| OperationMessage::Person { input, reply }),
+            SupervisorMessage::Resume { operation, reply } => state.resume(&myself, operation, reply, false),
+            SupervisorMessage::OperationRead { operation, purpose, result } => {
+                state.handle_read(&myself, operation, purpose, result).await;
+            }
+            SupervisorMessage::Wait { operation, reply } => state.add_waiter(operation, reply),
+            SupervisorMessage::Request { operation, input, reply } => match state.actor(operation) {
+                Ok(actor) => {
+                    forward_query(operation, actor, reply, |reply| OperationMessage::Request { input, reply })
+                }
                 Err(error) => drop(reply.send(Err(error))),
             },
             SupervisorMessage::Inspect { operation, reply } => match state.actor(operation) {
-                Ok(actor) => send(operation, actor, reply, |reply| OperationMessage::Inspect { reply }),
-                Err(error) => drop(reply.send(state.end(operation, error))),
+                Ok(actor) => {
+                    forward_query(operation, actor, reply, |reply| OperationMessage::Inspect { reply })
+                }
+                Err(error) => drop(reply.send(state.find_result(operation, error))),
             },
             SupervisorMessage::RunningHooks { operation, reply } => match state.actor(operation) {
-                Ok(actor) => send(operation, actor, reply, |reply| OperationMessage::RunningHooks { reply }),
+                Ok(actor) => {
+                    forward_query(operation, actor, reply, |reply| OperationMessage::RunningHooks { reply })
+                }
                 Err(error) => drop(reply.send(Err(error))),
             },
             SupervisorMessage::AddCluster { destination, cluster, reply } => {
                 drop(reply.send(state.add_cluster(&myself, destination, cluster).await));
             }
-            SupervisorMessage::JudgeBy { rules, reply } => drop(reply.send(state.judge_by(rules))),
-            SupervisorMessage::AtWork { reply } => {
+            SupervisorMessage::SetHealthRules { rules, reply } => {
+                drop(reply.send(state.set_health_rules(rules)))
+            }
+            SupervisorMessage::ListRunning { reply } => {
                 drop(reply.send(state.check_log().map(|()| state.running.keys().copied().collect())));
             }
+            SupervisorMessage::Entries { reply } => drop(reply.send(Ok(state.entries()))),
             SupervisorMessage::Supersede { open, by } => state.supersede(open, by),
-            SupervisorMessage::Stuck { application, open } => state.stuck(&application, open),
-            SupervisorMessage::BeginNext { application } => state.begin_next(&myself, &application),
-            SupervisorMessage::Report(Report::Finished { operation, end }) => {
-                state.finished(&myself, operation, *end);
+            SupervisorMessage::OpenOperationStuck { application, open } => {
+                state.reject_queued(&application, open)
             }
-            SupervisorMessage::Start(part) => state.start(&myself, part).await,
-            SupervisorMessage::Report(Report::LogFailed { reason }) => state.log_failed(&reason),
+            SupervisorMessage::StartNext { application } => state.start_next(&myself, &application),
+            SupervisorMessage::Report(Report::Finished { operation, end }) => {
+                state.handle_finished(&myself, operation, *end);
+            }
+            SupervisorMessage::StartLinkedActor(part) => state.start_linked_actor(&myself, part).await,
+            SupervisorMessage::Report(Report::LogFailed { reason }) => state.handle_log_failure(&reason),
             SupervisorMessage::Shutdown { reply } => state.shutdown(reply),
         }
         Ok(())
@@ -125,11 +138,11 @@ impl Actor for Supervisor {
         _: ActorRef<SupervisorMessage>,
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
-        for reply in state.running.drain().flat_map(|(_, child)| child.waiting) {
+        for reply in state.running.drain().flat_map(|(_, child)| child.waiters) {
             let _ = reply.send(Err(EngineError::ShuttingDown));
         }
-        state.clear_queues(|| EngineError::ShuttingDown);
-        let submits = state.submits.drain(..).map(|submit| submit.reply);
+        state.reject_all_queued(|| EngineError::ShuttingDown);
+        let submits = state.waiting_submissions.drain(..).map(|submit| submit.reply);
         for reply in submits.chain(state.resuming.drain().map(|(_, resuming)| resuming.reply)) {
             let _ = reply.send(Err(EngineError::ShuttingDown));
         }
@@ -150,18 +163,20 @@ impl Actor for Supervisor {
             }
             _ => return Ok(()),
         };
-        match state.linked.remove(&cell.get_id()) {
-            Some(Linked::Operation(operation)) if ended => state.ended(operation),
-            Some(Linked::Operation(operation)) => state.failed(&myself, operation, error.as_ref()),
-            Some(part) => state.part_failed(&myself, part, &error.to_string()),
+        match state.actor_roles.remove(&cell.get_id()) {
+            Some(ActorRole::Operation(operation)) if ended => state.handle_actor_end(operation),
+            Some(ActorRole::Operation(operation)) => {
+                state.handle_actor_failure(&myself, operation, error.as_ref())
+            }
+            Some(part) => state.handle_linked_actor_failure(&myself, part, &error.to_string()),
             None => {}
         }
         Ok(())
     }
 }
 
-/// Passes a question on to an operation. One that has just failed cannot answer; it is being started again.
-fn send<T: Send + 'static>(
+/// Forwards a query to an operation. An operation that has just failed can't answer, because it is restarting.
+fn forward_query<T: Send + 'static>(
     operation: OperationId,
     actor: &ActorRef<OperationMessage>,
     reply: Reply<T>,
@@ -191,17 +206,17 @@ impl SupervisorState {
         }
     }
 
-    /// Whether operations may begin.
-    fn check_open(&self) -> Result<(), EngineError> {
+    /// Returns an error if operations cannot start.
+    fn check_can_start(&self) -> Result<(), EngineError> {
         self.check_log()?;
-        if self.stopping { Err(EngineError::ShuttingDown) } else { Ok(()) }
+        if self.is_stopping { Err(EngineError::ShuttingDown) } else { Ok(()) }
     }
 
-    async fn spawn(
+    async fn spawn_operation(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
         operation: OperationId,
-        about: About,
+        about: OperationMetadata,
         start: Start,
     ) -> Result<(), EngineError> {
         let arguments = OperationArguments {
@@ -215,105 +230,133 @@ impl SupervisorState {
         };
         let (actor, _) = OperationActor::spawn_linked(None, OperationActor, arguments, myself.get_cell())
             .await
-            .map_err(|error| EngineError::Start { operation, reason: error.to_string() })?;
-        self.linked.insert(actor.get_id(), Linked::Operation(operation));
-        let waiting = self.running.remove(&operation).map(|child| child.waiting).unwrap_or_default();
-        let About { application, destination, restarts } = about;
-        let child = Child { actor, application, destination, restarts, is_down: false, waiting };
+            .map_err(|error| EngineError::StartFailed { operation, reason: error.to_string() })?;
+        self.actor_roles.insert(actor.get_id(), ActorRole::Operation(operation));
+        let waiters = self.running.remove(&operation).map(|child| child.waiters).unwrap_or_default();
+        let OperationMetadata { application, destination, restarts } = about;
+        let child = Child { actor, application, destination, restarts, is_down: false, waiters };
         self.running.insert(operation, child);
         Ok(())
     }
 
-    fn wait(&mut self, operation: OperationId, reply: Reply<OperationView>) {
+    fn add_waiter(&mut self, operation: OperationId, reply: Reply<OperationView>) {
         match (self.check_log(), self.running.get_mut(&operation)) {
             (Err(error), _) => drop(reply.send(Err(error))),
-            (Ok(()), Some(child)) => child.waiting.push(reply),
+            (Ok(()), Some(child)) => child.waiters.push(reply),
             (Ok(()), None) => {
-                let end = self.end(operation, EngineError::NotRunning { operation });
+                let end = self.find_result(operation, EngineError::NotRunning { operation });
                 drop(reply.send(end.map(|end| end.view)));
             }
         }
     }
 
-    /// How an operation that is not at work has ended; another error than [`EngineError::NotRunning`] stays.
-    fn end(&self, operation: OperationId, error: EngineError) -> Result<Inspection, EngineError> {
+    /// Returns the result of an operation without an actor. Returns errors other than
+    /// [`EngineError::NotRunning`] unchanged.
+    fn find_result(&self, operation: OperationId, error: EngineError) -> Result<Inspection, EngineError> {
         match error {
-            EngineError::NotRunning { .. } => self.ends.of(operation, self.shared.clock.now()).ok_or(error),
+            EngineError::NotRunning { .. } => {
+                self.recent_results.get_as_of(operation, self.shared.clock.now()).ok_or(error)
+            }
             error => Err(error),
         }
     }
 
-    fn finished(&mut self, myself: &ActorRef<SupervisorMessage>, operation: OperationId, end: Inspection) {
+    /// Returns the number of entries about operations: actors, submissions, recent results, listeners and places in
+    /// groups.
+    fn entries(&self) -> usize {
+        let counts = [
+            self.running.len(),
+            self.actor_roles.len(),
+            self.restarts.len(),
+            self.open.as_ref().map_or(0, HashMap::len),
+            self.waiting_submissions.len(),
+            self.queues.values().map(VecDeque::len).sum(),
+            self.queues.len(),
+            self.resuming.len(),
+            self.recent_results.len(),
+            self.shared.broadcaster.entries(),
+            self.shared.groups.entries(),
+        ];
+        counts.into_iter().sum()
+    }
+
+    fn handle_finished(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        operation: OperationId,
+        end: Inspection,
+    ) {
         if let Some(child) = self.running.remove(&operation) {
-            self.linked.remove(&child.actor.get_id());
+            self.actor_roles.remove(&child.actor.get_id());
             child.actor.stop(None);
             if let Some(open) = &mut self.open {
                 open.remove(&child.application);
             }
-            for reply in child.waiting {
+            for reply in child.waiters {
                 let _ = reply.send(Ok(end.view.clone()));
             }
-            self.ends.keep(operation, end);
-            self.begin_next(myself, &child.application);
+            self.recent_results.insert(operation, end);
+            self.start_next(myself, &child.application);
         }
-        self.stopped_if_empty();
+        self.finish_shutdown_if_empty();
     }
 
-    /// An actor ended without a word: it was asked to.
-    fn ended(&mut self, operation: OperationId) {
-        self.leave(operation, || EngineError::ShuttingDown);
+    /// Handles an actor that has ended without a report, as requested.
+    fn handle_actor_end(&mut self, operation: OperationId) {
+        self.abandon_operation(operation, || EngineError::ShuttingDown);
     }
 
-    /// An operation is not at work any more, and not over.
-    fn leave(&mut self, operation: OperationId, error: impl Fn() -> EngineError) {
+    /// Handles an open operation that no longer has an actor.
+    fn abandon_operation(&mut self, operation: OperationId, error: impl Fn() -> EngineError) {
         if let Some(child) = self.running.remove(&operation) {
-            for reply in child.waiting {
+            for reply in child.waiters {
                 let _ = reply.send(Err(error()));
             }
-            self.stuck(&child.application, operation);
+            self.reject_queued(&child.application, operation);
         }
-        self.stopped_if_empty();
+        self.finish_shutdown_if_empty();
     }
 
     fn fail_all(&mut self, reason: &str) {
-        tracing::error!(reason, "the operation log failed; nothing more is done until it is opened again");
-        // Calls that wait for their turn must not reach the clusters any more: what comes of them cannot be recorded.
-        self.linked.clear();
-        self.clear_queues(|| EngineError::LogFailed { reason: reason.to_owned() });
+        tracing::error!(reason, "the operation log failed; all work stops until it is opened again");
+        // Queued calls must not reach the clusters any more, because their results can't be recorded.
+        self.actor_roles.clear();
+        self.reject_all_queued(|| EngineError::LogFailed { reason: reason.to_owned() });
         self.shared.log_actor.set_actor(None);
         self.shared.machines.log_failed(reason);
         self.shared.clusters.all().iter().for_each(|(_, cluster)| cluster.stop());
         for (_, child) in self.running.drain() {
             child.actor.stop(None);
-            for reply in child.waiting {
+            for reply in child.waiters {
                 let _ = reply.send(Err(EngineError::LogFailed { reason: reason.to_owned() }));
             }
         }
-        self.stopped_if_empty();
+        self.finish_shutdown_if_empty();
     }
 
     fn shutdown(&mut self, reply: Reply<()>) {
-        self.stopping = true;
-        self.clear_queues(|| EngineError::ShuttingDown);
-        // The log has what those need whose actor has failed.
+        self.is_stopping = true;
+        self.reject_all_queued(|| EngineError::ShuttingDown);
+        // Operations whose actor has failed are in the log.
         let down: Vec<_> =
             self.running.iter().filter(|(_, child)| child.is_down).map(|(id, _)| *id).collect();
-        down.into_iter().for_each(|operation| self.leave(operation, || EngineError::ShuttingDown));
+        down.into_iter()
+            .for_each(|operation| self.abandon_operation(operation, || EngineError::ShuttingDown));
         for child in self.running.values() {
             let _ = child.actor.send_message(OperationMessage::Shutdown);
         }
-        self.stopped.push(reply);
-        self.stopped_if_empty();
+        self.shutdown_replies.push(reply);
+        self.finish_shutdown_if_empty();
     }
 
-    /// What still stops cannot be recorded.
-    fn give_up_waiting(&mut self) {
-        self.stopped.drain(..).for_each(|reply| drop(reply.send(Ok(()))));
+    /// Answers all waiting callers. Operations that are still stopping can't be recorded.
+    fn answer_waiters(&mut self) {
+        self.shutdown_replies.drain(..).for_each(|reply| drop(reply.send(Ok(()))));
     }
 
-    fn stopped_if_empty(&mut self) {
+    fn finish_shutdown_if_empty(&mut self) {
         if self.running.is_empty() && self.resuming.is_empty() {
-            self.give_up_waiting();
+            self.answer_waiters();
         }
     }
 }

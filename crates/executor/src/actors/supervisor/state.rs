@@ -1,4 +1,4 @@
-//! What the supervisor knows, and what it is told.
+//! State and messages of the supervisor.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -9,73 +9,81 @@ use ractor::{ActorId, ActorRef, RpcReplyPort};
 use tidegate_cluster::Cluster;
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{Driver, Input, OperationView};
-use tidegate_model::{ClaimHolder, Destination, Digest, IfTaken, OperationId, SyncRequest, TakenPlan};
+use tidegate_model::{
+    ClaimConflictPolicy, ClaimHolder, Destination, Digest, OperationId, StoredPlanRef, SyncRequest,
+};
 use tidegate_oplog::LogError;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::ends::Ends;
+use super::recent_results::RecentResults;
 use crate::actors::operation::{Inspection, OperationMessage, Report};
 use crate::effects::Targets;
+use crate::engine_context::EngineContext;
 use crate::error::EngineError;
-use crate::manifests::HandedOver;
+use crate::manifests::SubmittedManifests;
 use crate::output::RunningHooks;
 use crate::restarts::Restarts;
-use crate::shared::Shared;
 use crate::summary::Summary;
 
-/// How many operations are read from the log at once; each takes a thread meanwhile.
-pub(super) const READS_AT_ONCE: usize = 8;
+/// Maximum number of concurrent reads of operations; each occupies a thread.
+pub(super) const CONCURRENT_READS_MAX: usize = 8;
 
 pub(super) type Reply<T> = RpcReplyPort<Result<T, EngineError>>;
 
-/// What is asked of the supervisor, by the engine, and by the actors it has started.
+/// Messages to the supervisor from the engine and from the actors it has started.
 pub(crate) enum SupervisorMessage {
-    /// Begin a new operation.
-    Submit(Submit),
-    /// The open operations, which some submits wait for.
-    OpenRead(Result<Vec<Summary>, LogError>),
-    /// Go on with an operation from the log.
+    /// Start a new operation.
+    Submit(Submission),
+    /// Open operations, for submissions that are waiting for them.
+    OpenOperationsLoaded(Result<Vec<Summary>, LogError>),
+    /// Resume an operation from the log.
     Resume { operation: OperationId, reply: Reply<()> },
-    /// An operation was read from the log, or could not be.
-    Read { operation: OperationId, purpose: Purpose, result: Result<Recovered, EngineError> },
-    /// Tell when the operation is over.
+    /// Result of reading an operation from the log.
+    OperationRead {
+        operation: OperationId,
+        purpose: ReadPurpose,
+        result: Result<RecoveredOperation, EngineError>,
+    },
+    /// Reply when the operation has finished.
     Wait { operation: OperationId, reply: Reply<OperationView> },
-    /// A person's wish for an operation at work.
-    Person { operation: OperationId, input: Input, reply: Reply<()> },
-    /// How an operation at work stands.
+    /// A user's request for a running operation.
+    Request { operation: OperationId, input: Input, reply: Reply<()> },
+    /// Return the status of a running operation.
     Inspect { operation: OperationId, reply: Reply<Inspection> },
-    /// Which hooks of an operation at work run.
+    /// Return the running hooks of a running operation.
     RunningHooks { operation: OperationId, reply: Reply<RunningHooks> },
-    /// Operations may work on this cluster too.
+    /// Add a cluster.
     AddCluster { destination: Destination, cluster: Arc<dyn Cluster>, reply: Reply<()> },
-    /// Objects are judged by other rules from now on.
-    JudgeBy { rules: HealthRules, reply: Reply<()> },
-    /// The operations that an actor of this process carries out.
-    AtWork { reply: Reply<BTreeSet<OperationId>> },
-    /// An open operation is to end for another one.
+    /// Change the health rules.
+    SetHealthRules { rules: HealthRules, reply: Reply<()> },
+    /// Return the operations that have an actor in this process.
+    ListRunning { reply: Reply<BTreeSet<OperationId>> },
+    /// Return the number of entries about operations in memory.
+    Entries { reply: Reply<usize> },
+    /// End an open operation in favor of another.
     Supersede { open: OperationId, by: ClaimHolder },
-    /// The open operation of an application cannot go on.
-    Stuck { application: String, open: OperationId },
-    /// An application has no open operation, and others may wait for that.
-    BeginNext { application: String },
-    /// What an operation says of itself.
+    /// The open operation of an application cannot continue.
+    OpenOperationStuck { application: String, open: OperationId },
+    /// An application has no open operation, so a queued operation can start.
+    StartNext { application: String },
+    /// Report of an operation.
     Report(Report),
     /// Start an actor that operations depend on.
-    Start(Linked),
-    /// Every actor is stopped; what is open can be resumed from the log.
+    StartLinkedActor(ActorRole),
+    /// Stop all actors. Open operations can be resumed from the log.
     Shutdown { reply: Reply<()> },
 }
 
-/// Who an actor works for.
+/// Role of an actor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Linked {
+pub(crate) enum ActorRole {
     Operation(OperationId),
     Log,
     Cluster(Destination),
 }
 
-impl fmt::Display for Linked {
+impl fmt::Display for ActorRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Operation(operation) => write!(f, "the actor of operation {operation}"),
@@ -86,51 +94,51 @@ impl fmt::Display for Linked {
 }
 
 pub(crate) struct SupervisorState {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<EngineContext>,
     pub running: HashMap<OperationId, Child>,
-    /// Who the actors at work are.
-    pub linked: HashMap<ActorId, Linked>,
-    /// How the actors that operations depend on have failed.
-    pub restarts: BTreeMap<Linked, Restarts>,
-    /// Held while the log is written to.
-    pub writing: Arc<Semaphore>,
-    /// What is done beside the supervisor; it ends with it.
+    /// Roles of the running actors.
+    pub actor_roles: HashMap<ActorId, ActorRole>,
+    /// Failures of the actors that operations depend on.
+    pub restarts: BTreeMap<ActorRole, Restarts>,
+    /// Held while the log is written.
+    pub write_permit: Arc<Semaphore>,
+    /// Background tasks; they end with the supervisor.
     pub tasks: JoinSet<()>,
-    /// The open operation of each application, as the log has it; read when it is needed first.
+    /// Open operation of each application according to the log. Read on first use.
     pub open: Option<HashMap<String, OperationId>>,
-    /// Submits that wait for it.
-    pub submits: Vec<Submit>,
-    /// Operations that wait until another one of their application is over.
+    /// Submissions that are waiting for the list of open operations.
+    pub waiting_submissions: Vec<Submission>,
+    /// Operations that are waiting for the open operation of their application.
     pub queues: HashMap<String, Queue>,
-    /// Operations that are being read to be resumed.
-    pub resuming: HashMap<OperationId, Resuming>,
-    pub ends: Ends,
-    /// A place for each operation that may be read at once.
+    /// Operations that are being read in order to resume.
+    pub resuming: HashMap<OperationId, PendingResume>,
+    pub recent_results: RecentResults,
+    /// Limits concurrent reads of operations.
     pub reads: Arc<Semaphore>,
-    pub stopping: bool,
-    /// Told when everything has stopped.
-    pub stopped: Vec<Reply<()>>,
+    pub is_stopping: bool,
+    /// Notified when everything has stopped.
+    pub shutdown_replies: Vec<Reply<()>>,
 }
 
 pub(crate) struct Child {
     pub actor: ActorRef<OperationMessage>,
     pub application: String,
-    /// Not known of one that has lost its beginning.
+    /// `None` for an operation whose first records are lost.
     pub destination: Option<Destination>,
     pub restarts: Restarts,
-    /// Its actor has failed, and the next one has not begun.
+    /// True if the operation's actor has failed and hasn't restarted yet.
     pub is_down: bool,
-    pub waiting: Vec<Reply<OperationView>>,
+    pub waiters: Vec<Reply<OperationView>>,
 }
 
-/// What is known of an operation besides its log.
-pub(crate) struct About {
+/// Metadata of an operation that is not in its log.
+pub(crate) struct OperationMetadata {
     pub application: String,
     pub destination: Option<Destination>,
     pub restarts: Restarts,
 }
 
-impl About {
+impl OperationMetadata {
     pub(super) fn new(request: &SyncRequest) -> Self {
         Self {
             application: request.application.clone(),
@@ -140,44 +148,44 @@ impl About {
     }
 }
 
-/// An operation that is asked for, and whoever waits to hear whether it was accepted.
-pub(crate) struct Submit {
+/// A request for a new operation, with the caller that is waiting for its acceptance.
+pub(crate) struct Submission {
     pub operation: OperationId,
     pub request: Box<SyncRequest>,
     pub targets: Digest,
-    /// The kept plan that it carries out.
-    pub plan: Option<Box<TakenPlan>>,
-    pub handed_over: Option<Box<HandedOver>>,
-    /// What becomes of it while another operation of its application is not over.
-    pub if_open: IfTaken,
-    /// What is kept anew when it has waited; empty for one that does not wait.
+    /// Stored plan to execute.
+    pub plan: Option<Box<StoredPlanRef>>,
+    pub submitted: Option<Box<SubmittedManifests>>,
+    /// Behavior while the application has another open operation.
+    pub if_open: ClaimConflictPolicy,
+    /// Manifests to store again after a wait. Empty if the submission doesn't wait.
     pub manifests: Box<Targets>,
     pub reply: Reply<()>,
 }
 
-/// Operations of one application, the next one first.
-pub(super) type Queue = VecDeque<Submit>;
+/// Queued operations of one application, in order.
+pub(super) type Queue = VecDeque<Submission>;
 
-/// An operation, read from the log.
-pub(crate) struct Recovered {
-    pub about: About,
+/// An operation read from the log.
+pub(crate) struct RecoveredOperation {
+    pub metadata: OperationMetadata,
     pub driver: Box<Driver>,
 }
 
-/// What an operation is read for.
+/// Reason why an operation is read.
 #[derive(Debug)]
-pub(crate) enum Purpose {
-    /// Somebody wants it to go on.
+pub(crate) enum ReadPurpose {
+    /// A caller resumes it.
     Resume,
-    /// Its actor has failed; with a reason to end it at once.
-    Restart { wait: Duration, give_up: Option<String> },
+    /// The operation's actor has failed. `end_reason` is set if the operation must end immediately.
+    Restart { delay: Duration, end_reason: Option<String> },
 }
 
-/// An operation that is being read to be resumed.
-pub(crate) struct Resuming {
+/// An operation that is being read in order to resume.
+pub(crate) struct PendingResume {
     pub reply: Reply<()>,
-    /// Only if this engine has a connection to its cluster.
+    /// Resume only if this engine has a connection to its cluster.
     pub if_connected: bool,
-    /// What came for it meanwhile.
-    pub messages: Vec<SupervisorMessage>,
+    /// Deferred messages.
+    pub deferred_messages: Vec<SupervisorMessage>,
 }

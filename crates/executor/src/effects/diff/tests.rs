@@ -1,4 +1,4 @@
-//! What is said of objects that are replaced, on a simulated cluster.
+//! Comparison of replaced objects on a simulated cluster.
 
 use serde_json::{Value, json};
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
@@ -14,7 +14,7 @@ fn request() -> SyncRequest {
     SyncRequest::new("shop", "default", Destination::Simulated)
 }
 
-/// With more in its spec than the manifest has at least.
+/// Returns an object whose spec has more fields than the manifest.
 fn object(kind: &str, options: &str, more: &Value) -> Object {
     let group = if kind == "Job" { "batch" } else { "apps" };
     let mut pod = json!({"containers": [{"name": "a", "image": "x:1"}]});
@@ -33,15 +33,15 @@ fn object(kind: &str, options: &str, more: &Value) -> Object {
     Object::try_from(object).unwrap()
 }
 
-/// A real server notes its defaults as ours, as if we had given them.
+/// A real server records its defaults as ours, as if the manifest contained them.
 async fn create(cluster: &SimCluster, mut object: Object) {
     let request = request();
-    request.tracking.stamp(&mut object, &request.application, &request.namespace);
+    request.tracking.mark_manifest(&mut object, &request.application, &request.namespace);
     let request = ApplyRequest::new(object, WriteMode::Replace { recreate: false });
     cluster.apply(request).await.unwrap();
 }
 
-async fn look(cluster: &SimCluster, question: Question, manifest: &Object) -> ObjectDifference {
+async fn diff_one(cluster: &SimCluster, question: ComparisonPurpose, manifest: &Object) -> ObjectDifference {
     let text = manifest.as_value().to_string();
     let targets = manifests::parse("a.yaml", text.as_bytes(), &Limits::default()).unwrap();
     let targets = Targets { targets, ..Targets::default() };
@@ -58,7 +58,7 @@ fn defaults(kind: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn defaults_of_what_is_replaced_are_no_difference_and_what_went_from_its_manifest_is() {
+async fn defaults_of_replaced_objects_do_not_count_but_removed_fields_do() {
     for (kind, options, given) in [
         ("Deployment", "Replace=true", "minReadySeconds"),
         ("Deployment", "Replace=true,Force=true", "minReadySeconds"),
@@ -68,21 +68,23 @@ async fn defaults_of_what_is_replaced_are_no_difference_and_what_went_from_its_m
         let mut more = defaults(kind);
         create(&cluster, object(kind, options, &more)).await;
         let manifest = object(kind, options, &json!({}));
-        let found = look(&cluster, Question::Manifests, &manifest).await;
+        let found = diff_one(&cluster, ComparisonPurpose::Manifests, &manifest).await;
         let told = (found.status, found.estimate, found.task.action, found.task.options.take_over);
         assert_eq!(
             told,
-            (ObjectStatus::Same, false, Action::Unchanged, None),
+            (ObjectStatus::Same, false, Action::Unchanged, Vec::new()),
             "{kind} {options}: {:?}",
             found.difference.changes
         );
-        let asked = look(&cluster, Question::Manifests, &object(kind, options, &json!({given: 5}))).await;
+        let asked =
+            diff_one(&cluster, ComparisonPurpose::Manifests, &object(kind, options, &json!({given: 5})))
+                .await;
         assert_eq!(asked.status, ObjectStatus::Modified, "{kind} {options}");
-        // The same with a field of an earlier manifest.
+        // The same, with a field of an earlier manifest.
         let cluster = SimCluster::in_memory(SimConfig::default(), Clock::tokio(NOW));
         more[given] = json!(5);
         create(&cluster, object(kind, options, &more)).await;
-        let found = look(&cluster, Question::Manifests, &manifest).await;
+        let found = diff_one(&cluster, ComparisonPurpose::Manifests, &manifest).await;
         let paths: Vec<&str> = found.difference.changes.iter().map(|change| change.path.as_str()).collect();
         assert_eq!((found.status, found.task.action), (ObjectStatus::Modified, Action::Replace), "{kind}");
         assert_eq!(paths, [format!("/spec/{given}")], "{kind} {options}");

@@ -1,87 +1,88 @@
-//! A text as those read it who take an encoding off: each byte with the place it comes from. A value is searched for in
-//! what a text says, and not in every form in which it could be written.
+//! Views of a text with encodings removed. Each byte keeps its position in the original. This way, values are searched
+//! for in the decoded text instead of in every possible encoding.
 //!
 //! ```text
 //! text ─▶ without white space ─▶ without percent signs, backslashes ─▶ without white space ─▶ out of base64
-//!           (a sign may be broken over lines)                           (an encoded line break)
+//!           (an escape can be split over lines)                         (an encoded line break)
 //! ```
 //!
-//! Each step is left out as well. Every reading costs as much as the text is long, and there are at most so many.
+//! Each step is optional. The cost of each view is proportional to the text, and the number of views is bounded.
 
 use std::ops::Range;
 
-/// Shorter runs of letters and digits hold no value worth looking for.
-const PACKED_CHARS_MIN: usize = 6;
+/// Minimum length of a base64 run that can hold a value worth searching for.
+const BASE64_CHARS_MIN: usize = 6;
 
-/// A reading of a text.
+/// A decoded view of a text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     pub bytes: Vec<u8>,
-    /// Where in the text each byte stands.
-    places: Vec<Range<usize>>,
-    /// Lines were put together, so neighbours need not have been any.
-    pub joined: bool,
+    /// Range of each byte in the original text.
+    origins: Vec<Range<usize>>,
+    /// True if lines were joined, so that adjacent bytes may not be adjacent in the original.
+    pub has_joined_lines: bool,
 }
 
-/// Shows all readings of a text that differ from each other, one by one: each is as large as several texts.
-pub(super) fn each_view(text: &str, show: &mut dyn FnMut(&View)) {
-    let plain = View::plain(text);
-    if let Some(joined) = plain.squeezed() {
-        decoded(&joined, show);
+/// Calls `show` with each distinct view of a text, one at a time, because each is as large as several texts.
+pub(super) fn for_each_view(text: &str, show: &mut dyn FnMut(&View)) {
+    let plain = View::from_text(text);
+    if let Some(joined) = plain.without_whitespace() {
+        show_decoded(&joined, show);
     }
-    decoded(&plain, show);
+    show_decoded(&plain, show);
 }
 
-/// A reading, and those without percent signs and backslashes.
-fn decoded(view: &View, show: &mut dyn FnMut(&View)) {
-    unbroken(view, true, show);
+/// Shows a view, and the same view without percent signs and backslashes.
+fn show_decoded(view: &View, show: &mut dyn FnMut(&View)) {
+    show_joined(view, true, show);
     if view.bytes.contains(&b'%') {
-        unbroken(&view.read(percent), true, show);
-        // As forms are encoded. Base64 has a plus of its own.
+        show_joined(&view.decode(decode_percent), true, show);
+        // Form encoding. Base64 itself uses the plus sign.
         let form = |rest: &[u8]| match rest.first() {
             Some(b'+') => Some((1, vec![b' '])),
-            _ => percent(rest),
+            _ => decode_percent(rest),
         };
-        unbroken(&view.read(form), false, show);
+        show_joined(&view.decode(form), false, show);
     }
     if view.bytes.contains(&b'\\') {
-        // A quoted text may be quoted once more.
-        let once = view.read(escape);
-        unbroken(&once.read(escape), true, show);
-        unbroken(&once, true, show);
+        // A quoted text may be quoted again.
+        let once = view.decode(decode_escape);
+        show_joined(&once.decode(decode_escape), true, show);
+        show_joined(&once, true, show);
     }
 }
 
-/// A reading, and that without line breaks; and what is in base64 in both.
-fn unbroken(view: &View, may_be_packed: bool, show: &mut dyn FnMut(&View)) {
-    for view in [Some(view), view.squeezed().as_ref()].into_iter().flatten() {
+/// Shows a view, the view without line breaks, and the base64 content of both.
+fn show_joined(view: &View, may_be_packed: bool, show: &mut dyn FnMut(&View)) {
+    for view in [Some(view), view.without_whitespace().as_ref()].into_iter().flatten() {
         show(view);
-        // A value stands anywhere in what was packed, and that anywhere among other letters.
+        // A value can start at any offset of the encoded text, which in turn can start anywhere among other letters.
         for skipped in (0..4).filter(|_| may_be_packed) {
-            let unpacked = view.unpacked(skipped);
+            let unpacked = view.decode_base64(skipped);
             show(&unpacked);
             if unpacked.bytes.contains(&b'\\') {
-                show(&unpacked.read(escape));
+                show(&unpacked.decode(decode_escape));
             }
         }
     }
 }
 
 impl View {
-    fn plain(text: &str) -> Self {
-        let places = (0..text.len()).map(|at| at..at.saturating_add(1)).collect();
-        Self { bytes: text.as_bytes().to_vec(), places, joined: false }
+    fn from_text(text: &str) -> Self {
+        let origins = (0..text.len()).map(|at| at..at.saturating_add(1)).collect();
+        Self { bytes: text.as_bytes().to_vec(), origins, has_joined_lines: false }
     }
 
-    /// Where in the text some of the bytes stand.
-    pub fn place(&self, bytes: Range<usize>) -> Option<Range<usize>> {
+    /// Returns the range of some bytes in the original text.
+    pub fn original_range(&self, bytes: Range<usize>) -> Option<Range<usize>> {
         let last = bytes.end.checked_sub(1)?;
-        Some(self.places.get(bytes.start)?.start..self.places.get(last)?.end)
+        Some(self.origins.get(bytes.start)?.start..self.origins.get(last)?.end)
     }
 
-    /// Reads one sign after the other: how many bytes a sign has, and what it stands for.
-    fn read(&self, sign: impl Fn(&[u8]) -> Option<(usize, Vec<u8>)>) -> Self {
-        let mut read = Self { joined: self.joined, ..Self::default() };
+    /// Decodes a view character by character. `sign` returns the length of an encoded character and the bytes
+    /// that it represents.
+    fn decode(&self, sign: impl Fn(&[u8]) -> Option<(usize, Vec<u8>)>) -> Self {
+        let mut read = Self { has_joined_lines: self.has_joined_lines, ..Self::default() };
         let mut at = 0;
         while let Some(byte) = self.bytes.get(at) {
             let rest = self.bytes.get(at..).unwrap_or_default();
@@ -90,9 +91,9 @@ impl View {
                 None => (1, None),
             };
             let end = at.saturating_add(length);
-            if let Some(place) = self.place(at..end) {
+            if let Some(place) = self.original_range(at..end) {
                 let means = means.as_deref().unwrap_or(std::slice::from_ref(byte));
-                read.places.extend(std::iter::repeat_n(place, means.len()));
+                read.origins.extend(std::iter::repeat_n(place, means.len()));
                 read.bytes.extend_from_slice(means);
             }
             at = end;
@@ -100,53 +101,54 @@ impl View {
         read
     }
 
-    /// Without white space, where there are several lines: whoever breaks and indents lines may do so anywhere.
-    fn squeezed(&self) -> Option<Self> {
+    /// Returns the view without whitespace if it has several lines, because programs can break and indent lines
+    /// anywhere.
+    fn without_whitespace(&self) -> Option<Self> {
         let blank = |rest: &[u8]| rest.first()?.is_ascii_whitespace().then(|| (1, Vec::new()));
-        self.bytes.contains(&b'\n').then(|| Self { joined: true, ..self.read(blank) })
+        self.bytes.contains(&b'\n').then(|| Self { has_joined_lines: true, ..self.decode(blank) })
     }
 
-    /// What the runs of base64 in it hold, in either alphabet, when the first letters are `skipped`.
-    fn unpacked(&self, skipped: usize) -> Self {
-        let mut unpacked = Self { joined: self.joined, ..Self::default() };
+    /// Decodes all base64 runs of either alphabet after skipping `skipped` characters.
+    fn decode_base64(&self, skipped: usize) -> Self {
+        let mut unpacked = Self { has_joined_lines: self.has_joined_lines, ..Self::default() };
         let mut at = 0;
         while at < self.bytes.len() {
             let rest = self.bytes.get(at..).unwrap_or_default();
-            let length = rest.iter().take_while(|byte| sextet(**byte).is_some()).count();
+            let length = rest.iter().take_while(|byte| decode_sextet(**byte).is_some()).count();
             let end = at.saturating_add(length);
-            if length >= PACKED_CHARS_MIN {
-                self.unpack(at.saturating_add(skipped)..end, &mut unpacked);
+            if length >= BASE64_CHARS_MIN {
+                self.decode_base64_run(at.saturating_add(skipped)..end, &mut unpacked);
             }
             at = end.saturating_add(1);
         }
         unpacked
     }
 
-    /// Unpacks one run, and ends it with a byte that belongs to no value.
-    fn unpack(&self, run: Range<usize>, into: &mut Self) {
+    /// Decodes one run, followed by a byte that doesn't occur in any value.
+    fn decode_base64_run(&self, run: Range<usize>, into: &mut Self) {
         let chars = self.bytes.get(run.clone()).unwrap_or_default();
         let (mut held, mut bits) = (0_u32, 0_u32);
-        for (at, value) in (run.start..).zip(chars.iter().filter_map(|byte| sextet(*byte))) {
+        for (at, value) in (run.start..).zip(chars.iter().filter_map(|byte| decode_sextet(*byte))) {
             (held, bits) = ((held << 6) | u32::from(value), bits.saturating_add(6));
             let Some(left) = bits.checked_sub(8) else { continue };
             let byte = u8::try_from((held >> left) & 0xff).unwrap_or_default();
-            // Its first bits are in the letter before.
-            into.take(byte, self.place(at.saturating_sub(1)..at.saturating_add(1)));
+            // The first bits of the byte are in the preceding character.
+            into.push(byte, self.original_range(at.saturating_sub(1)..at.saturating_add(1)));
             (held, bits) = (held & ((1 << left) - 1), left);
         }
-        into.take(0, run.end.checked_sub(1).and_then(|last| self.place(last..run.end)));
+        into.push(0, run.end.checked_sub(1).and_then(|last| self.original_range(last..run.end)));
     }
 
-    fn take(&mut self, byte: u8, place: Option<Range<usize>>) {
+    fn push(&mut self, byte: u8, place: Option<Range<usize>>) {
         if let Some(place) = place {
             self.bytes.push(byte);
-            self.places.push(place);
+            self.origins.push(place);
         }
     }
 }
 
-/// What a letter of base64 stands for.
-fn sextet(byte: u8) -> Option<u8> {
+/// Returns the value of a base64 character.
+fn decode_sextet(byte: u8) -> Option<u8> {
     match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
         b'a'..=b'z' => Some(byte - b'a' + 26),
@@ -157,29 +159,29 @@ fn sextet(byte: u8) -> Option<u8> {
     }
 }
 
-fn hex(digits: &[u8]) -> Option<u32> {
+fn parse_hex(digits: &[u8]) -> Option<u32> {
     let digits = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_hexdigit))?;
     u32::from_str_radix(digits, 16).ok()
 }
 
-fn byte(code: u32) -> Option<Vec<u8>> {
+fn byte_from_code(code: u32) -> Option<Vec<u8>> {
     u8::try_from(code).ok().map(|byte| vec![byte])
 }
 
-fn character(code: u32) -> Option<Vec<u8>> {
+fn character_from_code(code: u32) -> Option<Vec<u8>> {
     char::from_u32(code).map(|character| character.to_string().into_bytes())
 }
 
-/// `%20`
-fn percent(rest: &[u8]) -> Option<(usize, Vec<u8>)> {
+/// Decodes a percent escape: `%20`.
+fn decode_percent(rest: &[u8]) -> Option<(usize, Vec<u8>)> {
     if rest.first() != Some(&b'%') {
         return None;
     }
-    Some((3, byte(hex(rest.get(1..3)?)?)?))
+    Some((3, byte_from_code(parse_hex(rest.get(1..3)?)?)?))
 }
 
-/// What JSON and Go write behind a backslash.
-fn escape(rest: &[u8]) -> Option<(usize, Vec<u8>)> {
+/// Decodes a backslash escape of JSON or Go.
+fn decode_escape(rest: &[u8]) -> Option<(usize, Vec<u8>)> {
     if rest.first() != Some(&b'\\') {
         return None;
     }
@@ -193,23 +195,25 @@ fn escape(rest: &[u8]) -> Option<(usize, Vec<u8>)> {
         b'b' => simple(8),
         b'f' => simple(12),
         b'v' => simple(11),
-        b'x' => Some((4, byte(hex(rest.get(2..4)?)?)?)),
-        b'u' => surrogates(rest).or_else(|| Some((6, character(hex(rest.get(2..6)?)?)?))),
-        b'U' => Some((10, character(hex(rest.get(2..10)?)?)?)),
+        b'x' => Some((4, byte_from_code(parse_hex(rest.get(2..4)?)?)?)),
+        b'u' => {
+            decode_surrogates(rest).or_else(|| Some((6, character_from_code(parse_hex(rest.get(2..6)?)?)?)))
+        }
+        b'U' => Some((10, character_from_code(parse_hex(rest.get(2..10)?)?)?)),
         b'0'..=b'3' => {
             let digits = std::str::from_utf8(rest.get(1..4)?).ok()?;
-            Some((4, byte(u32::from_str_radix(digits, 8).ok()?)?))
+            Some((4, byte_from_code(u32::from_str_radix(digits, 8).ok()?)?))
         }
         _ => None,
     }
 }
 
-/// A character that JSON writes as two.
-fn surrogates(rest: &[u8]) -> Option<(usize, Vec<u8>)> {
-    let (high, low) = (hex(rest.get(2..6)?)?, hex(rest.get(8..12)?)?);
+/// Decodes a character that JSON writes as a surrogate pair.
+fn decode_surrogates(rest: &[u8]) -> Option<(usize, Vec<u8>)> {
+    let (high, low) = (parse_hex(rest.get(2..6)?)?, parse_hex(rest.get(8..12)?)?);
     let is_pair =
         rest.get(6..8) == Some(b"\\u") && (0xd800..0xdc00).contains(&high) && (0xdc00..0xe000).contains(&low);
     let code =
         0x10000_u32.checked_add((high.checked_sub(0xd800)?) << 10)?.checked_add(low.checked_sub(0xdc00)?)?;
-    if is_pair { Some((12, character(code)?)) } else { None }
+    if is_pair { Some((12, character_from_code(code)?)) } else { None }
 }

@@ -1,4 +1,4 @@
-//! What must be true of which objects, as people write it.
+//! Configuration of `cel` gates: a condition on objects.
 
 use std::collections::BTreeMap;
 
@@ -7,81 +7,82 @@ use tidegate_cluster::{Detail, Scope};
 use tidegate_health::Condition;
 use tidegate_model::{Gvk, Object};
 
-use super::objects::Selection;
+use super::object_watches::Selection;
 
-/// So much of an expression is shown, in characters.
-const SHOWN_MAX: usize = 200;
+/// Maximum number of characters of an expression in messages.
+const EXPRESSION_CHARS_MAX: usize = 200;
 
-/// Objects that an expression must be true of.
+/// A selection of objects, and an expression that must be true for each object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CelGate {
-    /// Their API version, such as `v1` or `apps/v1`.
+    /// API version, such as `v1` or `apps/v1`.
     pub api_version: String,
-    /// Their kind, such as `Deployment`.
+    /// Kind, such as `Deployment`.
     pub kind: String,
-    /// Their namespace; for objects in all namespaces, and in none, if not said.
+    /// Namespace. [default: all namespaces, and cluster-scoped objects]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The name of the object; or else labels.
+    /// Name of the object; alternative to `labels`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Labels that they have. All such objects count, and there must be one at least.
+    /// Labels of the objects. The expression must be true for all matching objects, and at least one object must match.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// What must be true of each, which it calls `object`.
+    /// Expression that must be true for each object, which is available as `object`.
     pub expression: String,
-    /// An expression that gives the reason while that is not true; the expression itself if not said.
+    /// Expression that returns the reason while the condition is false. [default: text of `expression`]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// The same, ready to be asked.
+/// The same condition, compiled.
 #[derive(Clone, Debug)]
-pub(super) struct Demand {
+pub(super) struct CompiledGate {
     pub selection: Selection,
     condition: Condition,
     message: Option<Condition>,
-    /// The expression, as it is shown.
-    shown: String,
-    /// How the objects are called while there are none.
-    named: String,
+    /// The expression as shown in messages.
+    expression_text: String,
+    /// Description of the objects for messages while no object exists.
+    objects_text: String,
 }
 
 impl CelGate {
-    /// All that is wrong with it.
+    /// Returns all problems of the configuration.
     pub(crate) fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut note = |field: &str, problem: &str| wrong.push(format!("{field}: {problem}"));
-        let is_version = self.api_version.split('/').count() <= 2 && self.api_version.split('/').all(is_word);
+        let is_version =
+            self.api_version.split('/').count() <= 2 && self.api_version.split('/').all(is_plain_name);
         if !is_version {
-            note("apiVersion", "write such as v1 or apps/v1");
+            note("apiVersion", "use a version such as v1 or apps/v1");
         }
-        if !is_word(&self.kind) {
-            note("kind", "write such as ConfigMap");
+        if !is_plain_name(&self.kind) {
+            note("kind", "use a kind such as ConfigMap");
         }
         match (self.name.is_empty(), self.labels.is_empty()) {
-            (true, true) => note("name", "write the name of an object, or labels"),
-            (false, false) => note("labels", "write either a name or labels"),
+            (true, true) => note("name", "set the name of an object, or labels"),
+            (false, false) => note("labels", "set either a name or labels"),
             _ => {}
         }
         if let Err(problem) = Condition::parse(&self.expression) {
             note("expression", &problem);
         }
-        if let Some(Err(problem)) = self.message() {
+        if let Some(Err(problem)) = self.compile_message() {
             note("message", &problem);
         }
         wrong
     }
 
-    fn message(&self) -> Option<Result<Condition, String>> {
+    fn compile_message(&self) -> Option<Result<Condition, String>> {
         (!self.message.is_empty()).then(|| Condition::parse(&self.message))
     }
 
-    pub(super) fn demand(&self) -> Result<Demand, String> {
+    pub(super) fn compile(&self) -> Result<CompiledGate, String> {
         let namespace = Some(self.namespace.clone()).filter(|namespace| !namespace.is_empty());
         let place = namespace.as_ref().map(|namespace| format!(" in {namespace}")).unwrap_or_default();
-        let named = match self.name.as_str() {
+        let objects_text = match self.name.as_str() {
             "" => {
                 let labels: Vec<String> =
                     self.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -90,7 +91,7 @@ impl CelGate {
             name => format!("{} {name}{place}", self.kind),
         };
         let gvk = Gvk::from_api_version(&self.api_version, &self.kind);
-        Ok(Demand {
+        Ok(CompiledGate {
             selection: Selection {
                 scope: Scope { gvk, namespace, detail: Detail::Full },
                 name: Some(self.name.clone()).filter(|name| !name.is_empty()),
@@ -98,34 +99,34 @@ impl CelGate {
             },
             condition: Condition::parse(&self.expression)
                 .map_err(|problem| format!("expression: {problem}"))?,
-            message: self.message().transpose().map_err(|problem| format!("message: {problem}"))?,
-            shown: short(&self.expression),
-            named,
+            message: self.compile_message().transpose().map_err(|problem| format!("message: {problem}"))?,
+            expression_text: shorten(&self.expression),
+            objects_text,
         })
     }
 }
 
-impl Demand {
-    /// Why the objects do not satisfy it; `None` if they do.
-    pub fn unmet<'a>(&self, objects: impl Iterator<Item = &'a Object>) -> Option<String> {
+impl CompiledGate {
+    /// Returns the reason why the objects don't satisfy the condition. `None` if they do.
+    pub fn unmet_reason<'a>(&self, objects: impl Iterator<Item = &'a Object>) -> Option<String> {
         let mut objects = objects.peekable();
         if objects.peek().is_none() {
-            return Some(format!("there is no {}", self.named));
+            return Some(format!("there is no {}", self.objects_text));
         }
-        objects.find_map(|object| self.unmet_by(object))
+        objects.find_map(|object| self.object_unmet_reason(object))
     }
 
-    fn unmet_by(&self, object: &Object) -> Option<String> {
-        let reason = match self.condition.holds(object) {
+    fn object_unmet_reason(&self, object: &Object) -> Option<String> {
+        let reason = match self.condition.is_true(object) {
             Ok(true) => return None,
             Ok(false) => {
-                let said = self.message.as_ref().map(|message| message.text(object));
+                let said = self.message.as_ref().map(|message| message.to_text(object));
                 match said {
-                    Some(Ok(text)) if !text.trim().is_empty() => short(&text),
-                    _ => format!("not true: {}", self.shown),
+                    Some(Ok(text)) if !text.trim().is_empty() => shorten(&text),
+                    _ => format!("not true: {}", self.expression_text),
                 }
             }
-            Err(problem) => format!("{problem}: {}", self.shown),
+            Err(problem) => format!("{problem}: {}", self.expression_text),
         };
         let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());
         let place = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
@@ -133,17 +134,17 @@ impl Demand {
     }
 }
 
-fn is_word(text: &str) -> bool {
+fn is_plain_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
 }
 
-/// One line of reasonable length.
-fn short(text: &str) -> String {
+/// Shortens a text to one line.
+fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= SHOWN_MAX {
+    if line.chars().count() <= EXPRESSION_CHARS_MAX {
         return line;
     }
-    line.chars().take(SHOWN_MAX).chain(['…']).collect()
+    line.chars().take(EXPRESSION_CHARS_MAX).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn every_object_must_satisfy_it_and_there_must_be_one() {
+    fn every_object_must_match_and_there_must_be_at_least_one() {
         let on = || object("switch", json!({"data": {"deploys": "on"}}));
         let off = || object("switch", json!({"data": {"deploys": "off", "why": " it is\n Friday "}}));
         let labels = json!({"name": null, "labels": {"tier": "db", "app": "shop"}});
@@ -186,7 +187,7 @@ mod tests {
                 Some("ConfigMap ops/switch: not true: object.data.deploys == 'on'"),
             ),
             (said.clone(), vec![off()], Some("ConfigMap ops/switch: it is Friday")),
-            // Without a reason of its own the expression is shown.
+            // Without `message`, the expression is the reason.
             (
                 said,
                 vec![object("switch", json!({"data": {"deploys": "off"}}))],
@@ -195,41 +196,42 @@ mod tests {
             (
                 json!({}),
                 vec![object("switch", json!({}))],
-                Some("ConfigMap ops/switch: data is not there: object.data.deploys == 'on'"),
+                Some("ConfigMap ops/switch: data does not exist: object.data.deploys == 'on'"),
             ),
             (
                 json!({"expression": "object.data.size()"}),
                 vec![on()],
-                Some("ConfigMap ops/switch: it gives a number, not a boolean: object.data.size()"),
+                Some("ConfigMap ops/switch: the result is a number, not a boolean: object.data.size()"),
             ),
         ];
         for (more, objects, expected) in table {
-            let unmet = gate(more.clone()).demand().unwrap().unmet(objects.iter());
+            let unmet = gate(more.clone()).compile().unwrap().unmet_reason(objects.iter());
             assert_eq!(unmet.as_deref(), expected, "{more}");
         }
     }
 
-    /// An expression that takes too long is not true.
+    /// An expression that exceeds its budget counts as false.
     #[test]
     fn an_expression_has_a_budget() {
         let each =
             "object.data.list.all(a, object.data.list.all(b, object.data.list.all(c, a + b + c >= 0)))";
         let list: Vec<u32> = (0..200).collect();
         let objects = [object("switch", json!({"data": {"list": list}}))];
-        let unmet = gate(json!({"expression": each})).demand().unwrap().unmet(objects.iter()).unwrap();
-        assert!(unmet.contains("it was stopped after 200000 steps"), "{unmet}");
+        let unmet =
+            gate(json!({"expression": each})).compile().unwrap().unmet_reason(objects.iter()).unwrap();
+        assert!(unmet.contains("evaluation stopped after 200000 steps"), "{unmet}");
     }
 
     #[test]
-    fn what_cannot_be_judged_is_refused_by_the_name_of_its_field() {
+    fn invalid_configuration_is_rejected_by_field_name() {
         let table = [
             (json!({"apiVersion": "a/b/c"}), "apiVersion: "),
             (json!({"kind": ""}), "kind: "),
-            (json!({"name": null}), "name: write the name of an object, or labels"),
-            (json!({"labels": {"a": "b"}}), "labels: write either a name or labels"),
+            (json!({"name": null}), "name: set the name of an object, or labels"),
+            (json!({"labels": {"a": "b"}}), "labels: set either a name or labels"),
             (json!({"expression": "object.data.deploys =="}), "expression: "),
             (json!({"expression": ""}), "expression: "),
-            (json!({"expression": "data.deploys == 'on'"}), "expression: nothing is called data"),
+            (json!({"expression": "data.deploys == 'on'"}), "expression: unknown name data"),
             (json!({"message": "1 +"}), "message: "),
         ];
         for (more, wrong) in table {

@@ -1,51 +1,58 @@
-//! `cel:NAME`: an expression must be true of objects in the cluster of the operation. They are watched; nobody asks again.
+//! `cel:NAME` gates, whose expression must be true for objects in the operation's cluster. The objects are watched
+//! instead of polled.
 
 mod config;
-mod objects;
+mod object_watches;
 
 use tidegate_lifecycle::operation::Verdict;
 
 pub use self::config::CelGate;
-use self::config::Demand;
-use self::objects::View;
-pub(crate) use self::objects::{Objects, Way};
+use self::config::CompiledGate;
+use self::object_watches::View;
+pub(crate) use self::object_watches::{ClusterConnection, ObjectWatches};
 
-/// What a gate's name begins with that an expression opens.
-pub(crate) const CEL: &str = "cel:";
+/// Prefix of the names of gates with an expression.
+pub(crate) const CEL_PREFIX: &str = "cel:";
 
-/// Tells whether the expression is true of the objects, now and whenever they change, for as long as this is polled.
-pub(super) async fn keep(gate: &CelGate, objects: &Objects, way: &Way, tell: impl Fn(Verdict)) {
-    let demand = match gate.demand() {
+/// Reports the result of the expression, now and after each change to the objects, for as long as this is polled.
+pub(super) async fn watch_gate(
+    gate: &CelGate,
+    objects: &ObjectWatches,
+    connection: &ClusterConnection,
+    tell: impl Fn(Verdict),
+) {
+    let demand = match gate.compile() {
         Ok(demand) => demand,
         Err(problem) => return tell(Verdict::closed(problem)),
     };
-    let mut seen = objects.follow(way, &demand.selection);
+    let mut seen = objects.subscribe(connection, &demand.selection);
     loop {
         let view = seen.borrow_and_update().clone();
-        if let Some(verdict) = judged(&demand, view).await {
+        if let Some(verdict) = evaluate_view(&demand, view).await {
             tell(verdict);
         }
         if seen.changed().await.is_err() {
-            // The runtime goes down.
-            return tell(Verdict::closed("nobody watches the objects any more"));
+            // The runtime is shutting down.
+            return tell(Verdict::closed("the watch of the objects has stopped"));
         }
     }
 }
 
-/// What a view means; `None` while there is none. An expression may take its time, so it runs on a thread for that.
-async fn judged(demand: &Demand, view: View) -> Option<Verdict> {
+/// Evaluates a view. `None` if there is no view yet. An expression can be slow, so it runs on a blocking thread.
+async fn evaluate_view(demand: &CompiledGate, view: View) -> Option<Verdict> {
     let shown = match view {
         View::Pending => return None,
-        View::Hidden(reason) => {
-            return Some(Verdict::closed(format!("the cluster does not show it: {reason}")));
+        View::Unreadable(reason) => {
+            return Some(Verdict::closed(format!("the objects cannot be read: {reason}")));
         }
-        View::Shown(shown) => shown,
+        View::Listed(shown) => shown,
     };
     let demand = demand.clone();
-    let unmet = tokio::task::spawn_blocking(move || demand.unmet(shown.values().map(AsRef::as_ref))).await;
+    let unmet =
+        tokio::task::spawn_blocking(move || demand.unmet_reason(shown.values().map(AsRef::as_ref))).await;
     Some(match unmet {
         Ok(None) => Verdict::Open,
         Ok(Some(reason)) => Verdict::closed(reason),
-        Err(_) => Verdict::closed("the expression met a fault inside the engine; please report this"),
+        Err(_) => Verdict::closed("internal error while evaluating the expression; please report this"),
     })
 }

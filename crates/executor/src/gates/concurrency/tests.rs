@@ -1,4 +1,4 @@
-//! Operations that ask, get in, write that down late, leave, and are killed, in any order.
+//! Property test: operations request places, get them, record them late, leave, and are killed, in any order.
 
 use std::sync::Arc;
 
@@ -12,36 +12,36 @@ fn id(number: usize) -> OperationId {
     OperationId(uuid::Uuid::from_u128(u128::try_from(number).unwrap() + 1))
 }
 
-fn set(groups: &[&str]) -> BTreeSet<String> {
+fn group_set(groups: &[&str]) -> BTreeSet<String> {
     groups.iter().map(|group| (*group).to_owned()).collect()
 }
 
-/// What the operation of a test does, as far as its actor knows.
+/// State of an operation as its actor knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Actor {
-    /// What the wave needs that it waits for.
-    asks: Option<BTreeSet<String>>,
-    /// What its state says it has.
-    has: BTreeSet<String>,
+    /// Places that its waiting wave needs.
+    wanted: Option<BTreeSet<String>>,
+    /// Places in its state.
+    places: BTreeSet<String>,
 }
 
-/// Groups, with the operations around them.
+/// Groups and the operations that use them.
 struct Scene {
     groups: Groups,
     limits: BTreeMap<&'static str, usize>,
     actors: Vec<Actor>,
-    /// The places of each actor that a restart would find in its log.
+    /// Places of each actor in its log, which survive a restart.
     log: Vec<BTreeSet<String>>,
-    /// What was told and not taken yet.
+    /// Verdicts that were reported but not processed yet.
     inbox: Arc<Mutex<Vec<(usize, String, Verdict)>>>,
-    /// Those that wait, in the order in which they asked.
+    /// Waiting operations in order of their requests.
     order: Vec<usize>,
 }
 
 impl Scene {
     fn new(operations: usize, limits: [usize; 3]) -> Self {
         let groups = Groups::default();
-        groups.learn([]);
+        groups.load_places([]);
         Self {
             groups,
             limits: GROUPS.into_iter().zip(limits).collect(),
@@ -52,128 +52,128 @@ impl Scene {
         }
     }
 
-    fn ask(&mut self, who: usize, wanted: &BTreeSet<String>) {
+    fn request(&mut self, who: usize, wanted: &BTreeSet<String>) {
         let actor = &self.actors[who];
-        if actor.asks.is_some() || !actor.has.is_empty() {
+        if actor.wanted.is_some() || !actor.places.is_empty() {
             return;
         }
-        // A gate is asked when all that matters before is durable.
-        self.write(who);
-        self.actors[who].asks = Some(wanted.clone());
+        // A gate is evaluated once the preceding state is durable.
+        self.make_durable(who);
+        self.actors[who].wanted = Some(wanted.clone());
         self.order.push(who);
         let tickets: Vec<(Ticket, String)> = wanted
             .iter()
             .map(|group| {
                 let (inbox, name) = (Arc::clone(&self.inbox), group.clone());
                 let tell = move |verdict| inbox.lock().unwrap().push((who, name.clone(), verdict));
-                (self.groups.ask((id(who), "app"), wanted, group, Box::new(tell)), group.clone())
+                (self.groups.request_place((id(who), "app"), wanted, group, Box::new(tell)), group.clone())
             })
             .collect();
         for (ticket, group) in tickets {
-            self.groups.allow(ticket, &group, Ok(self.limits[group.as_str()]));
+            self.groups.set_limit(ticket, &group, Ok(self.limits[group.as_str()]));
         }
     }
 
-    /// The actor takes what it was told; it is let in once all its gates are open.
-    fn take(&mut self, who: usize) {
-        let told: Vec<_> = self.inbox.lock().unwrap().extract_if(.., |(whom, ..)| *whom == who).collect();
-        let open: BTreeSet<String> = told
+    /// Processes an actor's verdicts. The actor enters its wave once all gates are open.
+    fn process_verdicts(&mut self, who: usize) {
+        let verdicts: Vec<_> = self.inbox.lock().unwrap().extract_if(.., |(whom, ..)| *whom == who).collect();
+        let open: BTreeSet<String> = verdicts
             .into_iter()
             .filter(|(_, _, verdict)| *verdict == Verdict::Open)
             .map(|(_, group, _)| group)
             .collect();
-        let Some(asked) = self.actors[who].asks.clone().filter(|_| !open.is_empty()) else { return };
-        assert_eq!(open, asked, "all places of a wave come at once");
+        let Some(asked) = self.actors[who].wanted.clone().filter(|_| !open.is_empty()) else { return };
+        assert_eq!(open, asked, "a wave gets all its places at once");
         let is_told = |who: usize| {
             let inbox = self.inbox.lock().unwrap();
             inbox.iter().any(|(whom, _, verdict)| *whom == who && *verdict == Verdict::Open)
         };
         let before = self.order.iter().take_while(|other| **other != who);
         for other in before.filter(|other| !is_told(**other)) {
-            let other = self.actors[*other].asks.clone().unwrap_or_default();
-            assert!(other.is_disjoint(&asked), "{who} was let in before somebody who had asked before");
+            let other = self.actors[*other].wanted.clone().unwrap_or_default();
+            assert!(other.is_disjoint(&asked), "{who} got a place before an earlier request");
         }
         self.order.retain(|other| *other != who);
-        self.actors[who] = Actor { asks: None, has: asked };
+        self.actors[who] = Actor { wanted: None, places: asked };
     }
 
-    /// What the actor knows becomes durable. An actor takes back its question when it does not ask any more.
-    fn write(&mut self, who: usize) {
+    /// Makes an actor's state durable. The actor withdraws its request if it is no longer waiting.
+    fn make_durable(&mut self, who: usize) {
         let actor = &self.actors[who];
-        self.log[who].clone_from(&actor.has);
-        let places = actor.has.clone();
-        self.groups.settle(Recorded { operation: id(who), application: "app".into(), places });
-        self.take_back(who);
+        self.log[who].clone_from(&actor.places);
+        let places = actor.places.clone();
+        self.groups.record_places(RecordedPlaces { operation: id(who), application: "app".into(), places });
+        self.take_back_places(who);
     }
 
-    fn take_back(&mut self, who: usize) {
-        if self.actors[who].asks.is_none() {
+    fn take_back_places(&mut self, who: usize) {
+        if self.actors[who].wanted.is_none() {
             GROUPS.iter().for_each(|group| self.groups.withdraw(id(who), group));
-            self.take(who);
-            self.groups.resolve(id(who), !self.actors[who].has.is_empty());
+            self.process_verdicts(who);
+            self.groups.resolve_withdrawal(id(who), !self.actors[who].places.is_empty());
         }
     }
 
-    /// The operation does not ask any more, or leaves its waves.
+    /// Stops the request, or leaves the waves.
     fn leave(&mut self, who: usize) {
         let actor = &mut self.actors[who];
-        if actor.asks.take().is_some() {
-            // It may have been let in at this very moment, and goes on without.
+        if actor.wanted.take().is_some() {
+            // A place may have been assigned at this very moment, but the operation continues without it.
             self.order.retain(|other| *other != who);
             self.inbox.lock().unwrap().retain(|(whom, ..)| *whom != who);
-            self.take_back(who);
+            self.take_back_places(who);
         } else {
-            actor.has.clear();
+            actor.places.clear();
         }
     }
 
-    /// The process is killed, and another one goes on with what is in the log.
+    /// Kills the process. The next process continues from the log.
     fn kill(&mut self) {
         self.inbox.lock().unwrap().clear();
         self.order.clear();
         self.groups = Groups::default();
         for (actor, log) in self.actors.iter_mut().zip(&self.log) {
-            *actor = Actor { asks: None, has: log.clone() };
+            *actor = Actor { wanted: None, places: log.clone() };
         }
-        // Somebody begins before it is known who has places.
-        self.ask(0, &set(&["db"]));
-        let recorded = |(who, places): (usize, &BTreeSet<String>)| Recorded {
+        // An operation starts before the places in the log are known.
+        self.request(0, &group_set(&["db"]));
+        let recorded = |(who, places): (usize, &BTreeSet<String>)| RecordedPlaces {
             operation: id(who),
             application: "app".into(),
             places: places.clone(),
         };
-        self.groups.learn(self.log.iter().enumerate().map(recorded));
+        self.groups.load_places(self.log.iter().enumerate().map(recorded));
     }
 
     fn check(&self) {
         for (group, limit) in &self.limits {
             let by_log = self.log.iter().filter(|places| places.contains(*group)).count();
-            let at_work = self.actors.iter().filter(|actor| actor.has.contains(*group)).count();
-            assert!(by_log <= *limit && at_work <= *limit, "{group}: {by_log}, {at_work} of {limit}");
+            let active = self.actors.iter().filter(|actor| actor.places.contains(*group)).count();
+            assert!(by_log <= *limit && active <= *limit, "{group}: {by_log}, {active} of {limit}");
         }
     }
 
-    /// From now on everybody leaves again: all that ask get in.
+    /// From now on, all operations leave again, so every request must succeed.
     fn drain(&mut self) {
         for _ in 0..self.actors.len() * 4 {
             for who in 0..self.actors.len() {
-                self.take(who);
+                self.process_verdicts(who);
                 self.check();
-                self.write(who);
-                if self.actors[who].asks.is_none() {
-                    self.actors[who].has.clear();
-                    self.write(who);
+                self.make_durable(who);
+                if self.actors[who].wanted.is_none() {
+                    self.actors[who].places.clear();
+                    self.make_durable(who);
                 }
             }
         }
-        assert!(self.actors.iter().all(|actor| actor.asks.is_none()), "somebody waits for ever");
-        assert!(GROUPS.iter().all(|group| self.groups.inside(group).is_empty()), "a place is lost");
+        assert!(self.actors.iter().all(|actor| actor.wanted.is_none()), "an operation waits forever");
+        assert!(GROUPS.iter().all(|group| self.groups.members(group).is_empty()), "a place is lost");
     }
 }
 
 proptest! {
     #[test]
-    fn never_more_than_the_limit_and_everybody_gets_in(
+    fn the_limit_is_never_exceeded_and_every_operation_gets_a_place(
         limits in [1_usize..4, 1..3, 1..3],
         steps in proptest::collection::vec((0_usize..7, 0_u8..20, 1_usize..8), 1..200),
     ) {
@@ -182,9 +182,9 @@ proptest! {
             let wanted: Vec<&str> =
                 GROUPS.iter().enumerate().filter(|(bit, _)| wanted & (1 << bit) != 0).map(|(_, group)| *group).collect();
             match what {
-                0..6 => scene.ask(who, &set(&wanted)),
-                6..11 => scene.take(who),
-                11..16 => scene.write(who),
+                0..6 => scene.request(who, &group_set(&wanted)),
+                6..11 => scene.process_verdicts(who),
+                11..16 => scene.make_durable(who),
                 16..19 => scene.leave(who),
                 _ => scene.kill(),
             }
@@ -194,8 +194,8 @@ proptest! {
     }
 }
 
-/// What one operation was told last about a group.
-fn told(scene: &Scene, who: usize) -> String {
+/// Returns the last verdict of an operation for a group.
+fn last_verdict(scene: &Scene, who: usize) -> String {
     let inbox = scene.inbox.lock().unwrap();
     match inbox.iter().rev().find(|(whom, ..)| *whom == who) {
         Some((.., Verdict::Closed { reason, .. })) => reason.clone(),
@@ -205,59 +205,66 @@ fn told(scene: &Scene, who: usize) -> String {
 }
 
 #[test]
-fn the_next_is_told_who_is_inside_and_the_others_that_it_is_not_their_turn() {
+fn the_first_waiting_operation_sees_the_holders_and_the_others_their_turn() {
     let mut scene = Scene::new(6, [1, 2, 1]);
-    let db = set(&["db"]);
-    (0..5).for_each(|who| scene.ask(who, &db));
-    assert_eq!((told(&scene, 0), told(&scene, 1)), ("open".into(), "open".into()));
+    let db = group_set(&["db"]);
+    (0..5).for_each(|who| scene.request(who, &db));
+    assert_eq!((last_verdict(&scene, 0), last_verdict(&scene, 1)), ("open".into(), "open".into()));
     let reason =
-        format!("2 operations of the group are at work, of 2 at most: app ({}), app ({})", id(0), id(1));
-    assert_eq!((told(&scene, 2), told(&scene, 3)), (reason, NOT_NEXT.into()));
-    scene.take(1);
-    scene.write(1);
+        format!("2 operations of the group are running (maximum: 2): app ({}), app ({})", id(0), id(1));
+    assert_eq!((last_verdict(&scene, 2), last_verdict(&scene, 3)), (reason, NOT_NEXT.into()));
+    scene.process_verdicts(1);
+    scene.make_durable(1);
     scene.leave(1);
-    assert!(told(&scene, 2).starts_with("2 operations"), "it is not durable yet");
+    assert!(last_verdict(&scene, 2).starts_with("2 operations"), "it is not durable yet");
     let waiting = scene.inbox.lock().unwrap().iter().filter(|(who, ..)| *who == 4).count();
-    scene.write(1);
-    assert_eq!((told(&scene, 2), told(&scene, 4)), ("open".into(), NOT_NEXT.into()));
+    scene.make_durable(1);
+    assert_eq!((last_verdict(&scene, 2), last_verdict(&scene, 4)), ("open".into(), NOT_NEXT.into()));
     assert_eq!(scene.inbox.lock().unwrap().iter().filter(|(who, ..)| *who == 4).count(), waiting, "no news");
-    scene.ask(5, &set(&["db", "web"]));
+    scene.request(5, &group_set(&["db", "web"]));
     let about_web = scene
         .inbox
         .lock()
         .unwrap()
         .iter()
         .any(|(who, group, verdict)| *who == 5 && group == "web" && *verdict == Verdict::closed(NOT_ALL));
-    assert!(about_web && scene.groups.inside("web").is_empty(), "all its places come at once");
+    assert!(about_web && scene.groups.members("web").is_empty(), "it gets all its places at once");
 }
 
-/// What is in the log and not resumed keeps its place until it is over.
+/// An operation that is in the log but not resumed keeps its place until it has finished.
 #[test]
-fn an_operation_that_nobody_works_on_keeps_its_place() {
+fn an_operation_that_is_not_running_keeps_its_place() {
     let mut scene = Scene::new(3, [1, 1, 1]);
     scene.groups = Groups::default();
-    scene.ask(1, &set(&["db"]));
-    assert_eq!(told(&scene, 1), "nothing", "nobody knows who is inside");
-    scene.groups.learn([Recorded { operation: id(0), application: "shop".into(), places: set(&["db"]) }]);
+    scene.request(1, &group_set(&["db"]));
+    assert_eq!(last_verdict(&scene, 1), "nothing", "the running operations are unknown");
+    scene.groups.load_places([RecordedPlaces {
+        operation: id(0),
+        application: "shop".into(),
+        places: group_set(&["db"]),
+    }]);
     let reason = format!(
-        "1 operation of the group is at work, of 1 at most: shop ({}, which no process works on)",
+        "1 operation of the group is running (maximum: 1): shop ({}, not running in any process)",
         id(0)
     );
-    assert_eq!(told(&scene, 1), reason);
-    assert_eq!(scene.groups.left_alone(), [id(0)]);
-    scene.groups.are_over(&[id(2)]);
-    assert_eq!(told(&scene, 1), reason);
-    scene.groups.are_over(&[id(0)]);
-    assert_eq!(told(&scene, 1), "open");
+    assert_eq!(last_verdict(&scene, 1), reason);
+    assert_eq!(scene.groups.orphaned(), [id(0)]);
+    scene.groups.remove_finished(&[id(2)]);
+    assert_eq!(last_verdict(&scene, 1), reason);
+    scene.groups.remove_finished(&[id(0)]);
+    assert_eq!(last_verdict(&scene, 1), "open");
 }
 
 #[test]
-fn a_group_that_nobody_has_defined_lets_nobody_in_and_holds_up_nobody() {
+fn an_undefined_group_admits_no_operation_and_blocks_no_other() {
     let mut scene = Scene::new(3, [1, 1, 1]);
-    let (first, second) = (Arc::clone(&scene.inbox), set(&["db"]));
+    let (first, second) = (Arc::clone(&scene.inbox), group_set(&["db"]));
     let tell = move |verdict| first.lock().unwrap().push((0, "db".to_owned(), verdict));
-    let ticket = scene.groups.ask((id(0), "app"), &second, "db", Box::new(tell));
-    scene.groups.allow(ticket, "db", Err("nobody has defined it".into()));
-    scene.ask(1, &second);
-    assert_eq!((told(&scene, 0).as_str(), told(&scene, 1).as_str()), ("nobody has defined it", "open"));
+    let ticket = scene.groups.request_place((id(0), "app"), &second, "db", Box::new(tell));
+    scene.groups.set_limit(ticket, "db", Err("it is not defined".into()));
+    scene.request(1, &second);
+    assert_eq!(
+        (last_verdict(&scene, 0).as_str(), last_verdict(&scene, 1).as_str()),
+        ("it is not defined", "open")
+    );
 }

@@ -1,4 +1,4 @@
-//! One question to an endpoint, and what its answer means.
+//! One request to an endpoint, and the interpretation of the response.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -13,106 +13,110 @@ use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
 
-use super::config::Question;
+use super::config::EndpointRequest;
 
-/// Longest answer that is read: it says yes or no, and perhaps why.
+/// Maximum size of a response in bytes. A response contains yes or no, and optionally a reason.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// Longest reason of an endpoint that is passed on, in characters.
-const MESSAGE_MAX: usize = 300;
-/// So long a connection may take at most, whatever the answer may take.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// What stands for a secret in words of an endpoint.
-const HIDDEN: &str = "***";
+/// Maximum number of characters of an endpoint's reason.
+const REASON_CHARS_MAX: usize = 300;
+/// Maximum time to connect, regardless of the timeout for the response.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Replacement for secrets in an endpoint's messages.
+const SECRET_MASK: &str = "***";
 
-/// What an endpoint has said.
+/// Result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
-    /// The wave may begin.
-    Yes,
-    /// It may not, for this reason.
-    No(String),
-    /// Nothing that could be understood.
-    Nothing(String),
+pub(super) enum EndpointAnswer {
+    /// The wave may start.
+    Allowed,
+    /// The wave must not start, for this reason.
+    Denied(String),
+    /// The response wasn't usable, for this reason.
+    Unusable(String),
 }
 
 type TlsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// The way to endpoints. Connections are made for each question.
+/// HTTP client for endpoints. Each request opens a new connection.
 #[derive(Default)]
-pub(crate) struct Web {
+pub(crate) struct HttpClient {
     plain: OnceLock<Client<HttpConnector, Full<Bytes>>>,
-    /// Made when it is needed: it reads which certificates this system trusts.
+    /// Created on first use, because it loads the trusted certificates of the system.
     tls: OnceLock<Result<TlsClient, String>>,
 }
 
-/// The answer of an endpoint that speaks clearly. Other fields are its own business.
+/// Structured response of an endpoint. Other fields are ignored.
 #[derive(Deserialize)]
-struct Answer {
+struct AnswerBody {
     allowed: bool,
     #[serde(default)]
     message: Option<String>,
 }
 
-fn tcp() -> HttpConnector {
+fn tcp_connector() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
-    tcp.set_connect_timeout(Some(CONNECT_WITHIN));
+    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
     tcp
 }
 
-fn client<C: Connect + Clone + Send + Sync + 'static>(connector: C) -> Client<C, Full<Bytes>> {
+fn build_client<C: Connect + Clone + Send + Sync + 'static>(connector: C) -> Client<C, Full<Bytes>> {
     let mut builder = Client::builder(TokioExecutor::new());
-    // A connection that nobody used for half a minute may be gone; and each question is one attempt.
+    // A connection that was idle for half a minute may be gone, and each request is attempted only once.
     builder.pool_max_idle_per_host(0).retry_canceled_requests(false).build(connector)
 }
 
-impl Web {
-    /// Asks once, and does not try again.
-    pub(super) async fn ask(&self, question: &Question) -> Said {
+impl HttpClient {
+    /// Sends one request without retries.
+    pub(super) async fn send(&self, question: &EndpointRequest) -> EndpointAnswer {
         if question.url.scheme_str() == Some("http") {
-            return ask(self.plain.get_or_init(|| client(tcp())), question).await;
+            return send_request(self.plain.get_or_init(|| build_client(tcp_connector())), question).await;
         }
-        match self.tls.get_or_init(with_tls) {
-            Ok(client) => ask(client, question).await,
-            Err(problem) => Said::Nothing(problem.clone()),
+        match self.tls.get_or_init(build_tls_client) {
+            Ok(client) => send_request(client, question).await,
+            Err(problem) => EndpointAnswer::Unusable(problem.clone()),
         }
     }
 }
 
-fn with_tls() -> Result<TlsClient, String> {
+fn build_tls_client() -> Result<TlsClient, String> {
     let tls = HttpsConnectorBuilder::new().with_native_roots().map_err(|error| {
-        format!("the certificates that this system trusts cannot be read: {error}; SSL_CERT_FILE names a file of them")
+        format!("the trusted certificates of this system cannot be read: {error}; set SSL_CERT_FILE to a certificate file")
     })?;
-    Ok(client(tls.https_only().enable_http1().wrap_connector(tcp())))
+    Ok(build_client(tls.https_only().enable_http1().wrap_connector(tcp_connector())))
 }
 
-/// Asks once, with any kind of connection.
-pub(super) async fn ask<C>(client: &Client<C, Full<Bytes>>, question: &Question) -> Said
+/// Sends one request over any type of connection.
+pub(super) async fn send_request<C>(
+    client: &Client<C, Full<Bytes>>,
+    question: &EndpointRequest,
+) -> EndpointAnswer
 where
     C: Connect + Clone + Send + Sync + 'static,
 {
     let endpoint = &question.endpoint;
-    let (request, secrets) = match request(question) {
+    let (request, secrets) = match build_request(question) {
         Ok(made) => made,
-        Err(problem) => return Said::Nothing(problem),
+        Err(problem) => return EndpointAnswer::Unusable(problem),
     };
     let said = tokio::time::timeout(question.timeout, fetch(client, request)).await;
     let said = match said {
-        Ok(Ok((status, body))) => judged(endpoint, status, &body),
-        Ok(Err(problem)) => Said::Nothing(format!("{endpoint} {problem}")),
-        Err(_) => {
-            Said::Nothing(format!("{endpoint} did not answer within {} s", question.timeout.as_secs_f64()))
-        }
+        Ok(Ok((status, body))) => parse_answer(endpoint, status, &body),
+        Ok(Err(problem)) => EndpointAnswer::Unusable(format!("{endpoint} {problem}")),
+        Err(_) => EndpointAnswer::Unusable(format!(
+            "{endpoint} did not answer within {} s",
+            question.timeout.as_secs_f64()
+        )),
     };
     match said {
-        Said::Yes => Said::Yes,
-        Said::No(reason) => Said::No(hidden(reason, &secrets)),
-        Said::Nothing(reason) => Said::Nothing(hidden(reason, &secrets)),
+        EndpointAnswer::Allowed => EndpointAnswer::Allowed,
+        EndpointAnswer::Denied(reason) => EndpointAnswer::Denied(mask_secrets(reason, &secrets)),
+        EndpointAnswer::Unusable(reason) => EndpointAnswer::Unusable(mask_secrets(reason, &secrets)),
     }
 }
 
-/// The request, and what of it must not show.
-fn request(question: &Question) -> Result<(Request<Full<Bytes>>, Vec<String>), String> {
+/// Returns the request, and the secrets in it.
+fn build_request(question: &EndpointRequest) -> Result<(Request<Full<Bytes>>, Vec<String>), String> {
     let mut request = Request::new(Full::new(question.body.clone()));
     *request.method_mut() = question.method.clone();
     *request.uri_mut() = question.url.clone();
@@ -132,7 +136,7 @@ fn request(question: &Question) -> Result<(Request<Full<Bytes>>, Vec<String>), S
     Ok((request, secrets))
 }
 
-/// Status and body of the answer. The error goes on after the name of the endpoint.
+/// Returns the response's status and body. The error continues a sentence that starts with the endpoint's name.
 async fn fetch<C>(
     client: &Client<C, Full<Bytes>>,
     request: Request<Full<Bytes>>,
@@ -141,8 +145,8 @@ where
     C: Connect + Clone + Send + Sync + 'static,
 {
     let response = client.request(request).await.map_err(|error| match error.is_connect() {
-        true => format!("cannot be reached: {}", root(&error)),
-        false => format!("broke the connection: {}", root(&error)),
+        true => format!("cannot be reached: {}", root_cause(&error)),
+        false => format!("closed the connection: {}", root_cause(&error)),
     })?;
     let status = response.status();
     if status != StatusCode::OK {
@@ -154,12 +158,12 @@ where
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             Err(format!("answered with more than {} KiB", ANSWER_BYTES_MAX >> 10))
         }
-        Err(_) => Err("broke the connection in the middle of its answer".to_owned()),
+        Err(_) => Err("closed the connection before the end of its answer".to_owned()),
     }
 }
 
-/// The innermost cause, which says what happened.
-fn root(error: &(dyn std::error::Error + 'static)) -> String {
+/// Returns the innermost cause, which is the most informative one.
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;
@@ -167,41 +171,42 @@ fn root(error: &(dyn std::error::Error + 'static)) -> String {
     innermost.to_string()
 }
 
-fn judged(endpoint: &str, status: StatusCode, body: &[u8]) -> Said {
+fn parse_answer(endpoint: &str, status: StatusCode, body: &[u8]) -> EndpointAnswer {
     if status.is_redirection() {
-        return Said::Nothing(format!("{endpoint} answered {status}; redirects are not followed"));
+        return EndpointAnswer::Unusable(format!("{endpoint} answered {status}; redirects are not followed"));
     }
     if status != StatusCode::OK {
-        return Said::Nothing(format!("{endpoint} answered {status}"));
+        return EndpointAnswer::Unusable(format!("{endpoint} answered {status}"));
     }
-    // A list would be read as the fields in order.
-    let answer = body.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice::<Answer>(body));
+    // A list would be parsed as the fields in order.
+    let answer =
+        body.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice::<AnswerBody>(body));
     match answer {
-        Some(Ok(Answer { allowed: true, .. })) => Said::Yes,
-        Some(Ok(Answer { allowed: false, message })) => {
-            Said::No(match message.map(|message| plain(&message)) {
+        Some(Ok(AnswerBody { allowed: true, .. })) => EndpointAnswer::Allowed,
+        Some(Ok(AnswerBody { allowed: false, message })) => {
+            EndpointAnswer::Denied(match message.map(|message| shorten_message(&message)) {
                 Some(message) if !message.is_empty() => message,
                 _ => format!("{endpoint} does not allow it"),
             })
         }
-        _ => Said::Nothing(format!(
+        _ => EndpointAnswer::Unusable(format!(
             "{endpoint} answered 200 OK, but not with a JSON object in which allowed is true or false"
         )),
     }
 }
 
-/// One line of reasonable length.
-fn plain(message: &str) -> String {
+/// Shortens a message to one line.
+fn shorten_message(message: &str) -> String {
     let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line = line.trim();
-    if line.chars().count() <= MESSAGE_MAX {
+    if line.chars().count() <= REASON_CHARS_MAX {
         return line.to_owned();
     }
-    line.chars().take(MESSAGE_MAX).chain(['…']).collect()
+    line.chars().take(REASON_CHARS_MAX).chain(['…']).collect()
 }
 
-/// An endpoint may quote what it was sent.
-fn hidden(reason: String, secrets: &[String]) -> String {
+/// Masks secrets, because an endpoint may quote the request.
+fn mask_secrets(reason: String, secrets: &[String]) -> String {
     let secrets = secrets.iter().filter(|secret| !secret.is_empty());
-    secrets.fold(reason, |reason, secret| reason.replace(secret.as_str(), HIDDEN))
+    secrets.fold(reason, |reason, secret| reason.replace(secret.as_str(), SECRET_MASK))
 }

@@ -1,5 +1,5 @@
-//! `http:NAME`: an endpoint is asked whether a wave may begin, again and again while the wave is held. Anything but a clear yes
-//! keeps it closed.
+//! `http:NAME` gates: an endpoint decides whether a wave may start. It is polled while the wave is waiting. Only a
+//! clear yes opens the gate.
 
 mod client;
 mod config;
@@ -10,52 +10,57 @@ use std::time::Duration;
 
 use tidegate_lifecycle::operation::Verdict;
 
-use self::client::Said;
-pub(crate) use self::client::Web;
-pub(crate) use self::config::Question;
+use self::client::EndpointAnswer;
+pub(crate) use self::client::HttpClient;
+pub(crate) use self::config::EndpointRequest;
 pub use self::config::{HeaderSource, HttpGate, HttpMethod};
-use super::asked::Asked;
+use super::gate_subject::GateSubject;
 
-/// What a gate's name begins with that an endpoint opens.
-pub(crate) const HTTP: &str = "http:";
+/// Prefix of the names of endpoint gates.
+pub(crate) const HTTP_PREFIX: &str = "http:";
 
-/// Longest time until an endpoint is asked again that gives no usable answer, unless its interval is longer.
+/// Maximum delay after an unusable response, unless the interval is longer.
 const RETRY_MAX: Duration = Duration::from_secs(300);
-/// Wait after the first question without a usable answer; doubled after each more.
+/// Delay after the first unusable response. It doubles with each additional unusable response.
 const RETRY_MIN: Duration = Duration::from_secs(2);
 
-/// Tells what the endpoint says, for as long as this is polled.
-pub(super) async fn keep(asked: &Asked, gate: &HttpGate, web: &Web, tell: impl Fn(Verdict)) {
-    match gate.question(asked) {
+/// Reports the endpoint's answers for as long as this is polled.
+pub(super) async fn poll_gate(
+    subject: &GateSubject,
+    gate: &HttpGate,
+    web: &HttpClient,
+    tell: impl Fn(Verdict),
+) {
+    match gate.build_request(subject) {
         Ok(question) => {
-            let (seed, question) = ((asked.operation, &asked.gate), &question);
-            again_and_again(question, seed, || web.ask(question), tell).await;
+            let (seed, question) = ((subject.operation, &subject.gate), &question);
+            poll_endpoint(question, seed, || web.send(question), tell).await;
         }
         Err(problem) => tell(Verdict::closed(problem)),
     }
 }
 
-/// Asks for as long as this is polled. A yes too is asked for again: other gates may keep the wave closed for long.
-async fn again_and_again<A: Future<Output = Said>>(
-    question: &Question,
+/// Polls the endpoint. Polling continues after a yes, because other gates can keep the wave closed for a long time.
+async fn poll_endpoint<A: Future<Output = EndpointAnswer>>(
+    question: &EndpointRequest,
     seed: impl std::hash::Hash,
     ask: impl Fn() -> A,
     tell: impl Fn(Verdict),
 ) {
     let mut silent = 0_u32;
     for round in 0_u64.. {
-        let said = ask().await;
-        silent = if matches!(said, Said::Nothing(_)) { silent.saturating_add(1) } else { 0 };
-        tell(match said {
-            Said::Yes => Verdict::Open,
-            Said::No(reason) | Said::Nothing(reason) => Verdict::closed(reason),
+        let answer = ask().await;
+        silent = if matches!(answer, EndpointAnswer::Unusable(_)) { silent.saturating_add(1) } else { 0 };
+        tell(match answer {
+            EndpointAnswer::Allowed => Verdict::Open,
+            EndpointAnswer::Denied(reason) | EndpointAnswer::Unusable(reason) => Verdict::closed(reason),
         });
-        tokio::time::sleep(spread(wait(question.interval, silent), &seed, round)).await;
+        tokio::time::sleep(add_jitter(poll_delay(question.interval, silent), &seed, round)).await;
     }
 }
 
-/// How long until it is asked again, after so many questions in a row without a usable answer.
-fn wait(interval: Duration, silent: u32) -> Duration {
+/// Returns the delay before the next request, after `silent` consecutive unusable responses.
+fn poll_delay(interval: Duration, silent: u32) -> Duration {
     match silent {
         0 => interval,
         _ => {
@@ -65,8 +70,8 @@ fn wait(interval: Duration, silent: u32) -> Duration {
     }
 }
 
-/// Up to a fifth longer, so that many operations do not ask in the same moment for ever.
-fn spread(wait: Duration, seed: impl std::hash::Hash, round: u64) -> Duration {
+/// Adds a jitter of up to one fifth, so that operations don't stay synchronized.
+fn add_jitter(wait: Duration, seed: impl std::hash::Hash, round: u64) -> Duration {
     let mut hasher = DefaultHasher::new();
     (seed, round).hash(&mut hasher);
     let part = u32::try_from(hasher.finish() % 200).unwrap_or_default();

@@ -1,14 +1,12 @@
-//! Texts with `${name}` in them.
+//! Strings with `${name}` variables.
 
-/// Fills a text. The error names what nobody knows.
-pub(super) fn fill(text: &str, values: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+/// Replaces variables. The error names unknown variables.
+pub(super) fn render(text: &str, values: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let (mut filled, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once("${") {
         let (name, next) = after.split_once('}').ok_or("${ without }")?;
         let value = values(name).ok_or_else(|| {
-            format!(
-                "${{{name}}} stands for nothing; there are operation, application, revision, phase and wave"
-            )
+            format!("unknown variable ${{{name}}}; use operation, application, revision, phase or wave")
         })?;
         filled.push_str(before);
         filled.push_str(&value);

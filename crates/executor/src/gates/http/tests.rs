@@ -1,4 +1,4 @@
-//! Endpoints that answer well, badly, late, too much and not at all, through pipes and on virtual time.
+//! Endpoints with good, bad, late, oversized and missing responses, through pipes and on virtual time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -18,15 +18,15 @@ use tokio::io::{
 
 use super::*;
 
-struct Pipe(DuplexStream);
+struct DuplexPipe(DuplexStream);
 
-impl Connection for Pipe {
+impl Connection for DuplexPipe {
     fn connected(&self) -> Connected {
         Connected::new()
     }
 }
 
-impl AsyncRead for Pipe {
+impl AsyncRead for DuplexPipe {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -36,7 +36,7 @@ impl AsyncRead for Pipe {
     }
 }
 
-impl AsyncWrite for Pipe {
+impl AsyncWrite for DuplexPipe {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -54,14 +54,14 @@ impl AsyncWrite for Pipe {
     }
 }
 
-/// What an endpoint does with a question.
+/// Behavior of an endpoint.
 #[derive(Clone, Debug)]
-enum Answer {
-    /// Says this, and closes the connection.
-    Says(String),
-    /// Says this, and then nothing for ever.
+enum EndpointBehavior {
+    /// Sends this text and closes the connection.
+    Sends(String),
+    /// Sends this text and then hangs.
     Hangs(String),
-    Refuses,
+    RefusesConnection,
 }
 
 fn is_complete(request: &str) -> bool {
@@ -70,7 +70,7 @@ fn is_complete(request: &str) -> bool {
     body.len() >= length.unwrap_or(0)
 }
 
-async fn serve(mut server: DuplexStream, answer: Answer, got: Arc<Mutex<String>>) {
+async fn serve(mut server: DuplexStream, answer: EndpointBehavior, got: Arc<Mutex<String>>) {
     let mut request = Vec::new();
     while !is_complete(&String::from_utf8_lossy(&request)) {
         if server.read_buf(&mut request).await.unwrap() == 0 {
@@ -78,45 +78,45 @@ async fn serve(mut server: DuplexStream, answer: Answer, got: Arc<Mutex<String>>
         }
     }
     *got.lock().unwrap() = String::from_utf8(request).unwrap();
-    let (Answer::Says(text) | Answer::Hangs(text)) = &answer else { return };
-    // Whoever asked may have heard enough.
+    let (EndpointBehavior::Sends(text) | EndpointBehavior::Hangs(text)) = &answer else { return };
+    // The client may have read enough and closed the connection.
     let _ = server.write_all(text.as_bytes()).await;
-    if matches!(answer, Answer::Hangs(_)) {
+    if matches!(answer, EndpointBehavior::Hangs(_)) {
         std::future::pending::<()>().await;
     }
 }
 
-/// Asks an endpoint that answers like this; returns what it got as well.
-async fn asked_of(question: &Question, answer: Answer) -> (Said, String) {
+/// Sends a request to an endpoint with this behavior. Also returns the request that the endpoint received.
+async fn send_to_endpoint(question: &EndpointRequest, answer: EndpointBehavior) -> (EndpointAnswer, String) {
     let got = Arc::new(Mutex::new(String::new()));
     let connector = tower::service_fn({
         let got = Arc::clone(&got);
         move |_: Uri| {
             let (client, server) = duplex(1 << 20);
-            let refuses = matches!(answer, Answer::Refuses);
+            let refuses = matches!(answer, EndpointBehavior::RefusesConnection);
             tokio::spawn(serve(server, answer.clone(), Arc::clone(&got)));
             std::future::ready(match refuses {
                 true => Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)),
-                false => Ok(TokioIo::new(Pipe(client))),
+                false => Ok(TokioIo::new(DuplexPipe(client))),
             })
         }
     });
     let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
-    let said = client::ask(&client, question).await;
+    let endpoint_answer = client::send_request(&client, question).await;
     let got = got.lock().unwrap().clone();
-    (said, got)
+    (endpoint_answer, got)
 }
 
-fn asked() -> Asked {
-    Asked {
+fn gate_subject() -> GateSubject {
+    GateSubject {
         gate: "http:freeze".into(),
         operation: OperationId(uuid::Uuid::from_u128(7)),
         application: "shop & co".into(),
         revision: "abc123".into(),
         phase: Phase::Sync,
         wave: 3,
-        began: Timestamp::from_millis(0),
-        manual: true,
+        started_at: Timestamp::from_millis(0),
+        is_manual: true,
     }
 }
 
@@ -126,90 +126,108 @@ fn gate(more: serde_json::Value) -> HttpGate {
     serde_json::from_value(gate).unwrap()
 }
 
-fn question(more: serde_json::Value) -> Question {
-    gate(more).question(&asked()).unwrap()
+fn endpoint_request(more: serde_json::Value) -> EndpointRequest {
+    gate(more).build_request(&gate_subject()).unwrap()
 }
 
-fn status(status: &str, more: &str) -> Answer {
-    Answer::Says(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n{more}\r\n"))
+fn response(status: &str, more: &str) -> EndpointBehavior {
+    EndpointBehavior::Sends(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n{more}\r\n"))
 }
 
-fn ok(body: &str) -> Answer {
-    Answer::Says(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()))
+fn ok_response(body: &str) -> EndpointBehavior {
+    EndpointBehavior::Sends(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()))
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_clear_yes_opens() {
+async fn only_an_explicit_yes_opens_the_gate() {
     const E: &str = "http://freeze.example:8080";
     const UNCLEAR: &str = "answered 200 OK, but not with a JSON object in which allowed is true or false";
     let chunked =
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n8\r\n{\"allowe\r\n8\r\nd\":true}\r\n0\r\n\r\n";
     let long = "x".repeat(1000);
-    let table: Vec<(Answer, Said)> = vec![
-        (ok("{\"allowed\":true}"), Said::Yes),
-        (ok(" {\"allowed\" : true, \"message\": \"go\", \"until\": 5}\n"), Said::Yes),
-        (Answer::Says(chunked.into()), Said::Yes),
-        (ok("{\"allowed\":false}"), Said::No(format!("{E} does not allow it"))),
+    let table: Vec<(EndpointBehavior, EndpointAnswer)> = vec![
+        (ok_response("{\"allowed\":true}"), EndpointAnswer::Allowed),
+        (ok_response(" {\"allowed\" : true, \"message\": \"go\", \"until\": 5}\n"), EndpointAnswer::Allowed),
+        (EndpointBehavior::Sends(chunked.into()), EndpointAnswer::Allowed),
+        (ok_response("{\"allowed\":false}"), EndpointAnswer::Denied(format!("{E} does not allow it"))),
         (
-            ok("{\"allowed\":false,\"message\":\" frozen\\nuntil\\tMonday \"}"),
-            Said::No("frozen until Monday".into()),
-        ),
-        (ok("{\"allowed\":false,\"message\":null}"), Said::No(format!("{E} does not allow it"))),
-        (
-            ok(&format!("{{\"allowed\":false,\"message\":\"{long}\"}}")),
-            Said::No(format!("{}…", &long[..300])),
-        ),
-        (ok("{\"allowed\":\"true\"}"), Said::Nothing(format!("{E} {UNCLEAR}"))),
-        (ok("{\"allowed\":1}"), Said::Nothing(format!("{E} {UNCLEAR}"))),
-        (ok("{\"allowed\":null}"), Said::Nothing(format!("{E} {UNCLEAR}"))),
-        (ok("{\"allowed\":false,\"allowed\":true}"), Said::Nothing(format!("{E} {UNCLEAR}"))),
-        (ok("{\"open\":true}"), Said::Nothing(format!("{E} {UNCLEAR}"))),
-        (ok("{\"allowed\":true} {\"allowed\":false}"), Said::Nothing(format!("{E} {UNCLEAR}"))),
-        (ok("[true, null]"), Said::Nothing(format!("{E} {UNCLEAR}"))),
-        (ok("true"), Said::Nothing(format!("{E} {UNCLEAR}"))),
-        (ok("<html>sign in</html>"), Said::Nothing(format!("{E} {UNCLEAR}"))),
-        (ok(""), Said::Nothing(format!("{E} {UNCLEAR}"))),
-        (status("201 Created", ""), Said::Nothing(format!("{E} answered 201 Created"))),
-        (status("404 Not Found", ""), Said::Nothing(format!("{E} answered 404 Not Found"))),
-        (
-            status("500 Internal Server Error", ""),
-            Said::Nothing(format!("{E} answered 500 Internal Server Error")),
+            ok_response("{\"allowed\":false,\"message\":\" frozen\\nuntil\\tMonday \"}"),
+            EndpointAnswer::Denied("frozen until Monday".into()),
         ),
         (
-            status("302 Found", "location: http://elsewhere/\r\n"),
-            Said::Nothing(format!("{E} answered 302 Found; redirects are not followed")),
+            ok_response("{\"allowed\":false,\"message\":null}"),
+            EndpointAnswer::Denied(format!("{E} does not allow it")),
         ),
-        (ok(&" ".repeat(70_000)), Said::Nothing(format!("{E} answered with more than 64 KiB"))),
         (
-            Answer::Says("HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"allowed\":true}".into()),
-            Said::Nothing(format!("{E} broke the connection in the middle of its answer")),
+            ok_response(&format!("{{\"allowed\":false,\"message\":\"{long}\"}}")),
+            EndpointAnswer::Denied(format!("{}…", &long[..300])),
         ),
-        (Answer::Hangs(String::new()), Said::Nothing(format!("{E} did not answer within 10 s"))),
+        (ok_response("{\"allowed\":\"true\"}"), EndpointAnswer::Unusable(format!("{E} {UNCLEAR}"))),
+        (ok_response("{\"allowed\":1}"), EndpointAnswer::Unusable(format!("{E} {UNCLEAR}"))),
+        (ok_response("{\"allowed\":null}"), EndpointAnswer::Unusable(format!("{E} {UNCLEAR}"))),
         (
-            Answer::Hangs("HTTP/1.1 200 OK\r\ncontent-length: 17\r\n\r\n{\"allowed\":true}".into()),
-            Said::Nothing(format!("{E} did not answer within 10 s")),
+            ok_response("{\"allowed\":false,\"allowed\":true}"),
+            EndpointAnswer::Unusable(format!("{E} {UNCLEAR}")),
         ),
-        (Answer::Refuses, Said::Nothing(format!("{E} cannot be reached: connection refused"))),
+        (ok_response("{\"open\":true}"), EndpointAnswer::Unusable(format!("{E} {UNCLEAR}"))),
+        (
+            ok_response("{\"allowed\":true} {\"allowed\":false}"),
+            EndpointAnswer::Unusable(format!("{E} {UNCLEAR}")),
+        ),
+        (ok_response("[true, null]"), EndpointAnswer::Unusable(format!("{E} {UNCLEAR}"))),
+        (ok_response("true"), EndpointAnswer::Unusable(format!("{E} {UNCLEAR}"))),
+        (ok_response("<html>sign in</html>"), EndpointAnswer::Unusable(format!("{E} {UNCLEAR}"))),
+        (ok_response(""), EndpointAnswer::Unusable(format!("{E} {UNCLEAR}"))),
+        (response("201 Created", ""), EndpointAnswer::Unusable(format!("{E} answered 201 Created"))),
+        (response("404 Not Found", ""), EndpointAnswer::Unusable(format!("{E} answered 404 Not Found"))),
+        (
+            response("500 Internal Server Error", ""),
+            EndpointAnswer::Unusable(format!("{E} answered 500 Internal Server Error")),
+        ),
+        (
+            response("302 Found", "location: http://elsewhere/\r\n"),
+            EndpointAnswer::Unusable(format!("{E} answered 302 Found; redirects are not followed")),
+        ),
+        (
+            ok_response(&" ".repeat(70_000)),
+            EndpointAnswer::Unusable(format!("{E} answered with more than 64 KiB")),
+        ),
+        (
+            EndpointBehavior::Sends("HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"allowed\":true}".into()),
+            EndpointAnswer::Unusable(format!("{E} closed the connection before the end of its answer")),
+        ),
+        (
+            EndpointBehavior::Hangs(String::new()),
+            EndpointAnswer::Unusable(format!("{E} did not answer within 10 s")),
+        ),
+        (
+            EndpointBehavior::Hangs("HTTP/1.1 200 OK\r\ncontent-length: 17\r\n\r\n{\"allowed\":true}".into()),
+            EndpointAnswer::Unusable(format!("{E} did not answer within 10 s")),
+        ),
+        (
+            EndpointBehavior::RefusesConnection,
+            EndpointAnswer::Unusable(format!("{E} cannot be reached: connection refused")),
+        ),
     ];
-    let question = question(json!({}));
+    let question = endpoint_request(json!({}));
     for (answer, expected) in table {
-        let (said, _) = asked_of(&question, answer.clone()).await;
-        assert_eq!(said, expected, "{answer:?}");
+        let (endpoint_answer, _) = send_to_endpoint(&question, answer.clone()).await;
+        assert_eq!(endpoint_answer, expected, "{answer:?}");
     }
     for answer in ["", "nonsense\r\n\r\n"] {
-        let (said, _) = asked_of(&question, Answer::Says(answer.into())).await;
+        let (endpoint_answer, _) = send_to_endpoint(&question, EndpointBehavior::Sends(answer.into())).await;
         assert!(
-            matches!(&said, Said::Nothing(why) if why.contains("broke the connection")),
-            "{answer}: {said:?}"
+            matches!(&endpoint_answer, EndpointAnswer::Unusable(reason) if reason.contains("closed the connection")),
+            "{answer}: {endpoint_answer:?}"
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_is_told_what_it_is_asked_about() {
-    let id = asked().operation;
-    let all = question(json!({}));
-    let (_, got) = asked_of(&all, ok("{}")).await;
+async fn the_request_describes_the_wave() {
+    let id = gate_subject().operation;
+    let all = endpoint_request(json!({}));
+    let (_, got) = send_to_endpoint(&all, ok_response("{}")).await;
     assert!(
         got.starts_with("POST /allowed HTTP/1.1\r\n") && got.contains("host: freeze.example:8080"),
         "{got}"
@@ -218,10 +236,10 @@ async fn an_endpoint_is_told_what_it_is_asked_about() {
     let expected = json!({"operation": id.to_string(), "application": "shop & co", "revision": "abc123", "phase": "Sync", "wave": "3"});
     assert_eq!(body, expected);
     let own = json!({"url": "http://h/${phase}?app=${application}", "body": {"n": 1, "who": ["<${application}/${wave}>"]}});
-    let (_, got) = asked_of(&question(own), ok("{}")).await;
+    let (_, got) = send_to_endpoint(&endpoint_request(own), ok_response("{}")).await;
     assert!(got.starts_with("POST /Sync?app=shop%20%26%20co HTTP/1.1\r\n"), "{got}");
     assert!(got.ends_with("{\"n\":1,\"who\":[\"<shop & co/3>\"]}"), "{got}");
-    let (_, got) = asked_of(&question(json!({"method": "GET"})), ok("{}")).await;
+    let (_, got) = send_to_endpoint(&endpoint_request(json!({"method": "GET"})), ok_response("{}")).await;
     assert!(
         got.starts_with("GET /allowed ") && got.ends_with("\r\n\r\n") && !got.contains("content-"),
         "{got}"
@@ -229,7 +247,7 @@ async fn an_endpoint_is_told_what_it_is_asked_about() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_headers_hold_is_sent_and_shows_nowhere() {
+async fn header_values_are_sent_and_never_shown() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("token");
     std::fs::write(&file, "s3cr3t-1\n").unwrap();
@@ -239,55 +257,59 @@ async fn what_headers_hold_is_sent_and_shows_nowhere() {
         "X-Key": {"value": "s3cr3t-2"},
     }}));
     assert_eq!(gate.check(), [""; 0]);
-    let question = gate.question(&asked()).unwrap();
-    let echo = ok("{\"allowed\": false, \"message\": \"not with Bearer s3cr3t-1 and s3cr3t-2\"}");
-    let (said, got) = asked_of(&question, echo.clone()).await;
-    assert_eq!(said, Said::No("not with Bearer *** and ***".into()));
+    let question = gate.build_request(&gate_subject()).unwrap();
+    let echo = ok_response("{\"allowed\": false, \"message\": \"not with Bearer s3cr3t-1 and s3cr3t-2\"}");
+    let (endpoint_answer, got) = send_to_endpoint(&question, echo.clone()).await;
+    assert_eq!(endpoint_answer, EndpointAnswer::Denied("not with Bearer *** and ***".into()));
     for sent in ["authorization: Bearer s3cr3t-1\r\n", "x-env: tidegate-executor\r\n", "x-key: s3cr3t-2\r\n"]
     {
         assert!(got.contains(sent), "{got}");
     }
     assert!(!format!("{gate:?}{question:?}").contains("s3cr3t"), "{gate:?}{question:?}");
-    // A token that is renewed is read anew, and without one nothing is asked.
+    // A renewed token is read again. Without a token, no request is sent.
     std::fs::write(&file, "renewed").unwrap();
-    assert!(asked_of(&question, echo.clone()).await.1.contains("authorization: Bearer renewed\r\n"));
-    for (content, wrong) in
-        [(Some("a\nb"), "its value has characters that no header may have"), (None, "cannot be read")]
-    {
+    assert!(send_to_endpoint(&question, echo.clone()).await.1.contains("authorization: Bearer renewed\r\n"));
+    for (content, wrong) in [
+        (Some("a\nb"), "its value contains characters that are not allowed in a header"),
+        (None, "cannot be read"),
+    ] {
         match content {
             Some(content) => std::fs::write(&file, content).unwrap(),
             None => std::fs::remove_file(&file).unwrap(),
         }
-        let (said, got) = asked_of(&question, echo.clone()).await;
-        let Said::Nothing(why) = said else { panic!("{said:?}") };
-        assert!(why.starts_with("header authorization: ") && why.contains(wrong) && got.is_empty(), "{why}");
+        let (endpoint_answer, got) = send_to_endpoint(&question, echo.clone()).await;
+        let EndpointAnswer::Unusable(reason) = endpoint_answer else { panic!("{endpoint_answer:?}") };
+        assert!(
+            reason.starts_with("header authorization: ") && reason.contains(wrong) && got.is_empty(),
+            "{reason}"
+        );
     }
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused_by_the_name_of_its_field() {
+fn invalid_configuration_is_rejected_by_field_name() {
     let header = |source: serde_json::Value| json!({"headers": {"X-Key": source}});
     let table = [
-        (json!({"url": "freeze.example/allowed"}), "url: it is none"),
-        (json!({"url": "ftp://freeze.example"}), "url: it is neither http nor https"),
-        (json!({"url": "http://"}), "url: it is none"),
-        (json!({"url": "http://ann:pw@freeze.example/"}), "url: a password does not belong there"),
-        (json!({"url": "http://${application}.example/"}), "url: the host is the same for all questions"),
-        (json!({"url": "http://h/${aplication}"}), "url: ${aplication} stands for nothing"),
+        (json!({"url": "freeze.example/allowed"}), "url: it is invalid"),
+        (json!({"url": "ftp://freeze.example"}), "url: its scheme is neither http nor https"),
+        (json!({"url": "http://"}), "url: it is invalid"),
+        (json!({"url": "http://ann:pw@freeze.example/"}), "url: it contains credentials"),
+        (json!({"url": "http://${application}.example/"}), "url: the host cannot contain variables"),
+        (json!({"url": "http://h/${aplication}"}), "url: unknown variable ${aplication}"),
         (json!({"body": {"a": ["${wave"]}}), "body: ${ without }"),
-        (json!({"body": {}, "method": "GET"}), "body: a GET has none"),
+        (json!({"body": {}, "method": "GET"}), "body: a GET request has none"),
         (json!({"timeout": "soon"}), "timeout: "),
-        (json!({"timeout": "0s"}), "timeout: write one of at most a minute"),
-        (json!({"timeout": "2m"}), "timeout: write one of at most a minute"),
-        (json!({"interval": "100ms"}), "interval: write one between 1s and 1h"),
-        (json!({"interval": "2h"}), "interval: write one between 1s and 1h"),
-        (header(json!({})), "headers.X-Key: write one of value, env and file"),
-        (header(json!({"env": "A", "value": "b"})), "headers.X-Key: write one of value, env and file"),
-        (header(json!({"file": "token"})), "headers.X-Key: file: write the whole path"),
-        (header(json!({"env": "A=B"})), "headers.X-Key: env: write the name of a variable"),
-        (header(json!({"value": "a\nb"})), "headers.X-Key: its value has characters"),
-        (json!({"headers": {"a b": {"value": "c"}}}), "headers.a b: that is no name of a header"),
-        (json!({"headers": {"Host": {"value": "c"}}}), "headers.Host: this header is not yours to set"),
+        (json!({"timeout": "0s"}), "timeout: use at most a minute"),
+        (json!({"timeout": "2m"}), "timeout: use at most a minute"),
+        (json!({"interval": "100ms"}), "interval: use a duration between 1s and 1h"),
+        (json!({"interval": "2h"}), "interval: use a duration between 1s and 1h"),
+        (header(json!({})), "headers.X-Key: set one of value, env and file"),
+        (header(json!({"env": "A", "value": "b"})), "headers.X-Key: set one of value, env and file"),
+        (header(json!({"file": "token"})), "headers.X-Key: file: use an absolute path"),
+        (header(json!({"env": "A=B"})), "headers.X-Key: env: use the name of an environment variable"),
+        (header(json!({"value": "a\nb"})), "headers.X-Key: its value contains characters"),
+        (json!({"headers": {"a b": {"value": "c"}}}), "headers.a b: it is not a valid header name"),
+        (json!({"headers": {"Host": {"value": "c"}}}), "headers.Host: this header cannot be set"),
     ];
     for (more, wrong) in table {
         let problems = gate(more.clone()).check();
@@ -299,50 +321,50 @@ fn what_cannot_be_asked_is_refused_by_the_name_of_its_field() {
     assert_eq!(gate(json!({})).check(), [""; 0]);
 }
 
-/// What was asked when, in seconds, and what was told.
-async fn played(said: Vec<Said>) -> (Vec<u64>, Vec<Verdict>) {
+/// Returns the times of the requests in seconds, and the reported verdicts.
+async fn poll_answers(answers: Vec<EndpointAnswer>) -> (Vec<u64>, Vec<Verdict>) {
     let began = tokio::time::Instant::now();
-    let (times, told, round) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()), Cell::new(0));
+    let (times, verdicts, round) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()), Cell::new(0));
     let ask = || {
         times.borrow_mut().push(began.elapsed().as_secs());
-        let next = said.get(round.get()).cloned();
+        let next = answers.get(round.get()).cloned();
         round.set(round.get() + 1);
         async move {
             match next {
-                Some(said) => said,
+                Some(answer) => answer,
                 None => std::future::pending().await,
             }
         }
     };
-    let question = question(json!({"interval": "100s"}));
-    let asking = again_and_again(&question, 7, ask, |verdict| told.borrow_mut().push(verdict));
+    let question = endpoint_request(json!({"interval": "100s"}));
+    let asking = poll_endpoint(&question, 7, ask, |verdict| verdicts.borrow_mut().push(verdict));
     let _ = tokio::time::timeout(Duration::from_secs(24 * 3600), asking).await;
-    (times.into_inner(), told.into_inner())
+    (times.into_inner(), verdicts.into_inner())
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_is_asked_again_and_less_often_while_it_says_nothing() {
-    let no = || Said::No("not yet".into());
-    let (times, told) = played(vec![no(), no(), Said::Yes, no()]).await;
+async fn an_unusable_endpoint_is_polled_less_and_less_often() {
+    let no = || EndpointAnswer::Denied("not yet".into());
+    let (times, verdicts) = poll_answers(vec![no(), no(), EndpointAnswer::Allowed, no()]).await;
     assert_eq!(
-        told,
+        verdicts,
         [Verdict::closed("not yet"), Verdict::closed("not yet"), Verdict::Open, Verdict::closed("not yet")]
     );
     for pair in times.windows(2) {
         assert!((100..=120).contains(&(pair[1] - pair[0])), "{times:?}");
     }
-    let (times, told) = played(vec![Said::Nothing("gone".into()); 12]).await;
-    assert!(told.iter().all(|verdict| *verdict == Verdict::closed("gone")) && told.len() == 12);
+    let (times, verdicts) = poll_answers(vec![EndpointAnswer::Unusable("gone".into()); 12]).await;
+    assert!(verdicts.iter().all(|verdict| *verdict == Verdict::closed("gone")) && verdicts.len() == 12);
     let waits: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!((2..=3).contains(&waits[0]) && waits[3] >= 15 && waits[3] <= 20, "{waits:?}");
     assert!((300..=360).contains(&waits[11]) && waits.iter().all(|wait| *wait <= 360), "{waits:?}");
 }
 
-/// Operations that begin to ask in the same moment do not go on in the same moments.
+/// Operations that start polling at the same moment don't stay synchronized.
 #[test]
-fn questions_are_spread() {
+fn poll_times_have_jitter() {
     let waits: BTreeMap<Duration, u64> =
-        (0..100_u64).map(|seed| (spread(Duration::from_secs(30), seed, 1), seed)).collect();
+        (0..100_u64).map(|seed| (add_jitter(Duration::from_secs(30), seed, 1), seed)).collect();
     assert!(waits.len() > 50, "{waits:?}");
     assert!(waits.keys().all(|wait| (30.0..=36.0).contains(&wait.as_secs_f64())), "{waits:?}");
 }

@@ -1,18 +1,18 @@
-//! What client-side apply promises, for any manifests and whatever others did in between.
+//! Guarantees of client-side apply, for any manifest and any concurrent change.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use tidegate_model::Gvk;
 
-use super::applier::apply;
-use crate::patch::schema::{self, Merge, Type};
-use crate::patch::three_way;
+use super::applier::apply_patch;
+use crate::patch::schema::{self, Merge, TypeSchema};
+use crate::patch::three_way_patch;
 
-static ANY: std::sync::LazyLock<&'static Type> =
-    std::sync::LazyLock::new(|| schema::of(&Gvk::new("", "v1", "ConfigMap")).unwrap());
+static ANY: std::sync::LazyLock<&'static TypeSchema> =
+    std::sync::LazyLock::new(|| schema::find_type(&Gvk::new("", "v1", "ConfigMap")).unwrap());
 
-/// A map of some of the named fields.
-fn fields(of: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
+/// Generates a map with a subset of the named fields.
+fn field_strategy(of: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let entries: Vec<_> = of
         .into_iter()
         .map(|(name, value)| {
@@ -22,12 +22,12 @@ fn fields(of: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value>
     entries.prop_map(|entries| Value::Object(entries.into_iter().flatten().collect())).boxed()
 }
 
-fn texts(some: &'static [&'static str]) -> BoxedStrategy<Value> {
+fn text_strategy(some: &'static [&'static str]) -> BoxedStrategy<Value> {
     proptest::sample::select(some).prop_map(Value::from).boxed()
 }
 
-/// Items with keys of a few, in any order, without repetition.
-fn keyed(
+/// Generates items with a few distinct keys, in any order.
+fn item_strategy(
     key: &'static str,
     keys: &'static [&'static str],
     item: BoxedStrategy<Value>,
@@ -44,8 +44,8 @@ fn keyed(
         .boxed()
 }
 
-/// Items that the merge key does not tell apart.
-fn ports() -> BoxedStrategy<Value> {
+/// Generates items that the merge key cannot tell apart.
+fn port_strategy() -> BoxedStrategy<Value> {
     let port = (1..4_u8, any::<bool>(), proptest::option::of(1..3_u8)).prop_map(|(port, udp, host)| {
         let mut item = json!({"containerPort": port});
         if udp {
@@ -70,44 +70,58 @@ fn ports() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-fn container() -> BoxedStrategy<Value> {
-    fields(vec![
-        ("image", texts(&["a", "b"])),
-        ("args", proptest::collection::vec(texts(&["-a", "-b"]), 0..3).prop_map(Value::from).boxed()),
-        ("env", keyed("name", &["A", "B", "C"], fields(vec![("value", texts(&["1", "2"]))]))),
-        ("ports", ports()),
-        ("resources", fields(vec![("limits", fields(vec![("cpu", texts(&["1", "2"]))]))])),
+fn container_strategy() -> BoxedStrategy<Value> {
+    field_strategy(vec![
+        ("image", text_strategy(&["a", "b"])),
+        ("args", proptest::collection::vec(text_strategy(&["-a", "-b"]), 0..3).prop_map(Value::from).boxed()),
+        (
+            "env",
+            item_strategy(
+                "name",
+                &["A", "B", "C"],
+                field_strategy(vec![("value", text_strategy(&["1", "2"]))]),
+            ),
+        ),
+        ("ports", port_strategy()),
+        (
+            "resources",
+            field_strategy(vec![("limits", field_strategy(vec![("cpu", text_strategy(&["1", "2"]))]))]),
+        ),
     ])
 }
 
-fn deployment() -> BoxedStrategy<Value> {
+fn deployment_strategy() -> BoxedStrategy<Value> {
     let volume = prop_oneof![
         Just(json!({})),
-        texts(&["c", "d"]).prop_map(|name| json!({"configMap": {"name": name}})),
+        text_strategy(&["c", "d"]).prop_map(|name| json!({"configMap": {"name": name}})),
         Just(json!({"emptyDir": {}})),
     ];
-    let spec = fields(vec![
-        ("containers", keyed("name", &["x", "y", "z", "w"], container())),
-        ("volumes", keyed("name", &["v1", "v2"], volume.boxed())),
-        ("nodeName", texts(&["n", "m"])),
+    let spec = field_strategy(vec![
+        ("containers", item_strategy("name", &["x", "y", "z", "w"], container_strategy())),
+        ("volumes", item_strategy("name", &["v1", "v2"], volume.boxed())),
+        ("nodeName", text_strategy(&["n", "m"])),
     ]);
     let strategy = prop_oneof![
         Just(json!({"type": "Recreate"})),
-        texts(&["10%", "50%"])
+        text_strategy(&["10%", "50%"])
             .prop_map(|surge| json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge}})),
     ];
     let finalizers = proptest::sample::subsequence(&["f/1", "f/2", "f/3"][..], 0..=3).prop_shuffle();
-    let metadata = fields(vec![
+    let metadata = field_strategy(vec![
         (
             "labels",
-            fields(vec![("a", texts(&["1", "2"])), ("b", texts(&["1", "2"])), ("c", texts(&["1", "2"]))]),
+            field_strategy(vec![
+                ("a", text_strategy(&["1", "2"])),
+                ("b", text_strategy(&["1", "2"])),
+                ("c", text_strategy(&["1", "2"])),
+            ]),
         ),
         ("finalizers", finalizers.prop_map(|list| json!(list)).boxed()),
     ]);
-    let body = fields(vec![
+    let body = field_strategy(vec![
         ("replicas", (0..3_u8).prop_map(Value::from).boxed()),
         ("strategy", strategy.boxed()),
-        ("template", fields(vec![("spec", spec)])),
+        ("template", field_strategy(vec![("spec", spec)])),
     ]);
     (metadata, body)
         .prop_map(|(mut metadata, spec)| {
@@ -117,29 +131,31 @@ fn deployment() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// Whether an item of `list` is the same as `item`.
-fn same<'a>(list: &'a [Value], item: &Value, merge: Merge) -> Option<&'a Value> {
-    let Merge::Items(rule) = merge else { return list.iter().find(|there| *there == item) };
-    let also =
-        |item: &Value| rule.also.map(|(field, default)| item.get(field).cloned().unwrap_or(default.into()));
+/// Finds the item of `list` that corresponds to `item`.
+fn find_matching_item<'a>(list: &'a [Value], item: &Value, merge: Merge) -> Option<&'a Value> {
+    let Merge::KeyedList(rule) = merge else { return list.iter().find(|there| *there == item) };
+    let also = |item: &Value| {
+        rule.further_field.map(|(field, default)| item.get(field).cloned().unwrap_or(default.into()))
+    };
     list.iter().find(|there| there[rule.key] == item[rule.key] && also(there) == also(item))
 }
 
-/// Each field and item of `manifest`, with what stands in the same place of `object`.
-fn contained(object: &Value, manifest: &Value, merge: Merge, of: &Type) -> Result<(), String> {
+/// Checks that `object` contains each field and item of `manifest`.
+fn check_contained(object: &Value, manifest: &Value, merge: Merge, of: &TypeSchema) -> Result<(), String> {
     match (manifest, object, merge) {
         (Value::Object(manifest), Value::Object(object), Merge::Plain | Merge::Union) => {
             for (name, value) in manifest {
-                let (merge, of) = of.field(name);
+                let (merge, of) = of.merge_rule(name);
                 let there = object.get(name).ok_or_else(|| format!("{name} is missing"))?;
-                contained(there, value, merge, of).map_err(|error| format!("{name}: {error}"))?;
+                check_contained(there, value, merge, of).map_err(|error| format!("{name}: {error}"))?;
             }
             Ok(())
         }
-        (Value::Array(manifest), Value::Array(object), Merge::Items(_) | Merge::Values) => {
+        (Value::Array(manifest), Value::Array(object), Merge::KeyedList(_) | Merge::StringSet) => {
             for item in manifest {
-                let there = same(object, item, merge).ok_or_else(|| format!("{item} is missing"))?;
-                contained(there, item, Merge::Plain, of)?;
+                let there =
+                    find_matching_item(object, item, merge).ok_or_else(|| format!("{item} is missing"))?;
+                check_contained(there, item, Merge::Plain, of)?;
             }
             Ok(())
         }
@@ -148,54 +164,69 @@ fn contained(object: &Value, manifest: &Value, merge: Merge, of: &Type) -> Resul
     }
 }
 
-/// What must be there after the patch, and nothing else.
-fn expected(original: &Value, modified: &Value, current: &Value, merge: Merge, of: &Type) -> Value {
+/// Returns the result that the patch is expected to have, exactly.
+fn expected_result(
+    original: &Value,
+    modified: &Value,
+    current: &Value,
+    merge: Merge,
+    of: &TypeSchema,
+) -> Value {
     match (modified, current, merge) {
         (Value::Object(new), Value::Object(there), Merge::Plain | Merge::Union) => {
             let mut result = Map::new();
             for (name, value) in new {
-                let (merge, of) = of.field(name);
+                let (merge, of) = of.merge_rule(name);
                 let there = there.get(name).unwrap_or(&Value::Null);
-                result.insert(name.clone(), expected(&original[name], value, there, merge, of));
+                result.insert(name.clone(), expected_result(&original[name], value, there, merge, of));
             }
             for (name, value) in there {
                 if !new.contains_key(name) && original.get(name).is_none() {
                     result.insert(name.clone(), value.clone());
                 }
             }
-            // Fields that exclude each other go with the first change.
+            // The first change removes mutually exclusive fields.
             if matches!(merge, Merge::Union) && result != *there {
                 result.retain(|name, _| new.contains_key(name));
             }
             Value::Object(result)
         }
-        (Value::Array(new), Value::Array(there), Merge::Items(_) | Merge::Values) => {
+        (Value::Array(new), Value::Array(there), Merge::KeyedList(_) | Merge::StringSet) => {
             let old = original.as_array().map_or(&[][..], Vec::as_slice);
-            let union = matches!(merge, Merge::Items(rule) if rule.union);
+            let union = matches!(merge, Merge::KeyedList(rule) if rule.is_union);
             let inner = if union { Merge::Union } else { Merge::Plain };
-            let item = |item: &Value| match same(there, item, merge) {
-                Some(live) => expected(same(old, item, merge).unwrap_or(&Value::Null), item, live, inner, of),
+            let item = |item: &Value| match find_matching_item(there, item, merge) {
+                Some(live) => expected_result(
+                    find_matching_item(old, item, merge).unwrap_or(&Value::Null),
+                    item,
+                    live,
+                    inner,
+                    of,
+                ),
                 None => item.clone(),
             };
-            let others = |item: &&Value| same(new, item, merge).is_none() && same(old, item, merge).is_none();
+            let others = |item: &&Value| {
+                find_matching_item(new, item, merge).is_none()
+                    && find_matching_item(old, item, merge).is_none()
+            };
             new.iter().map(item).chain(there.iter().filter(others).cloned()).collect()
         }
         _ => modified.clone(),
     }
 }
 
-/// The same, whatever the order of lists in which others may have items.
-fn sorted(value: &Value, merge: Merge, of: &Type) -> Value {
+/// Returns the value with its lists sorted, if other managers may have items in them.
+fn sort_lists(value: &Value, merge: Merge, of: &TypeSchema) -> Value {
     match (value, merge) {
         (Value::Object(fields), _) => fields
             .iter()
             .map(|(name, value)| {
-                let (merge, of) = of.field(name);
-                (name.clone(), sorted(value, merge, of))
+                let (merge, of) = of.merge_rule(name);
+                (name.clone(), sort_lists(value, merge, of))
             })
             .collect(),
-        (Value::Array(items), Merge::Items(_) | Merge::Values) => {
-            let mut items: Vec<Value> = items.iter().map(|item| sorted(item, Merge::Plain, of)).collect();
+        (Value::Array(items), Merge::KeyedList(_) | Merge::StringSet) => {
+            let mut items: Vec<Value> = items.iter().map(|item| sort_lists(item, Merge::Plain, of)).collect();
             items.sort_by_key(Value::to_string);
             Value::Array(items)
         }
@@ -207,36 +238,36 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn built_in_kinds_become_what_the_manifest_says(
-        original in proptest::option::of(deployment()), modified in deployment(), current in deployment(),
+    fn built_in_kinds_match_the_manifest_after_the_patch(
+        original in proptest::option::of(deployment_strategy()), modified in deployment_strategy(), current in deployment_strategy(),
     ) {
         let gvk = Gvk::new("apps", "v1", "Deployment");
-        let of = schema::of(&gvk).unwrap();
-        let patch = three_way(&gvk, original.as_ref(), &modified, &current).unwrap();
-        let result = patch.as_ref().map_or_else(|| current.clone(), |patch| apply(&current, patch, &gvk));
+        let of = schema::find_type(&gvk).unwrap();
+        let patch = three_way_patch(&gvk, original.as_ref(), &modified, &current).unwrap();
+        let result = patch.as_ref().map_or_else(|| current.clone(), |patch| apply_patch(&current, patch, &gvk));
         let shown = patch.map(|patch| patch.body);
-        prop_assert_eq!(contained(&result, &modified, Merge::Plain, of), Ok(()), "{:?}", shown);
-        let wanted = expected(&original.unwrap_or(Value::Null), &modified, &current, Merge::Plain, of);
-        let (result_sorted, wanted) = (sorted(&result, Merge::Plain, of), sorted(&wanted, Merge::Plain, of));
+        prop_assert_eq!(check_contained(&result, &modified, Merge::Plain, of), Ok(()), "{:?}", shown);
+        let wanted = expected_result(&original.unwrap_or(Value::Null), &modified, &current, Merge::Plain, of);
+        let (result_sorted, wanted) = (sort_lists(&result, Merge::Plain, of), sort_lists(&wanted, Merge::Plain, of));
         prop_assert_eq!(result_sorted, wanted, "{:?}", shown);
-        prop_assert_eq!(three_way(&gvk, Some(&modified), &modified, &result).unwrap(), None, "{:?}", shown);
+        prop_assert_eq!(three_way_patch(&gvk, Some(&modified), &modified, &result).unwrap(), None, "{:?}", shown);
     }
 
     #[test]
-    fn custom_resources_become_what_the_manifest_says(
-        original in proptest::option::of(deployment()), modified in deployment(), current in deployment(),
+    fn custom_resources_match_the_manifest_after_the_patch(
+        original in proptest::option::of(deployment_strategy()), modified in deployment_strategy(), current in deployment_strategy(),
     ) {
         let gvk = Gvk::new("example.org", "v1", "Deployment");
-        let patch = three_way(&gvk, original.as_ref(), &modified, &current).unwrap();
-        let result = patch.map_or_else(|| current.clone(), |patch| apply(&current, &patch, &gvk));
-        // Every list is one value, so the expectation uses a type with no lists in the places looked at.
+        let patch = three_way_patch(&gvk, original.as_ref(), &modified, &current).unwrap();
+        let result = patch.map_or_else(|| current.clone(), |patch| apply_patch(&current, &patch, &gvk));
+        // Every list is atomic, so the expected result uses a type without lists at the compared paths.
         let parts = |value: &Value| json!({"spec": value["spec"], "labels": value["metadata"]["labels"]});
         let original = original.as_ref().map_or(Value::Null, parts);
-        let wanted = expected(&original, &parts(&modified), &parts(&current), Merge::Plain, &ANY);
+        let wanted = expected_result(&original, &parts(&modified), &parts(&current), Merge::Plain, &ANY);
         prop_assert_eq!(&result["spec"], &wanted["spec"]);
         if modified["metadata"].get("labels").is_some() {
             prop_assert_eq!(&result["metadata"]["labels"], &wanted["labels"]);
         }
-        prop_assert_eq!(three_way(&gvk, Some(&modified), &modified, &result).unwrap(), None);
+        prop_assert_eq!(three_way_patch(&gvk, Some(&modified), &modified, &result).unwrap(), None);
     }
 }

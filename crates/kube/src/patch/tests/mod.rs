@@ -1,4 +1,4 @@
 mod applier;
 mod contract;
-mod famous;
-mod others;
+mod field_owners;
+mod pitfalls;

@@ -1,19 +1,20 @@
-//! What the cluster's answers mean. `None` is an answer nobody awaits.
+//! Handling of the cluster's answers. `None` means that the operation isn't waiting for the answer.
 
 use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
 
-use super::again::{Again, call_again, is_patient};
-use super::observed;
-use crate::operation::fact::Fact;
-use crate::operation::input::{Answer, Applied, CallError, Clearing, Pruning, Stopped, Trial};
-use crate::operation::messages;
+use super::call_retry::{CallRetry, can_retry_during_outage, schedule_call_retry};
+use super::observation;
+use crate::operation::input::{
+    Answer, ApplyResponse, CallError, ClearingResult, DryRunResponse, PruneResult, StopResult,
+};
+use crate::operation::recorded_event::OperationEvent;
 use crate::operation::rules::{has_runner, needs_check};
 use crate::operation::state::{
-    AppliedRef, Header, HookLog, Occupant, Operation, Progress, Stage, TaskState, WaveStep,
+    AppliedRef, HOOK_TERMINATED, Header, HookLog, Occupant, Operation, Progress, Stage, TaskState, WaveStep,
 };
 
-/// One task with its state, and the moment of the answer.
-struct Subject<'a> {
+/// One task with its state, and the time of the answer.
+struct TaskContext<'a> {
     operation: &'a Operation,
     id: TaskId,
     task: &'a Task,
@@ -26,52 +27,64 @@ pub(super) fn decide(
     id: TaskId,
     answer: &Answer,
     now: Timestamp,
-) -> Option<Vec<Fact>> {
+) -> Option<Vec<OperationEvent>> {
     let (task, state) = operation.task(id)?;
-    let subject = Subject { operation, id, task, state, now };
+    let subject = TaskContext { operation, id, task, state, now };
     match answer {
-        Answer::Checked(result) => subject.checked(result),
-        Answer::Pruned(result) => subject.pruned(result),
-        Answer::Cleared(result) => subject.cleared(result),
-        Answer::Applied(result) => subject.applied(result),
-        Answer::Ran { success, message } => subject.ran(*success, message),
-        Answer::Released(result) => subject.released(result),
-        Answer::Deleted(result) => subject.deleted(result),
-        Answer::Stopped(result) => subject.stopped(result),
-        Answer::LogsRead { reason, logs } => subject.logs_read(reason, logs),
+        Answer::Checked(result) => subject.handle_check(result),
+        Answer::Pruned(result) => subject.handle_prune(result),
+        Answer::Cleared(result) => subject.handle_clearing(result),
+        Answer::Applied(result) => subject.handle_apply(result),
+        Answer::Ran { success, message } => subject.handle_run(*success, message),
+        Answer::Released(result) => subject.handle_release(result),
+        Answer::Deleted(result) => subject.handle_deletion(result),
+        Answer::Stopped(result) => subject.handle_stop(result),
+        Answer::LogsRead { reason, logs } => subject.handle_logs(reason, logs),
     }
 }
 
-/// Whether the next look at a cluster that does not answer is still to come.
-fn is_waiting(header: &Header, now: Timestamp) -> bool {
+/// Returns true if it is too early for the next probe of an unreachable cluster.
+fn is_awaiting_probe(header: &Header, now: Timestamp) -> bool {
     header.outage.as_ref().is_some_and(|outage| now < outage.retry_at)
 }
 
-impl Subject<'_> {
+impl TaskContext<'_> {
     fn step(&self) -> Option<WaveStep> {
-        self.operation.step_of(self.id)
+        self.operation.step_of_task(self.id)
     }
 
-    /// The call will be made again, or the failure counts.
-    fn again_or(&self, error: &CallError, otherwise: impl FnOnce(String) -> Fact) -> Vec<Fact> {
+    /// Repeats the call, or counts the failure.
+    fn retry_or_fail(
+        &self,
+        error: &CallError,
+        otherwise: impl FnOnce(String) -> OperationEvent,
+    ) -> Vec<OperationEvent> {
         let (header, calls) = (&self.operation.header, self.state.calls.as_deref());
-        let patient = is_patient(self.operation, self.state, self.now);
+        let patient = can_retry_during_outage(self.operation, self.state, self.now);
         let (task, at) = (Some(self.id), self.now);
-        match call_again(header, calls, error, patient, at) {
-            // Known already: the many calls that meet one outage need no fact each.
-            Some(Again { outage: true, .. }) if calls.is_some() && is_waiting(header, at) => Vec::new(),
-            Some(Again { retry_at, outage }) => {
-                vec![Fact::CallFailed { task, message: error.message.clone(), retry_at, at, outage }]
+        match schedule_call_retry(header, calls, error, patient, at) {
+            // The outage is already known. The many calls that fail because of it don't need an event each.
+            Some(CallRetry { is_outage: true, .. }) if calls.is_some() && is_awaiting_probe(header, at) => {
+                Vec::new()
+            }
+            Some(CallRetry { retry_at, is_outage: outage }) => {
+                vec![OperationEvent::CallFailed {
+                    task,
+                    message: error.message.clone(),
+                    retry_at,
+                    at,
+                    outage,
+                }]
             }
             None => vec![otherwise(error.message.clone())],
         }
     }
 
-    fn failed(&self, phase: OperationPhase, message: String) -> Fact {
-        Fact::TaskFailed { task: self.id, phase, message, at: self.now }
+    fn task_failed_event(&self, phase: OperationPhase, message: String) -> OperationEvent {
+        OperationEvent::TaskFailed { task: self.id, phase, message, at: self.now }
     }
 
-    fn checked(&self, result: &Result<Trial, CallError>) -> Option<Vec<Fact>> {
+    fn handle_check(&self, result: &Result<DryRunResponse, CallError>) -> Option<Vec<OperationEvent>> {
         let at_wave = match (&self.operation.stage, self.step()) {
             (Stage::DryRun, _) => false,
             (_, Some(WaveStep::DryRun)) => true,
@@ -79,91 +92,98 @@ impl Subject<'_> {
         };
         needs_check(self.task, self.state, at_wave).then(|| match result {
             Ok(trial) => {
-                let mut facts = vec![Fact::Checked { task: self.id, message: trial.message.clone() }];
-                // Where more than a trial is wanted, the write will be warned of.
+                let mut events =
+                    vec![OperationEvent::DryRunPassed { task: self.id, message: trial.message.clone() }];
+                // Outside of a dry run, the write reports the same warnings.
                 if self.operation.header.request.options.dry_run {
-                    facts.extend(self.warned(&trial.warnings));
+                    events.extend(self.warning_event(&trial.warnings));
                 }
-                facts
+                events
             }
-            Err(error) => self.again_or(error, |message| Fact::CheckFailed { task: self.id, message }),
+            Err(error) => {
+                self.retry_or_fail(error, |message| OperationEvent::DryRunFailed { task: self.id, message })
+            }
         })
     }
 
-    fn pruned(&self, result: &Result<Pruning, CallError>) -> Option<Vec<Fact>> {
+    fn handle_prune(&self, result: &Result<PruneResult, CallError>) -> Option<Vec<OperationEvent>> {
         let awaited = self.step()? == WaveStep::Pruning
             && self.task.action == Action::Prune
             && self.state.progress == Progress::Waiting;
         awaited.then(|| match result {
-            Ok(Pruning::Gone) => vec![Fact::PruneSent { task: self.id, gone: true }],
-            Ok(Pruning::Begun) => vec![Fact::DeletionBegun { task: self.id }],
-            Ok(Pruning::Kept { reason }) => {
+            Ok(PruneResult::Gone) => vec![OperationEvent::ObjectDeleted { task: self.id }],
+            Ok(PruneResult::DeletionStarted) => vec![OperationEvent::DeletionStarted { task: self.id }],
+            Ok(PruneResult::LeftAlone { reason }) => {
                 let (phase, message) = (OperationPhase::Succeeded, reason.clone());
-                vec![Fact::TaskCompleted { task: self.id, phase, message, at: self.now }]
+                vec![OperationEvent::TaskCompleted { task: self.id, phase, message, at: self.now }]
             }
-            Err(error) => self.again_or(error, |message| self.failed(OperationPhase::Failed, message)),
+            Err(error) => {
+                self.retry_or_fail(error, |message| self.task_failed_event(OperationPhase::Failed, message))
+            }
         })
     }
 
-    fn cleared(&self, result: &Result<Clearing, CallError>) -> Option<Vec<Fact>> {
-        if let (Ok(Clearing::Deleting { uid }), false) = (result, self.task.is_hook()) {
+    fn handle_clearing(&self, result: &Result<ClearingResult, CallError>) -> Option<Vec<OperationEvent>> {
+        if let (Ok(ClearingResult::Deleting { uid }), false) = (result, self.task.is_hook()) {
             let awaited = self.step()? == WaveStep::Applying && self.state.progress == Progress::Waiting;
-            let begun = Fact::RecreationBegun { task: self.id, uid: uid.clone() };
-            return (awaited && self.task.action.writes()).then(|| vec![begun]);
+            let started = OperationEvent::RecreationStarted { task: self.id, uid: uid.clone() };
+            return (awaited && self.task.action.writes_manifest()).then(|| vec![started]);
         }
         let awaited = match (self.step()?, &self.state.progress) {
             (WaveStep::Clearing | WaveStep::Applying, Progress::Waiting) => self.state.occupant.is_none(),
-            // The place was found clear and is not any more.
+            // The place was clear, but another object has taken it again.
             (WaveStep::Applying, Progress::Ready) => true,
             _ => false,
         };
         let awaited = awaited && self.task.is_hook() && !has_runner(self.task);
         awaited.then(|| match result {
-            Ok(Clearing::Clear) => vec![Fact::HookCleared { task: self.id, deleting: None }],
-            Ok(Clearing::Deleting { uid }) => {
-                vec![Fact::HookCleared { task: self.id, deleting: Some(uid.clone()) }]
+            Ok(ClearingResult::Clear) => vec![OperationEvent::HookCleared { task: self.id, deleting: None }],
+            Ok(ClearingResult::Deleting { uid }) => {
+                vec![OperationEvent::HookCleared { task: self.id, deleting: Some(uid.clone()) }]
             }
-            Ok(Clearing::Taken { operation, uid, resource_version }) => {
+            Ok(ClearingResult::Occupied { operation, uid, resource_version }) => {
                 let by = Occupant {
                     operation: operation.clone(),
                     uid: uid.clone(),
                     resource_version: resource_version.clone(),
                     since: self.now,
                 };
-                vec![Fact::PlaceTaken { task: self.id, by: Some(by) }]
+                vec![OperationEvent::HookNameInUse { task: self.id, by: Some(by) }]
             }
-            Ok(Clearing::Adopted(applied)) => self.written(applied),
-            Err(error) => self.again_or(error, |message| {
-                self.failed(OperationPhase::Error, format!("failed to delete resource: {message}"))
+            Ok(ClearingResult::Adopted(applied)) => self.applied_events(applied),
+            Err(error) => self.retry_or_fail(error, |message| {
+                self.task_failed_event(OperationPhase::Error, format!("failed to delete resource: {message}"))
             }),
         })
     }
 
-    fn applied(&self, result: &Result<Box<Applied>, CallError>) -> Option<Vec<Fact>> {
+    fn handle_apply(&self, result: &Result<Box<ApplyResponse>, CallError>) -> Option<Vec<OperationEvent>> {
         let stopping = matches!(self.state.progress, Progress::Stopping { .. });
         let at_work = match self.state.progress {
             Progress::Waiting | Progress::Ready => self.step() == Some(WaveStep::Applying),
-            // A hook that was being created when the wave's deadline passed or the operation was terminated.
+            // The hook was being created when the wave's deadline passed or the operation was terminated.
             Progress::Stopping { .. } => self.state.applied.is_none(),
             _ => false,
         };
-        (at_work && !has_runner(self.task) && self.task.action.writes()).then(|| match result {
-            Ok(applied) => self.written(applied),
-            // It is not made again, and whether it was made is for the stopping to find out.
-            Err(error) if stopping && error.transient => Vec::new(),
-            Err(error) => self.again_or(error, |message| self.failed(OperationPhase::Failed, message)),
+        (at_work && !has_runner(self.task) && self.task.action.writes_manifest()).then(|| match result {
+            Ok(applied) => self.applied_events(applied),
+            // The call isn't repeated. Stopping the hook reveals whether it was created.
+            Err(error) if stopping && error.is_transient => Vec::new(),
+            Err(error) => {
+                self.retry_or_fail(error, |message| self.task_failed_event(OperationPhase::Failed, message))
+            }
         })
     }
 
-    /// The object is in the cluster, and its health may already be known.
-    fn written(&self, applied: &Applied) -> Vec<Fact> {
+    /// Returns the events for a written object, whose health may already be known.
+    fn applied_events(&self, applied: &ApplyResponse) -> Vec<OperationEvent> {
         let reference = AppliedRef {
             uid: applied.uid.clone(),
             resource_version: applied.resource_version.clone(),
             generation: applied.generation,
             at: self.now,
         };
-        let judged = observed::judge(
+        let judged = observation::judge_observation(
             self.operation,
             self.id,
             self.task,
@@ -172,62 +192,72 @@ impl Subject<'_> {
             &applied.observed,
             self.now,
         );
-        let done = !self.task.is_hook() && judged.is_without_health;
-        let mut facts =
-            vec![Fact::Applied { task: self.id, applied: reference, message: applied.message.clone(), done }];
-        facts.extend(self.warned(&applied.warnings));
+        let done = !self.task.is_hook() && judged.has_no_health;
+        let mut events = vec![OperationEvent::Applied {
+            task: self.id,
+            applied: reference,
+            message: applied.message.clone(),
+            done,
+        }];
+        events.extend(self.warning_event(&applied.warnings));
         if !done && !matches!(self.state.progress, Progress::Stopping { .. }) {
-            facts.extend(judged.facts);
+            events.extend(judged.events);
         }
-        facts
+        events
     }
 
-    fn warned(&self, warnings: &[String]) -> Option<Fact> {
-        (warnings != self.state.warnings).then(|| Fact::Warned { task: self.id, warnings: warnings.to_vec() })
+    fn warning_event(&self, warnings: &[String]) -> Option<OperationEvent> {
+        (warnings != self.state.warnings)
+            .then(|| OperationEvent::WarningsReceived { task: self.id, warnings: warnings.to_vec() })
     }
 
-    fn ran(&self, success: bool, message: &str) -> Option<Vec<Fact>> {
+    fn handle_run(&self, success: bool, message: &str) -> Option<Vec<OperationEvent>> {
         let awaited = has_runner(self.task) && self.state.progress == Progress::Running;
         let phase = if success { OperationPhase::Succeeded } else { OperationPhase::Failed };
         awaited.then(|| {
-            vec![Fact::TaskCompleted { task: self.id, phase, message: message.to_owned(), at: self.now }]
+            vec![OperationEvent::TaskCompleted {
+                task: self.id,
+                phase,
+                message: message.to_owned(),
+                at: self.now,
+            }]
         })
     }
 
-    fn released(&self, result: &Result<(), CallError>) -> Option<Vec<Fact>> {
-        self.state.awaits_release().then(|| match result {
-            Ok(()) => vec![Fact::HookReleased { task: self.id }],
+    fn handle_release(&self, result: &Result<(), CallError>) -> Option<Vec<OperationEvent>> {
+        self.state.needs_release().then(|| match result {
+            Ok(()) => vec![OperationEvent::HookFinalizerRemoved { task: self.id }],
             Err(error) => {
-                let mut facts = self.again_or(error, |message| Fact::TaskCompleted {
+                let mut events = self.retry_or_fail(error, |message| OperationEvent::TaskCompleted {
                     task: self.id,
                     phase: OperationPhase::Error,
                     message: format!("Failed to remove hook finalizer: {message}"),
                     at: self.now,
                 });
-                if matches!(facts.first(), Some(Fact::TaskCompleted { .. })) {
-                    facts.push(Fact::HookReleased { task: self.id });
+                if matches!(events.first(), Some(OperationEvent::TaskCompleted { .. })) {
+                    events.push(OperationEvent::HookFinalizerRemoved { task: self.id });
                 }
-                facts
+                events
             }
         })
     }
 
-    fn deleted(&self, result: &Result<(), CallError>) -> Option<Vec<Fact>> {
+    fn handle_deletion(&self, result: &Result<(), CallError>) -> Option<Vec<OperationEvent>> {
         let Stage::Finishing { phase, .. } = self.operation.stage else { return None };
-        self.operation.deletes_at_end(self.task, self.state, phase).then(|| match result {
-            Ok(()) => vec![Fact::HookDeleted { task: self.id, error: None }],
-            Err(error) => self.again_or(error, |message| Fact::HookDeleted {
+        self.operation.should_delete_at_end(self.task, self.state, phase).then(|| match result {
+            Ok(()) => vec![OperationEvent::HookDeleted { task: self.id, error: None }],
+            Err(error) => self.retry_or_fail(error, |message| OperationEvent::HookDeleted {
                 task: self.id,
                 error: Some(format!("failed to delete resource: {message}")),
             }),
         })
     }
 
-    fn stopped(&self, result: &Result<Stopped, CallError>) -> Option<Vec<Fact>> {
+    fn handle_stop(&self, result: &Result<StopResult, CallError>) -> Option<Vec<OperationEvent>> {
         let Progress::Stopping { reason } = &self.state.progress else { return None };
         Some(match result {
-            Ok(stopped) => vec![self.ended(stopped, reason)],
-            Err(error) => self.again_or(error, |message| Fact::HookStopped {
+            Ok(stopped) => vec![self.hook_stopped_event(stopped, reason)],
+            Err(error) => self.retry_or_fail(error, |message| OperationEvent::HookStopped {
                 task: self.id,
                 phase: OperationPhase::Failed,
                 message: format!("Failed to delete: {message}"),
@@ -236,16 +266,15 @@ impl Subject<'_> {
         })
     }
 
-    fn logs_read(&self, reason: &str, logs: &[HookLog]) -> Option<Vec<Fact>> {
-        self.operation
-            .awaits_logs(self.task, self.state)
-            .then(|| vec![Fact::LogsKept { task: self.id, reason: reason.to_owned(), logs: logs.to_vec() }])
+    fn handle_logs(&self, reason: &str, logs: &[HookLog]) -> Option<Vec<OperationEvent>> {
+        self.operation.needs_logs(self.task, self.state).then(|| {
+            vec![OperationEvent::LogsStored { task: self.id, reason: reason.to_owned(), logs: logs.to_vec() }]
+        })
     }
 
-    fn ended(&self, stopped: &Stopped, reason: &str) -> Fact {
-        let absent =
-            stopped.phase == OperationPhase::Succeeded && stopped.message == messages::HOOK_TERMINATED;
-        // A deadline stops a hook that was at work; that its object has gone does not make it a success.
+    fn hook_stopped_event(&self, stopped: &StopResult, reason: &str) -> OperationEvent {
+        let absent = stopped.phase == OperationPhase::Succeeded && stopped.message == HOOK_TERMINATED;
+        // A deadline stops a running hook; a missing object doesn't turn that into a success.
         let vanished = absent && self.state.applied.is_some() && self.operation.termination.is_none();
         let (phase, message) = match stopped.phase {
             _ if vanished => (OperationPhase::Failed, reason.to_owned()),
@@ -254,6 +283,6 @@ impl Subject<'_> {
             }
             phase => (phase, stopped.message.clone()),
         };
-        Fact::HookStopped { task: self.id, phase, message, clean: true }
+        OperationEvent::HookStopped { task: self.id, phase, message, clean: true }
     }
 }

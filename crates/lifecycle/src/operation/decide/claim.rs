@@ -1,68 +1,91 @@
-//! What news of the claim mean.
+//! Handling of claim events.
 
-use tidegate_model::{IfTaken, OperationPhase, Timestamp};
+use tidegate_model::{ClaimConflictPolicy, OperationPhase, Timestamp};
 
-use super::again::{Again, call_again};
-use crate::operation::fact::Fact;
-use crate::operation::follow::{self, ending};
+use super::call_retry::{CallRetry, schedule_call_retry};
+use crate::operation::advance::{self, ending};
 use crate::operation::input::CallError;
 use crate::operation::messages;
-use crate::operation::state::{Claim, ClaimNews, Header, Operation};
+use crate::operation::recorded_event::OperationEvent;
+use crate::operation::state::{Claim, ClaimEvent, Header, Operation};
 
-/// News before the operation was planned: it has written nothing.
-pub(super) fn before_plan(header: &Header, news: &ClaimNews, now: Timestamp) -> Vec<Fact> {
-    let fact = Fact::Claim { news: news.clone(), at: now };
-    if let ClaimNews::EndWanted { by } = news {
-        let end = ending::at_once(OperationPhase::Failed, messages::superseded(by), now);
-        return std::iter::once(fact).chain(end).collect();
+/// Handles a claim event before the operation is planned. It hasn't written to the cluster yet.
+pub(super) fn handle_claim_before_plan(
+    header: &Header,
+    news: &ClaimEvent,
+    now: Timestamp,
+) -> Vec<OperationEvent> {
+    let event = OperationEvent::ClaimChanged { news: news.clone(), at: now };
+    if let ClaimEvent::EndWanted { by } = news {
+        let end = ending::finish_now(OperationPhase::Failed, messages::superseded_message(by), now);
+        return std::iter::once(event).chain(end).collect();
     }
     let Some(request) = &header.request.claim else { return Vec::new() };
     match news {
-        ClaimNews::Held { place, epoch } if header.holds(place, *epoch) => Vec::new(),
-        ClaimNews::Without { reason } if header.goes_on_without(reason) => Vec::new(),
-        ClaimNews::Held { .. } | ClaimNews::Without { .. } => vec![fact],
-        ClaimNews::Taken { holder, at_work: true } if request.if_taken == IfTaken::Refuse => {
-            let end = ending::at_once(OperationPhase::Error, messages::claim_refused(header, holder), now);
-            std::iter::once(fact).chain(end).collect()
+        ClaimEvent::Held { place, epoch } if header.has_claim(place, *epoch) => Vec::new(),
+        ClaimEvent::Without { reason } if header.is_without_claim_because(reason) => Vec::new(),
+        ClaimEvent::Held { .. } | ClaimEvent::Without { .. } => vec![event],
+        ClaimEvent::Taken { holder, at_work: true } if request.if_taken == ClaimConflictPolicy::Refuse => {
+            let end = ending::finish_now(
+                OperationPhase::Error,
+                messages::claim_refused_message(header, holder),
+                now,
+            );
+            std::iter::once(event).chain(end).collect()
         }
-        ClaimNews::Taken { holder, .. } => match header.claim.as_deref() {
-            // That it was looked at again, after calls that failed, is news: those do not count any more.
-            Some(Claim::Taken { holder: known, .. }) if known == holder && !header.is_troubled() => {
+        ClaimEvent::Taken { holder, .. } => match header.claim.as_deref() {
+            // The same holder is recorded again only after failed calls, because the event resets the number of
+            // failures.
+            Some(Claim::Taken { holder: known, .. }) if known == holder && !header.has_failing_call() => {
                 Vec::new()
             }
-            _ => vec![fact],
+            _ => vec![event],
         },
-        // Nothing was written under it: it is taken anew.
-        ClaimNews::Lost { .. } | ClaimNews::EndWanted { .. } => vec![fact],
+        // The operation hasn't written to the cluster under the claim, so it acquires the claim again.
+        ClaimEvent::Lost { .. } | ClaimEvent::EndWanted { .. } => vec![event],
     }
 }
 
-/// The claim could not be asked for.
-pub(super) fn not_answered(header: &Header, error: &CallError, now: Timestamp) -> Vec<Fact> {
-    match call_again(header, Some(&header.calls), error, true, now) {
-        Some(Again { retry_at, outage }) => {
-            vec![Fact::CallFailed { task: None, message: error.message.clone(), retry_at, at: now, outage }]
+/// Handles a failed claim request.
+pub(super) fn handle_claim_failure(
+    header: &Header,
+    error: &CallError,
+    now: Timestamp,
+) -> Vec<OperationEvent> {
+    match schedule_call_retry(header, Some(&header.calls), error, true, now) {
+        Some(CallRetry { retry_at, is_outage: outage }) => {
+            vec![OperationEvent::CallFailed {
+                task: None,
+                message: error.message.clone(),
+                retry_at,
+                at: now,
+                outage,
+            }]
         }
         None => {
-            let message = format!("failed to take the claim: {}", error.message);
-            ending::at_once(OperationPhase::Error, message, now)
+            let message = format!("failed to acquire the claim: {}", error.message);
+            ending::finish_now(OperationPhase::Error, message, now)
         }
     }
 }
 
-/// News about a planned operation.
-pub(super) fn news(operation: &Operation, news: &ClaimNews, now: Timestamp) -> Vec<Fact> {
-    let fact = Fact::Claim { news: news.clone(), at: now };
+/// Handles a claim event of a planned operation.
+pub(super) fn handle_claim_event(
+    operation: &Operation,
+    news: &ClaimEvent,
+    now: Timestamp,
+) -> Vec<OperationEvent> {
+    let event = OperationEvent::ClaimChanged { news: news.clone(), at: now };
     let header = &operation.header;
     match news {
-        ClaimNews::EndWanted { .. } if operation.is_ending() => Vec::new(),
-        ClaimNews::EndWanted { .. } => vec![fact, follow::to_its_end(now)],
-        _ if header.claims().is_none() => Vec::new(),
-        ClaimNews::Held { place, epoch } if header.holds(place, *epoch) => Vec::new(),
-        ClaimNews::Without { reason } if header.goes_on_without(reason) => Vec::new(),
-        ClaimNews::Held { .. } | ClaimNews::Without { .. } => vec![fact],
-        ClaimNews::Lost { .. } => vec![fact],
-        // Only an operation that has not begun waits.
-        ClaimNews::Taken { .. } => Vec::new(),
+        ClaimEvent::EndWanted { .. } if operation.is_ending() => Vec::new(),
+        ClaimEvent::EndWanted { .. } => vec![event, advance::termination_event(now)],
+        _ if header.claim_request().is_none() => Vec::new(),
+        ClaimEvent::Held { place, epoch } if header.has_claim(place, *epoch) => Vec::new(),
+        ClaimEvent::Without { reason } if header.is_without_claim_because(reason) => Vec::new(),
+        ClaimEvent::Held { .. } | ClaimEvent::Without { .. } => vec![event],
+        ClaimEvent::Lost { .. } => vec![event],
+        // Only an operation that hasn't begun waits.
+        ClaimEvent::Taken { .. } => Vec::new(),
     }
 }

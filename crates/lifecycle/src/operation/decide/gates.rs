@@ -1,43 +1,45 @@
-//! What the answers of gates mean.
+//! Handling of gate verdicts.
 
 use tidegate_model::Timestamp;
 
-use crate::operation::command::ASK_AGAIN_AFTER;
-use crate::operation::fact::Fact;
+use crate::operation::command::GATE_RETRY_INTERVAL;
 use crate::operation::gates::concurrency_group;
+use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{GateAnswer, Operation, Stage, Verdict, WaveStep};
 
-/// Why a gate is closed that was open when an earlier engine ended.
-const ASKED_ANEW: &str = "it is asked again, after a restart";
+/// Reason for a gate that was open when an earlier engine stopped.
+const AWAITING_NEW_ANSWER: &str = "awaiting a new answer after a restart";
 
-/// A gate has answered; `None` where nobody asks it. The same answer once more is no fact, however often it comes.
-pub(super) fn answered(
+/// Handles a verdict. `None` if the gate isn't being queried. A repeated verdict isn't recorded.
+pub(super) fn handle_verdict(
     operation: &Operation,
     wave: u32,
     gate: &str,
     verdict: &Verdict,
     now: Timestamp,
-) -> Option<Vec<Fact>> {
+) -> Option<Vec<OperationEvent>> {
     let asked = operation.stage == Stage::Wave { index: wave, step: WaveStep::Held }
-        && operation.asked_gates(wave).any(|asked| asked == gate);
+        && operation.external_gates(wave).any(|asked| asked == gate);
     if !asked {
         return None;
     }
     let known = operation.gates.iter().find(|answer| answer.gate == gate);
-    if known.is_some_and(|known| known.verdict.says_the_same(verdict)) {
+    if known.is_some_and(|known| known.verdict.is_same_as(verdict)) {
         return Some(Vec::new());
     }
-    Some(vec![Fact::GateAnswered { gate: gate.to_owned(), verdict: verdict.clone(), at: now }])
+    Some(vec![OperationEvent::GateEvaluated { gate: gate.to_owned(), verdict: verdict.clone(), at: now }])
 }
 
-/// What was open before a restart is not taken for open until it says so again: a night may lie between. A place in a group
-/// stays the operation's.
-pub(super) fn resumed(operation: &Operation, now: Timestamp) -> Vec<Fact> {
+/// Withdraws the open verdicts after a restart until their gates repeat them, because a long time may have passed. The
+/// operation keeps its places in groups.
+pub(super) fn withdraw_open_verdicts(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let Stage::Wave { index, step: WaveStep::Held } = operation.stage else { return Vec::new() };
     let is_asked = |answer: &&GateAnswer| {
-        operation.asked_gates(index).any(|gate| *gate == answer.gate && concurrency_group(gate).is_none())
+        operation.external_gates(index).any(|gate| *gate == answer.gate && concurrency_group(gate).is_none())
     };
-    let closed = || Verdict::Closed { reason: ASKED_ANEW.to_owned(), ask_again_after: ASK_AGAIN_AFTER };
+    let closed =
+        || Verdict::Closed { reason: AWAITING_NEW_ANSWER.to_owned(), ask_again_after: GATE_RETRY_INTERVAL };
     let open = operation.gates.iter().filter(is_asked).filter(|answer| answer.verdict == Verdict::Open);
-    open.map(|answer| Fact::GateAnswered { gate: answer.gate.clone(), verdict: closed(), at: now }).collect()
+    open.map(|answer| OperationEvent::GateEvaluated { gate: answer.gate.clone(), verdict: closed(), at: now })
+        .collect()
 }

@@ -1,164 +1,184 @@
-//! Which facts an input means, given the state. Pure: the same pair gives the same facts.
+//! Decides which events an input causes in a state. Pure: the same input and state always give the same events.
 
-mod again;
 mod answers;
+mod call_retry;
 mod claim;
 mod gates;
 mod namespaces;
-mod observed;
+mod observation;
 mod overrides;
-mod people;
 mod rejection;
 mod supersede;
+mod user_requests;
 
 use std::sync::Arc;
 
 use tidegate_model::{Digest, OperationPhase, Timestamp};
 
-use super::fact::Fact;
-use super::follow::ending;
+use super::advance::ending;
 use super::input::Input;
-use super::rules::is_sound;
+use super::recorded_event::OperationEvent;
+use super::rules::is_consistent;
 use super::state::{Header, Operation, State};
 
-use again::{Again, call_again};
-use overrides::Words;
+use call_retry::{CallRetry, schedule_call_retry};
+use overrides::Attribution;
 pub use rejection::Rejection;
 
-/// The facts an input means.
-pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+/// Returns the events that an input causes.
+pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<OperationEvent>, Rejection> {
     match (state, input) {
         (State::New, Input::Request { operation, request, targets, plan }) => {
             let (operation, request, targets) = (*operation, request.clone(), *targets);
-            let accepted = Fact::Accepted { operation, request, targets, at: now };
-            let taken = plan.clone().map(|plan| Fact::PlanTaken { plan, at: now });
+            let accepted = OperationEvent::Accepted { operation, request, targets, at: now };
+            let taken = plan.clone().map(|plan| OperationEvent::StoredPlanUsed { plan, at: now });
             Ok(std::iter::once(accepted).chain(taken).collect())
         }
         (State::New, _) => Err(Rejection::NotStarted),
         (_, Input::Request { .. }) => Err(Rejection::AlreadyStarted { state: state.name() }),
-        (State::Finished(operation), input) => finished(operation, input),
-        (_, Input::Abort { reason }) => Ok(ending::at_once(OperationPhase::Error, reason.clone(), now)),
-        (State::Accepted(header), input) => accepted(header, input, now),
-        (State::Running(operation), input) => running(operation, input, now),
+        (State::Finished(operation), input) => decide_finished(operation, input),
+        (_, Input::Abort { reason }) => Ok(ending::finish_now(OperationPhase::Error, reason.clone(), now)),
+        (State::Accepted(header), input) => decide_accepted(header, input, now),
+        (State::Running(operation), input) => decide_running(operation, input, now),
     }
 }
 
-fn finished(operation: &Operation, input: &Input) -> Result<Vec<Fact>, Rejection> {
-    if input.is_wish() {
+fn decide_finished(operation: &Operation, input: &Input) -> Result<Vec<OperationEvent>, Rejection> {
+    if input.is_request() {
         return Err(Rejection::AlreadyFinished { message: operation.message() });
     }
     Err(Rejection::Stale { state: "Finished".to_owned() })
 }
 
-fn accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+fn decide_accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec<OperationEvent>, Rejection> {
     match input {
-        Input::Claim(Ok(news)) => Ok(claim::before_plan(header, news, now)),
-        Input::Claim(Err(error)) => Ok(claim::not_answered(header, error, now)),
-        // It was made before another operation had the application.
-        Input::Planned { .. } | Input::PlanFailed(_) | Input::PlanRefused { .. } if !header.may_begin() => {
+        Input::Claim(Ok(news)) => Ok(claim::handle_claim_before_plan(header, news, now)),
+        Input::Claim(Err(error)) => Ok(claim::handle_claim_failure(header, error, now)),
+        // The plan was made before another operation claimed the application.
+        Input::Planned { .. } | Input::PlanFailed(_) | Input::PlanRejected { .. } if !header.can_begin() => {
             Err(Rejection::Stale { state: "Accepted".to_owned() })
         }
-        Input::Planned { plan, .. } if !is_sound(plan) => {
-            Ok(ending::at_once(OperationPhase::Error, super::messages::UNSOUND_PLAN.to_owned(), now))
+        Input::Planned { plan, .. } if !is_consistent(plan) => {
+            Ok(ending::finish_now(OperationPhase::Error, super::messages::INCONSISTENT_PLAN.to_owned(), now))
         }
         Input::Planned { plan, bundle, namespaces } => {
-            let planned = Fact::Planned { plan: Arc::clone(plan), bundle: *bundle, at: now };
-            let seen = namespaces::planned(plan, namespaces, now);
+            let planned = OperationEvent::Planned { plan: Arc::clone(plan), bundle: *bundle, at: now };
+            let seen = namespaces::handle_planned_namespaces(plan, namespaces, now);
             Ok(std::iter::once(planned).chain(seen).collect())
         }
-        Input::PlanRefused { reason } => Ok(ending::at_once(OperationPhase::Error, reason.clone(), now)),
+        Input::PlanRejected { reason } => Ok(ending::finish_now(OperationPhase::Error, reason.clone(), now)),
         Input::PlanFailed(error) => {
             let message = error.message.clone();
-            Ok(match call_again(header, Some(&header.calls), error, true, now) {
-                Some(Again { retry_at, outage }) => {
-                    vec![Fact::CallFailed { task: None, message, retry_at, at: now, outage }]
+            Ok(match schedule_call_retry(header, Some(&header.calls), error, true, now) {
+                Some(CallRetry { retry_at, is_outage: outage }) => {
+                    vec![OperationEvent::CallFailed { task: None, message, retry_at, at: now, outage }]
                 }
                 None => {
                     let message = format!("failed to read the cluster: {message}");
-                    ending::at_once(OperationPhase::Error, message, now)
+                    ending::finish_now(OperationPhase::Error, message, now)
                 }
             })
         }
         Input::Terminate { by } => {
-            let wish = Fact::TerminateRequested { by: by.clone(), at: now };
+            let request = OperationEvent::TerminationRequested { by: by.clone(), at: now };
             let message = super::messages::TERMINATED.to_owned();
-            Ok(std::iter::once(wish).chain(ending::at_once(OperationPhase::Failed, message, now)).collect())
+            Ok(std::iter::once(request)
+                .chain(ending::finish_now(OperationPhase::Failed, message, now))
+                .collect())
         }
-        Input::Supersede { by, when } => supersede::before_plan(header, by, *when, now),
-        Input::Pause { by, reason } => people::pause(header, by, reason, now),
-        Input::Unpause { by } => people::unpause(header, by, now),
+        Input::Supersede { by, when } => supersede::supersede_before_plan(header, by, *when, now),
+        Input::Pause { by, reason } => user_requests::pause(header, by, reason, now),
+        Input::Unpause { by } => user_requests::unpause(header, by, now),
         Input::ConfirmPrune { .. } => Err(Rejection::NothingToConfirm),
-        Input::Approve { .. } => {
-            Err(Rejection::NothingToApprove("the operation is not planned yet; approve it then".to_owned()))
-        }
+        Input::Approve { .. } => Err(Rejection::NothingToApprove(
+            "the operation is not planned yet; approve it once it is planned".to_owned(),
+        )),
         Input::Override { what, .. } => Err(Rejection::NothingToOverride(format!(
-            "the operation is not planned yet, and has nothing to {}; wait for its plan",
+            "the operation is not planned yet, so there is nothing to {}; wait for its plan",
             what.verb()
         ))),
-        // Nothing is judged yet.
+        // The operation hasn't judged any object yet.
         Input::Resumed | Input::HealthRules { .. } => Ok(Vec::new()),
         _ => Err(Rejection::Stale { state: "Accepted".to_owned() }),
     }
 }
 
-fn running(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+fn decide_running(
+    operation: &Operation,
+    input: &Input,
+    now: Timestamp,
+) -> Result<Vec<OperationEvent>, Rejection> {
     let stale = || Rejection::Stale { state: operation.stage.name() };
     match input {
         Input::Answer { task, attempt, answer } if *attempt == operation.attempt => {
             answers::decide(operation, *task, answer, now).ok_or_else(stale)
         }
         Input::Observed { task, observation } => {
-            observed::decide(operation, *task, observation, now).ok_or_else(stale)
+            observation::decide(operation, *task, observation, now).ok_or_else(stale)
         }
-        Input::Claim(Ok(news)) => Ok(claim::news(operation, news, now)),
-        // Whoever holds it tries again.
+        Input::Claim(Ok(news)) => Ok(claim::handle_claim_event(operation, news, now)),
+        // The claim keeper repeats the call.
         Input::Claim(Err(_)) => Ok(Vec::new()),
-        Input::StopsOverdue if operation.is_hurried() => Ok(ending::unstopped(operation, now)),
-        Input::Reason { task, reason } => observed::reason(operation, *task, reason, now).ok_or_else(stale),
-        Input::NamespaceSeen(sight) => Ok(namespaces::one_seen(operation, sight, now)),
-        Input::NamespacesSeen { namespaces } => {
-            namespaces::all_seen(operation, namespaces, now).ok_or_else(stale)
+        Input::StopTimeout if operation.should_end_immediately() => Ok(ending::give_up_hooks(operation, now)),
+        Input::Reason { task, reason } => {
+            observation::handle_reason(operation, *task, reason, now).ok_or_else(stale)
         }
-        Input::Watching { trouble, since } => Ok(watching(operation, trouble.as_deref(), (*since).min(now))),
+        Input::NamespaceObserved(observation) => {
+            Ok(namespaces::handle_namespace(operation, observation, now))
+        }
+        Input::NamespacesRead { namespaces } => {
+            namespaces::handle_namespace_check(operation, namespaces, now).ok_or_else(stale)
+        }
+        Input::WatchStatus { trouble, since } => {
+            Ok(record_watch_status(operation, trouble.as_deref(), (*since).min(now)))
+        }
         Input::Gate { wave, gate, verdict } => {
-            gates::answered(operation, *wave, gate, verdict, now).ok_or_else(stale)
+            gates::handle_verdict(operation, *wave, gate, verdict, now).ok_or_else(stale)
         }
-        Input::Resumed => Ok(gates::resumed(operation, now)),
-        Input::HealthRules { digest } => Ok(health_rules_known(&operation.header, *digest, now)),
-        input if input.is_wish() => {
-            people::refuse_if_ending(operation)?;
-            wish(operation, input, now)
+        Input::Resumed => Ok(gates::withdraw_open_verdicts(operation, now)),
+        Input::HealthRules { digest } => Ok(record_health_rules(&operation.header, *digest, now)),
+        input if input.is_request() => {
+            user_requests::reject_if_ending(operation)?;
+            decide_user_request(operation, input, now)
         }
         _ => Err(stale()),
     }
 }
 
-fn wish(operation: &Operation, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+fn decide_user_request(
+    operation: &Operation,
+    input: &Input,
+    now: Timestamp,
+) -> Result<Vec<OperationEvent>, Rejection> {
     match input {
-        Input::Terminate { by } => Ok(people::terminate(by, now)),
-        Input::Supersede { by, when } => supersede::planned(operation, by, *when, now),
-        Input::Pause { by, reason } => people::pause(&operation.header, by, reason, now),
-        Input::Unpause { by } => people::unpause(&operation.header, by, now),
-        Input::ConfirmPrune { by } => people::confirm_prune(operation, by, now),
-        Input::Approve { wave, by, reason } => people::approve(operation, *wave, by, reason, now),
+        Input::Terminate { by } => Ok(user_requests::terminate(by, now)),
+        Input::Supersede { by, when } => supersede::supersede_planned(operation, by, *when, now),
+        Input::Pause { by, reason } => user_requests::pause(&operation.header, by, reason, now),
+        Input::Unpause { by } => user_requests::unpause(&operation.header, by, now),
+        Input::ConfirmPrune { by } => user_requests::confirm_prune(operation, by, now),
+        Input::Approve { wave, by, reason } => user_requests::approve_wave(operation, *wave, by, reason, now),
         Input::Override { what, scope, by, reason } => {
-            overrides::decide(operation, *what, scope, &Words { by, reason }, now)
+            overrides::decide(operation, *what, scope, &Attribution { by, reason }, now)
         }
         _ => Ok(Vec::new()),
     }
 }
 
-/// Watches that fail are worth a word, and so is that they work again.
-fn watching(operation: &Operation, trouble: Option<&str>, since: Timestamp) -> Vec<Fact> {
+/// Records that watches are failing, or are working again.
+fn record_watch_status(
+    operation: &Operation,
+    trouble: Option<&str>,
+    since: Timestamp,
+) -> Vec<OperationEvent> {
     let known = operation.header.blind.as_ref().map(|blind| blind.message.as_str());
     if known == trouble {
         return Vec::new();
     }
-    vec![Fact::Watching { trouble: trouble.map(str::to_owned), at: since }]
+    vec![OperationEvent::WatchChanged { trouble: trouble.map(str::to_owned), at: since }]
 }
 
-/// Objects are judged by these rules from now on.
-fn health_rules_known(header: &Header, digest: Digest, now: Timestamp) -> Vec<Fact> {
+/// Records the health rules that apply from now on.
+fn record_health_rules(header: &Header, digest: Digest, now: Timestamp) -> Vec<OperationEvent> {
     let is_recorded = header.health_rules.as_ref().is_some_and(|known| known.digest == digest);
-    if is_recorded { Vec::new() } else { vec![Fact::HealthRulesKnown { digest, at: now }] }
+    if is_recorded { Vec::new() } else { vec![OperationEvent::HealthRulesSet { digest, at: now }] }
 }

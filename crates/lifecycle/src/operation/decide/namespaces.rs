@@ -1,77 +1,97 @@
-//! What becomes of the namespaces that an operation writes into.
+//! Checks of the namespaces that an operation writes to.
 
 use tidegate_model::{Plan, Timestamp};
 
-use crate::operation::fact::Fact;
-use crate::operation::input::NamespaceSight;
-use crate::operation::judge::is_older;
-use crate::operation::rules::namespaces_of;
-use crate::operation::state::{Identity, Loss, Operation, Stage, WaveStep};
-use crate::operation::{follow, messages};
+use crate::operation::input::NamespaceObservation;
+use crate::operation::judgment::is_older_version;
+use crate::operation::recorded_event::OperationEvent;
+use crate::operation::rules::target_namespaces;
+use crate::operation::state::{Loss, ObjectIdentity, Operation, Stage, WaveStep};
+use crate::operation::{advance, messages};
 
-/// What was seen of them for a plan, which is fixed with this: what it writes into, and whether it may begin.
-pub(super) fn planned(plan: &Plan, sights: &[NamespaceSight], now: Timestamp) -> Vec<Fact> {
-    let names = namespaces_of(plan);
-    let wanted = || sights.iter().filter(|sight| names.contains(&sight.name));
-    let mut facts: Vec<Fact> = seen(wanted()).into_iter().collect();
-    // What is not valid fails anyway, and needs no other reason.
-    let going = wanted().find(|sight| sight.terminating).filter(|_| plan.errors().is_empty());
-    facts.extend(going.into_iter().flat_map(|sight| lost_already(&sight.name, Loss::Terminating, now)));
-    facts
+/// Handles the namespaces observed for a plan, which become fixed with the plan. Fails the attempt if one of them is
+/// being deleted.
+pub(super) fn handle_planned_namespaces(
+    plan: &Plan,
+    observations: &[NamespaceObservation],
+    now: Timestamp,
+) -> Vec<OperationEvent> {
+    let names = target_namespaces(plan);
+    let relevant = || observations.iter().filter(|observation| names.contains(&observation.name));
+    let mut events: Vec<OperationEvent> = namespaces_observed_event(relevant()).into_iter().collect();
+    // An invalid plan fails anyway, so it doesn't need another reason.
+    let terminating =
+        relevant().find(|observation| observation.is_terminating).filter(|_| plan.errors().is_empty());
+    events.extend(
+        terminating
+            .into_iter()
+            .flat_map(|observation| handle_early_loss(&observation.name, Loss::Terminating, now)),
+    );
+    events
 }
 
-/// One of them was seen.
-pub(super) fn one_seen(operation: &Operation, sight: &NamespaceSight, now: Timestamp) -> Vec<Fact> {
-    match loss(operation, sight) {
-        Some(loss) => lost(operation, &sight.name, loss, now),
-        None if operation.current_wave().is_some() && is_new(operation, sight) => {
-            seen(std::iter::once(sight)).into_iter().collect()
+/// Handles an observation of one namespace.
+pub(super) fn handle_namespace(
+    operation: &Operation,
+    observation: &NamespaceObservation,
+    now: Timestamp,
+) -> Vec<OperationEvent> {
+    match find_loss(operation, observation) {
+        Some(loss) => handle_loss(operation, &observation.name, loss, now),
+        None if operation.current_wave().is_some() && is_new(operation, observation) => {
+            namespaces_observed_event(std::iter::once(observation)).into_iter().collect()
         }
         None => Vec::new(),
     }
 }
 
-/// The look that a wave ends with; `None` when nobody awaits it.
-pub(super) fn all_seen(
+/// Handles the check at the end of a wave. `None` if the operation isn't waiting for it.
+pub(super) fn handle_namespace_check(
     operation: &Operation,
-    sights: &[NamespaceSight],
+    observations: &[NamespaceObservation],
     now: Timestamp,
-) -> Option<Vec<Fact>> {
+) -> Option<Vec<OperationEvent>> {
     let (index, step) = operation.current_wave()?;
     let is_decided = operation.wave_expired.is_some() || operation.failure.is_some();
     if step != WaveStep::Verifying || is_decided || operation.header.paused.is_some() {
         return None;
     }
-    let mut losses = sights.iter().filter_map(|sight| Some((sight, loss(operation, sight)?)));
-    let lost = losses.next().map(|(sight, loss)| lost(operation, &sight.name, loss, now));
-    Some(lost.unwrap_or_else(|| follow::verified(operation, index, now)))
+    let mut losses =
+        observations.iter().filter_map(|observation| Some((observation, find_loss(operation, observation)?)));
+    let lost = losses.next().map(|(observation, loss)| handle_loss(operation, &observation.name, loss, now));
+    Some(lost.unwrap_or_else(|| advance::end_verified_wave(operation, index, now)))
 }
 
-fn seen<'a>(sights: impl Iterator<Item = &'a NamespaceSight>) -> Option<Fact> {
-    let there = |sight: &NamespaceSight| Some((sight.name.clone(), sight.found.clone()?));
-    let namespaces: Vec<(String, Identity)> =
-        sights.filter(|sight| !sight.terminating).filter_map(there).collect();
-    (!namespaces.is_empty()).then_some(Fact::NamespacesSeen { namespaces })
+fn namespaces_observed_event<'a>(
+    observations: impl Iterator<Item = &'a NamespaceObservation>,
+) -> Option<OperationEvent> {
+    let there =
+        |observation: &NamespaceObservation| Some((observation.name.clone(), observation.identity.clone()?));
+    let namespaces: Vec<(String, ObjectIdentity)> =
+        observations.filter(|observation| !observation.is_terminating).filter_map(there).collect();
+    (!namespaces.is_empty()).then_some(OperationEvent::NamespacesObserved { namespaces })
 }
 
-fn is_new(operation: &Operation, sight: &NamespaceSight) -> bool {
-    operation.namespaces.contains(&sight.name) && operation.seen_namespaces.get(&sight.name).is_none()
+fn is_new(operation: &Operation, observation: &NamespaceObservation) -> bool {
+    operation.namespaces.contains(&observation.name)
+        && operation.seen_namespaces.get(&observation.name).is_none()
 }
 
-/// What a sight says has become of a namespace that the operation writes into; `None` where all is well, or the sight is
-/// older than what is known.
-fn loss(operation: &Operation, sight: &NamespaceSight) -> Option<Loss> {
-    if !operation.namespaces.contains(&sight.name) {
+/// Returns the loss that an observation shows. `None` if it shows no loss, or if the observation is older than a known
+/// one.
+fn find_loss(operation: &Operation, observation: &NamespaceObservation) -> Option<Loss> {
+    if !operation.namespaces.contains(&observation.name) {
         return None;
     }
-    let known = operation.seen_namespaces.get(&sight.name);
-    let Some(found) = &sight.found else {
-        // One that was never there may still come with the operation.
-        return (known.is_some() || has_written(operation, &sight.name)).then_some(Loss::Gone);
+    let known = operation.seen_namespaces.get(&observation.name);
+    let Some(found) = &observation.identity else {
+        // A namespace that never existed may still be created with the operation.
+        return (known.is_some() || has_written(operation, &observation.name)).then_some(Loss::Gone);
     };
     let is_other = known.is_some_and(|known| known.uid != found.uid);
-    let is_old = known.is_some_and(|known| is_older(&found.resource_version, &known.resource_version));
-    match (sight.terminating, is_other) {
+    let is_old =
+        known.is_some_and(|known| is_older_version(&found.resource_version, &known.resource_version));
+    match (observation.is_terminating, is_other) {
         _ if is_old => None,
         (true, _) => Some(Loss::Terminating),
         (false, true) => Some(Loss::MadeAgain),
@@ -84,25 +104,25 @@ fn has_written(operation: &Operation, namespace: &str) -> bool {
     operation.all_tasks().any(|(_, task, state)| written(task) && state.applied.is_some())
 }
 
-/// One of them is lost. What fails anyway needs no other reason.
-fn lost(operation: &Operation, name: &str, loss: Loss, at: Timestamp) -> Vec<Fact> {
+/// Handles the loss of a namespace. An operation that is failing anyway doesn't need another reason.
+fn handle_loss(operation: &Operation, name: &str, loss: Loss, at: Timestamp) -> Vec<OperationEvent> {
     if operation.failure.is_some() || operation.wave_expired.is_some() {
         return Vec::new();
     }
     match operation.stage {
-        Stage::Planned | Stage::DryRun => lost_already(name, loss, at),
-        Stage::Wave { index, .. } if !operation.is_sync_fail(index) => {
-            vec![Fact::NamespaceLost { namespace: name.to_owned(), loss, at }]
+        Stage::Planned | Stage::DryRun => handle_early_loss(name, loss, at),
+        Stage::Wave { index, .. } if !operation.is_sync_fail_wave(index) => {
+            vec![OperationEvent::NamespaceLost { namespace: name.to_owned(), loss, at }]
         }
         _ => Vec::new(),
     }
 }
 
-/// The same, before anything was put there.
-fn lost_already(name: &str, loss: Loss, at: Timestamp) -> Vec<Fact> {
-    let message = messages::namespace_lost_already(name, loss);
+/// Handles a loss before the operation has written to the namespace.
+fn handle_early_loss(name: &str, loss: Loss, at: Timestamp) -> Vec<OperationEvent> {
+    let message = messages::namespace_lost_early_message(name, loss);
     vec![
-        Fact::NamespaceLost { namespace: name.to_owned(), loss, at },
-        Fact::AttemptFailed { message, retriable: true, at },
+        OperationEvent::NamespaceLost { namespace: name.to_owned(), loss, at },
+        OperationEvent::AttemptFailed { message, retriable: true, at },
     ]
 }

@@ -1,15 +1,15 @@
-//! What people may ask about single tasks and waves of a running operation.
+//! People's requests about single tasks and waves of a running operation.
 
 use tidegate_model::{Action, Override, Task, TaskId, Timestamp};
 
 use super::rejection::Rejection;
-use crate::operation::fact::Fact;
 use crate::operation::messages;
-use crate::operation::named::{Scope, TaskName};
+use crate::operation::recorded_event::OperationEvent;
+use crate::operation::selection::{Scope, TaskSelector};
 use crate::operation::state::{Operation, Progress, Stage, TaskState};
 
-/// Who asks, and why.
-pub(super) struct Words<'a> {
+/// Requester and reason.
+pub(super) struct Attribution<'a> {
     pub(super) by: &'a str,
     pub(super) reason: &'a str,
 }
@@ -18,69 +18,67 @@ pub(super) fn decide(
     operation: &Operation,
     what: Override,
     scope: &Scope,
-    words: &Words<'_>,
+    text: &Attribution<'_>,
     now: Timestamp,
-) -> Result<Vec<Fact>, Rejection> {
-    if what.passes_over() && words.reason.trim().is_empty() {
-        return Err(Rejection::ReasonWanted(what.verb()));
+) -> Result<Vec<OperationEvent>, Rejection> {
+    if what.counts_as_done() && text.reason.trim().is_empty() {
+        return Err(Rejection::ReasonRequired(what.verb()));
     }
-    let tasks = chosen(operation, what, scope).map_err(Rejection::NothingToOverride)?;
-    let fact = |task| Fact::Overridden {
+    let tasks = select_tasks(operation, what, scope).map_err(Rejection::NothingToOverride)?;
+    let event = |task| OperationEvent::Overridden {
         task,
         what,
-        by: words.by.to_owned(),
-        reason: words.reason.to_owned(),
+        by: text.by.to_owned(),
+        reason: text.reason.to_owned(),
         at: now,
     };
-    Ok(tasks.into_iter().map(fact).collect())
+    Ok(tasks.into_iter().map(event).collect())
 }
 
-/// The tasks it is done to; otherwise what they are about, that it cannot be done.
-fn chosen(operation: &Operation, what: Override, scope: &Scope) -> Result<Vec<TaskId>, String> {
+/// Returns the tasks to which the decision applies, or the reason why there are none.
+fn select_tasks(operation: &Operation, what: Override, scope: &Scope) -> Result<Vec<TaskId>, String> {
     if operation.header.request.options.dry_run {
-        return Err(format!(
-            "the operation only tries and writes nothing; there is nothing to {}",
-            what.verb()
-        ));
+        return Err(format!("the operation is a dry run, so there is nothing to {}", what.verb()));
     }
     match scope {
         Scope::Task(name) => {
-            let task = one(operation, what, name)?;
-            why_not(operation, what, task).map_or(Ok(vec![task]), Err)
+            let task = find_task(operation, what, name)?;
+            override_error(operation, what, task).map_or(Ok(vec![task]), Err)
         }
         Scope::Wave(choice) => {
-            let tasks = operation.wave_named(*choice).ok_or_else(|| no_such_wave(operation, *choice))?;
+            let tasks =
+                operation.find_wave_tasks(*choice).ok_or_else(|| unknown_wave_error(operation, *choice))?;
             let mut refused = None;
             let mut chosen = Vec::new();
             for task in tasks {
-                match why_not(operation, what, task) {
+                match override_error(operation, what, task) {
                     None => chosen.push(task),
                     Some(why) => refused = refused.or(Some(why)),
                 }
             }
             if chosen.is_empty() {
                 let why = refused.unwrap_or_default();
-                return Err(format!("nothing of {choice} can be {} now: {why}", what.done()));
+                return Err(format!("no task of {choice} can be {} now: {why}", what.past_participle()));
             }
             Ok(chosen)
         }
     }
 }
 
-fn no_such_wave(operation: &Operation, choice: impl std::fmt::Display) -> String {
+fn unknown_wave_error(operation: &Operation, choice: impl std::fmt::Display) -> String {
     let waves: Vec<String> =
         operation.wave_names().map(|name| format!("{}/{}", name.phase, name.wave)).collect();
     format!("the plan has no {choice}; it has {}", waves.join(", "))
 }
 
-/// The one task with this name. Where there are several, the one it can be done to.
-fn one(operation: &Operation, what: Override, name: &TaskName) -> Result<TaskId, String> {
-    let all = operation.tasks_named(name);
+/// Returns the only task with this name. If there are several, returns the task to which the decision can apply.
+fn find_task(operation: &Operation, what: Override, name: &TaskSelector) -> Result<TaskId, String> {
+    let all = operation.find_tasks(name);
     let open: Vec<TaskId> =
-        all.iter().copied().filter(|task| why_not(operation, what, *task).is_none()).collect();
+        all.iter().copied().filter(|task| override_error(operation, what, *task).is_none()).collect();
     match (open.as_slice(), all.as_slice()) {
         (_, []) => Err(format!(
-            "the plan has no {name}; `tidegate ops show {}` lists what it has",
+            "the plan has no {name}; `tidegate ops show {}` lists its tasks",
             operation.header.operation
         )),
         ([one], _) | ([], [one, ..]) => Ok(*one),
@@ -95,7 +93,7 @@ fn one(operation: &Operation, what: Override, name: &TaskName) -> Result<TaskId,
             });
             let places: Vec<String> = places.collect();
             Err(format!(
-                "{name} is the name of {} tasks; say which, with its namespace, its phase or KIND.GROUP/NAME: {}",
+                "{name} matches {} tasks; add a namespace, a phase or the group (KIND.GROUP/NAME): {}",
                 several.len(),
                 places.join(", ")
             ))
@@ -103,34 +101,34 @@ fn one(operation: &Operation, what: Override, name: &TaskName) -> Result<TaskId,
     }
 }
 
-/// Why it cannot be done to a task now; `None` when it can.
-fn why_not(operation: &Operation, what: Override, id: TaskId) -> Option<String> {
+/// Returns the reason why the decision can't apply to a task now. `None` if it can.
+fn override_error(operation: &Operation, what: Override, id: TaskId) -> Option<String> {
     let (task, state) = operation.task(id)?;
-    let name = messages::named(task);
+    let name = messages::describe_task(task);
     match task.action {
-        Action::Unchanged => return Some(format!("{name} is unchanged, and nothing is done about it")),
+        Action::Unchanged => return Some(format!("{name} is unchanged, so there is nothing to do")),
         Action::PruneSkipped => return Some(format!("{name} is left as it is: {}", task.reason)),
         Action::Create | Action::Apply | Action::Replace | Action::Prune => {}
     }
-    attempt_is_over(operation, task, what)
-        .or_else(|| wave_is_over(operation, id))
-        .map(|why| format!("{name} cannot be {} now: {why}", what.done()))
+    attempt_over_error(operation, task, what)
+        .or_else(|| wave_over_error(operation, id))
+        .map(|reason| format!("{name} cannot be {} now: {reason}", what.past_participle()))
         .or_else(|| match what {
-            Override::Skip | Override::MarkDone => not_passed_over(operation, id, &name, state),
+            Override::Skip | Override::MarkDone => skip_error(operation, id, &name, state),
             Override::Retry => {
-                not_reached_again(operation, id, &name).or_else(|| not_retried(operation, id, &name, state))
+                earlier_wave_error(operation, id, &name).or_else(|| retry_error(operation, id, &name, state))
             }
         })
 }
 
-/// The attempt that the task belongs to has failed, and is not gone on with.
-fn attempt_is_over(operation: &Operation, task: &Task, what: Override) -> Option<String> {
+/// Returns an error if the task's attempt has failed and doesn't continue.
+fn attempt_over_error(operation: &Operation, task: &Task, what: Override) -> Option<String> {
     let failure = operation.failure.as_ref()?;
     let is_rescue = task.phase == tidegate_model::Phase::SyncFail;
     match operation.stage {
-        // It begins at once, if somebody wants that; what is passed over now would be nothing of its plan.
-        Stage::AwaitingRetry { .. } if operation.plans_anew() && what.passes_over() => Some(
-            "the attempt has failed, and the next one makes a plan of its own; `retry-task` begins it at once"
+        // The next attempt starts immediately on request; a task skipped now wouldn't be in its plan.
+        Stage::AwaitingRetry { .. } if operation.needs_new_plan() && what.counts_as_done() => Some(
+            "the attempt has failed, and the next one makes a new plan; `retry-task` starts it immediately"
                 .to_owned(),
         ),
         Stage::AwaitingRetry { .. } => None,
@@ -139,58 +137,58 @@ fn attempt_is_over(operation: &Operation, task: &Task, what: Override) -> Option
     }
 }
 
-/// The wave of the task has passed, or is being ended.
-fn wave_is_over(operation: &Operation, id: TaskId) -> Option<String> {
-    let index = operation.wave_of(id)?;
-    if operation.times(index).passed_at.is_some() {
+/// Returns an error if the task's wave has passed or is being ended.
+fn wave_over_error(operation: &Operation, id: TaskId) -> Option<String> {
+    let index = operation.wave_index_of(id)?;
+    if operation.wave_times(index).passed_at.is_some() {
         return Some(format!("wave {} has passed", index.saturating_add(1)));
     }
     let is_current = operation.current_wave().is_some_and(|(current, _)| current == index);
     let expired = operation.wave_expired.as_ref().filter(|_| is_current)?;
-    Some(format!("wave {} is being ended: {expired}", index.saturating_add(1)))
+    Some(format!("wave {} is ending: {expired}", index.saturating_add(1)))
 }
 
-fn not_passed_over(operation: &Operation, id: TaskId, name: &str, state: &TaskState) -> Option<String> {
-    if let Some(overridden) = operation.overrides.get(&id).filter(|_| operation.is_passed_over(id)) {
-        return Some(format!("{name} was {} already", overridden.words()));
+fn skip_error(operation: &Operation, id: TaskId, name: &str, state: &TaskState) -> Option<String> {
+    if let Some(overridden) = operation.overrides.get(&id).filter(|_| operation.is_overridden_as_done(id)) {
+        return Some(format!("{name} was already {}", overridden.describe()));
     }
     let is_done = state.progress == Progress::Done && !state.is_unsuccessful();
-    is_done.then(|| format!("{name} {}", messages::standing(operation, id, state)))
+    is_done.then(|| format!("{name} {}", messages::describe_task_state(operation, id, state)))
 }
 
-/// A wave of which all was skipped is gone past without being opened; nothing of it would be done any more, in the next attempt
-/// neither.
-fn not_reached_again(operation: &Operation, id: TaskId, name: &str) -> Option<String> {
-    let index = operation.wave_of(id)?;
+/// Returns an error for a task in an earlier wave. A wave whose tasks were all skipped passes without being opened, so
+/// its tasks would never run, even in the next attempt.
+fn earlier_wave_error(operation: &Operation, id: TaskId, name: &str) -> Option<String> {
+    let index = operation.wave_index_of(id)?;
     let (reached, is_at_work) = match operation.current_wave() {
         Some((current, _)) => (current, true),
         None => (operation.interrupted_wave()?, false),
     };
     (index < reached).then(|| {
         let (index, reached) = (index.saturating_add(1), reached.saturating_add(1));
-        let why = match is_at_work {
-            true => format!("wave {reached} is at work"),
-            false => format!("the next attempt goes on with wave {reached}"),
+        let reason = match is_at_work {
+            true => format!("wave {reached} is running"),
+            false => format!("the next attempt continues with wave {reached}"),
         };
-        format!("{name} cannot be retried now: all of wave {index} was skipped, and {why}")
+        format!("{name} cannot be retried now: all of wave {index} was skipped, and {reason}")
     })
 }
 
-fn not_retried(operation: &Operation, id: TaskId, name: &str, state: &TaskState) -> Option<String> {
-    let standing = || messages::standing(operation, id, state);
-    if matches!(operation.stage, Stage::AwaitingRetry { .. }) && !operation.is_passed_over(id) {
+fn retry_error(operation: &Operation, id: TaskId, name: &str, state: &TaskState) -> Option<String> {
+    let standing = || messages::describe_task_state(operation, id, state);
+    if matches!(operation.stage, Stage::AwaitingRetry { .. }) && !operation.is_overridden_as_done(id) {
         let is_over = state.is_unsuccessful();
         return (!is_over)
-            .then(|| format!("{name} has not failed, and needs no other try: it {}", standing()));
+            .then(|| format!("{name} has not failed, so it cannot be retried: it {}", standing()));
     }
-    if state.is_closing() {
+    if state.needs_stop_or_release() {
         return Some(format!("{name} {}; try again when that is done", standing()));
     }
     let waits = state.calls.as_ref().is_some_and(|calls| calls.not_before.is_some());
-    let may_be = waits || state.is_unsuccessful() || operation.is_passed_over(id);
+    let may_be = waits || state.is_unsuccessful() || operation.is_overridden_as_done(id);
     (!may_be).then(|| {
         format!(
-            "{name} {}; only what has failed, waits for another try or was skipped can be retried",
+            "{name} {}; only a task that failed, waits for a retry or was skipped can be retried",
             standing()
         )
     })

@@ -1,33 +1,33 @@
-//! Why an input is not accepted.
+//! Reasons for rejected inputs.
 
-/// Why an input was not accepted.
+/// Reason why an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// A late or repeated answer. It can be dropped without harm.
-    #[error("answer is not awaited in state {state}")]
+    /// A late or repeated answer, which can be dropped without harm.
+    #[error("unexpected answer in state {state}")]
     Stale {
-        /// Its name, such as `Wave 2 Applying`.
+        /// Name of the state, such as `Wave 2 Applying`.
         state: String,
     },
-    /// Nothing was accepted yet.
+    /// No request has been accepted yet.
     #[error("operation does not exist yet; request a sync first")]
     NotStarted,
     /// The operation exists already.
-    #[error("operation exists already (state {state}); use a new operation id")]
+    #[error("operation already exists (state {state}); use a new operation id")]
     AlreadyStarted {
-        /// Its name, such as `Wave 2 Applying`.
+        /// Name of the state, such as `Wave 2 Applying`.
         state: String,
     },
-    /// The operation is over.
-    #[error("operation is already over: {message}")]
+    /// The operation has finished.
+    #[error("operation has already finished: {message}")]
     AlreadyFinished {
-        /// What the operation ended with.
+        /// Final message of the operation.
         message: String,
     },
-    /// The operation is ending by itself or was terminated before.
-    #[error("operation is already ending (state {state}); wait for it")]
+    /// The operation is ending, or has already been terminated.
+    #[error("operation is already ending (state {state}); wait until it has ended")]
     AlreadyEnding {
-        /// Its name: `Terminating` or `Finishing`.
+        /// Name of the state: `Terminating` or `Finishing`.
         state: String,
     },
     /// The operation is paused.
@@ -39,22 +39,22 @@ pub enum Rejection {
     /// The operation is not paused.
     #[error("operation is not paused; nothing to unpause")]
     NotPaused,
-    /// Another sync cannot take its place here.
-    #[error("operation cannot be superseded now: {why}")]
-    NotSafe {
-        /// What is at work, and has to end before.
-        why: String,
+    /// Another sync cannot supersede the operation at this point.
+    #[error("operation cannot be superseded now: {reason}")]
+    NotSupersedable {
+        /// Running work that must finish first.
+        reason: String,
     },
-    /// No prune waits for confirmation.
+    /// No prune is waiting for confirmation.
     #[error("no prune of this operation needs confirmation")]
     NothingToConfirm,
-    /// No wave waits for approval, or not the one that was named.
+    /// No wave is waiting for approval, or the named wave isn't.
     #[error("{0}")]
     NothingToApprove(String),
-    /// What was named cannot be skipped, marked as done or retried.
+    /// The named tasks can't be skipped, marked as done or retried.
     #[error("{0}")]
     NothingToOverride(String),
-    /// Who goes on without something has to say why.
-    #[error("say why: a reason is needed to {0} anything")]
-    ReasonWanted(&'static str),
+    /// Skipping a task or marking it as done requires a reason.
+    #[error("a reason is required to {0} a task or wave")]
+    ReasonRequired(&'static str),
 }

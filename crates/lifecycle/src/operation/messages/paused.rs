@@ -1,58 +1,60 @@
-//! What is said of an operation that a person holds: that, why, and what it awaits of the world meanwhile.
+//! Messages of paused operations: person, reason, and what the operation is waiting for in the cluster meanwhile.
 //!
-//! Argo CD has no such thing, so the words are ours. Nothing is said that may have come true since: a paused operation
-//! asks no gates, does not look whether the place of a hook is clear, and does not count the time.
+//! Argo CD has no pause, so these messages are our own. They omit conditions that may have changed in the meantime. A
+//! paused operation doesn't query gates, doesn't check whether the place of a hook is clear, and doesn't count time.
 
 use tidegate_model::Task;
 
 use super::super::state::{Operation, Pause, Progress, Stage, TaskState, WaveStep};
-use super::{Reason, waiting_for, with_cause};
+use super::{WaitReason, tasks_wait_message, with_cause};
 
 impl Pause {
-    /// `paused by ann: stop for lunch`.
-    pub(crate) fn words(&self) -> String {
+    /// Formats a pause, such as `paused by ann: stop for lunch`.
+    pub(crate) fn describe(&self) -> String {
         with_cause(&format!("paused by {}", self.by), &self.reason)
     }
 }
 
-/// `paused by ann: stop for lunch; waiting for healthy state of apps/Deployment/api`.
-pub(super) fn message(pause: &Pause, operation: &Operation) -> String {
-    match awaited(operation) {
-        Some(awaited) => format!("{}; {awaited}", pause.words()),
-        None => pause.words(),
+/// Formats a pause with the current wait, such as `paused by ann: stop for lunch; waiting for healthy state of
+/// apps/Deployment/api`.
+pub(super) fn paused_message(pause: &Pause, operation: &Operation) -> String {
+    match describe_awaited(operation) {
+        Some(awaited) => format!("{}; {awaited}", pause.describe()),
+        None => pause.describe(),
     }
 }
 
-fn awaited(operation: &Operation) -> Option<String> {
+fn describe_awaited(operation: &Operation) -> Option<String> {
     match &operation.stage {
         Stage::Planned | Stage::DryRun => None,
-        Stage::Wave { index, step } => awaited_in_wave(operation, *index, *step),
-        // When that is, nobody can tell: it is put off for as long as the operation is held.
+        Stage::Wave { index, step } => describe_awaited_in_wave(operation, *index, *step),
+        // The time is unknown, because it moves for as long as the operation is paused.
         Stage::AwaitingRetry { .. } => {
             let failure = operation.failure.as_ref()?;
-            Some(format!("{}. Retrying attempt #{} when it goes on.", failure.message, operation.attempt))
+            Some(format!("{}. Retrying attempt #{} when unpaused.", failure.message, operation.attempt))
         }
         Stage::Terminating | Stage::Finishing { .. } => Some(operation.unpaused_message()),
     }
 }
 
-fn awaited_in_wave(operation: &Operation, index: u32, step: WaveStep) -> Option<String> {
+fn describe_awaited_in_wave(operation: &Operation, index: u32, step: WaveStep) -> Option<String> {
     match step {
-        WaveStep::Held => waiting_for(Reason::Confirmation, operation.unconfirmed_prunes(index))
-            .or_else(|| operation.wanted_approval(index)),
-        WaveStep::AwaitingGone | WaveStep::Clearing | WaveStep::Applying => {
-            waiting_for(Reason::Deletion, operation.in_the_way(index, step).map(|(task, _)| task))
-        }
+        WaveStep::Held => tasks_wait_message(WaitReason::Confirmation, operation.unconfirmed_prunes(index))
+            .or_else(|| operation.missing_approval_message(index)),
+        WaveStep::AwaitingGone | WaveStep::Clearing | WaveStep::Applying => tasks_wait_message(
+            WaitReason::Deletion,
+            operation.blocking_deletions(index, step).map(|(task, _)| task),
+        ),
         WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
             let awaited = |is: fn(&TaskState) -> bool| {
-                let awaited = operation.awaited(index).filter(move |(_, _, state)| is(state));
+                let awaited = operation.awaited_task_states(index).filter(move |(_, _, state)| is(state));
                 awaited.map(|(_, task, _): (_, &Task, _)| task)
             };
-            // A hook that has ended, and still has its finalizer, awaits nothing but us.
+            // A hook that has ended but still has its finalizer is only waiting for us.
             let runs = |state: &TaskState| state.progress == Progress::Running;
             let leaves = |state: &TaskState| matches!(state.progress, Progress::Deleting { .. });
-            waiting_for(Reason::Health, awaited(runs))
-                .or_else(|| waiting_for(Reason::Deletion, awaited(leaves)))
+            tasks_wait_message(WaitReason::Health, awaited(runs))
+                .or_else(|| tasks_wait_message(WaitReason::Deletion, awaited(leaves)))
         }
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! What a wave waits for.
+//! Tasks that a wave is waiting for.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,42 +7,43 @@ use tidegate_model::TaskId;
 
 use crate::operation::state::{Cursor, OpenTasks};
 
-/// What a wave waits for.
-pub(crate) struct Awaiting<'a> {
+/// Tasks that a wave is waiting for.
+pub(crate) struct AwaitedTasks<'a> {
     pub(super) cursor: Cow<'a, Cursor>,
-    pub(super) awaits_resources: bool,
-    pub(super) awaits_leaving: bool,
+    pub(super) needs_healthy_resources: bool,
+    pub(super) needs_deletions: bool,
 }
 
-impl Awaiting<'_> {
-    pub(super) fn sorts(&self) -> impl Iterator<Item = &OpenTasks> {
-        let Cursor { open_hooks, open_resources, leaving, .. } = &*self.cursor;
-        let resources = Some(open_resources).filter(|_| self.awaits_resources);
-        let leaving = Some(leaving).filter(|_| self.awaits_leaving);
+impl AwaitedTasks<'_> {
+    pub(super) fn open_tasks(&self) -> impl Iterator<Item = &OpenTasks> {
+        let Cursor { open_hooks, open_resources, deletions, .. } = &*self.cursor;
+        let resources = Some(open_resources).filter(|_| self.needs_healthy_resources);
+        let leaving = Some(deletions).filter(|_| self.needs_deletions);
         std::iter::once(open_hooks).chain(resources).chain(leaving)
     }
 
-    /// How many tasks keep the wave open.
+    /// Returns the number of tasks that keep the wave open.
     pub(crate) fn count(&self) -> usize {
-        self.sorts().map(|open| open.tasks.len()).sum()
+        self.open_tasks().map(|open| open.tasks.len()).sum()
     }
 
-    /// Whether there are some, and of all of them only time can confirm what is seen.
+    /// Returns true if there are such tasks and only time can confirm the health of all of them.
     pub(crate) fn is_settling(&self) -> bool {
-        self.count() > 0 && self.sorts().all(|open| open.weak == open.tasks.len())
+        self.count() > 0 && self.open_tasks().all(|open| open.weak_count == open.tasks.len())
     }
 
-    /// The first hook, or else the first resource whose health is awaited; and how many there are of either.
-    pub(crate) fn health(&self) -> Option<(TaskId, usize, usize)> {
+    /// Returns the first awaited hook, otherwise the first resource whose health is awaited, with the number of hooks
+    /// and of resources.
+    pub(crate) fn first_health(&self) -> Option<(TaskId, usize, usize)> {
         let Cursor { open_hooks, open_resources, .. } = &*self.cursor;
-        let resources = Some(&open_resources.tasks).filter(|_| self.awaits_resources);
+        let resources = Some(&open_resources.tasks).filter(|_| self.needs_healthy_resources);
         let first = open_hooks.tasks.first().or_else(|| resources?.first())?;
         Some((*first, open_hooks.tasks.len(), resources.map_or(0, BTreeSet::len)))
     }
 
-    /// The first object that is awaited to be gone, and how many there are.
-    pub(crate) fn leaving(&self) -> Option<(TaskId, usize)> {
-        let leaving = Some(&self.cursor.leaving.tasks).filter(|_| self.awaits_leaving)?;
+    /// Returns the first object whose deletion the wave is waiting for, with the number of these objects.
+    pub(crate) fn first_deletion(&self) -> Option<(TaskId, usize)> {
+        let leaving = Some(&self.cursor.deletions.tasks).filter(|_| self.needs_deletions)?;
         Some((*leaving.first()?, leaving.len()))
     }
 }

@@ -1,67 +1,67 @@
-//! The claim of an operation: that it alone works on its application.
+//! An operation's claim: its exclusive right to work on an application.
 //!
-//! The operation takes it before it plans. Whoever holds it hears what becomes of it; who it belongs to is decided by the
-//! Lease in the cluster, guarded there, and not here.
+//! The operation acquires the claim before it plans, and is notified of changes while it holds the claim. The Lease in
+//! the cluster, not this state, determines the holder.
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{ClaimHolder, ClaimPlace, Timestamp};
+use tidegate_model::{ClaimHolder, ClaimLocation, Timestamp};
 
-/// What is known of the claim of an operation.
+/// Known state of an operation's claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Claim {
-    /// The operation has it.
+    /// The operation holds the claim.
     Held {
-        /// Where it is kept.
-        place: ClaimPlace,
-        /// How many holders it has had, this one included.
+        /// Lease of the claim.
+        place: ClaimLocation,
+        /// Number of holders so far, including this one.
         epoch: u64,
-        /// When the operation heard that it has it.
+        /// Time at which the operation learned that it holds the claim.
         since: Timestamp,
     },
-    /// Another operation has it.
+    /// Another operation holds the claim.
     Taken {
-        /// The other operation, as the Lease names it.
+        /// The other operation, as named in the Lease.
         holder: ClaimHolder,
-        /// Since when this one waits for it.
+        /// Start of this operation's wait.
         since: Timestamp,
     },
-    /// None can be had here; the operation goes on without.
+    /// No claim is available here. The operation continues without a claim.
     Without {
-        /// Such as that rights for Leases are missing, or that its namespace is being deleted.
+        /// Reason, such as missing rights for Leases, or a namespace that is being deleted.
         reason: String,
     },
-    /// Another operation has taken it.
+    /// Another operation took the claim.
     Lost {
-        /// The other operation, as the Lease names it; `None` when that one is over as well.
+        /// The other operation, as named in the Lease. `None` if that operation has also finished.
         holder: Option<ClaimHolder>,
     },
 }
 
-/// What became of a claim. Appended to only, because facts hold it.
+/// Claim event. Append-only, because recorded events contain it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ClaimNews {
-    /// The operation has it.
+pub enum ClaimEvent {
+    /// The operation holds the claim.
     Held {
-        /// Where it is kept.
-        place: ClaimPlace,
-        /// How many holders it has had, this one included.
+        /// Lease of the claim.
+        place: ClaimLocation,
+        /// Number of holders so far, including this one.
         epoch: u64,
     },
-    /// Another operation has it.
+    /// Another operation holds the claim.
     Taken {
-        /// The other operation, as the Lease names it.
+        /// The other operation, as named in the Lease.
         holder: ClaimHolder,
-        /// It is at work: it was seen to renew its claim. Otherwise it may be dead, and its claim run out.
+        /// True if the other operation was observed to renew its claim. Otherwise it may be dead and its claim expired.
         at_work: bool,
     },
-    /// None can be had here.
+    /// No claim is available here.
     Without {
-        /// Such as that rights for Leases are missing, or that its namespace is being deleted.
+        /// Reason, such as missing rights for Leases, or a namespace that is being deleted.
         reason: String,
     },
-    /// It ran out while nobody renewed it, and another operation has taken it.
+    /// The claim expired without a renewal, and another operation took it.
     Lost {
-        /// The other operation, as the Lease names it; `None` when that one is over as well.
+        /// The other operation, as named in the Lease. `None` if that operation has also finished.
         holder: Option<ClaimHolder>,
     },
     /// Another operation asks this one to end.
@@ -71,37 +71,41 @@ pub enum ClaimNews {
     },
 }
 
-/// Begins the reason of an operation that has no claim since its namespace is being deleted. Rights would not help it.
-const NAMESPACE_GOES: &str = "the namespace of its Lease is being deleted";
+/// Prefix of the reason of an operation that has no claim because its namespace is being deleted. Granting more rights
+/// wouldn't help.
+const NAMESPACE_TERMINATING: &str = "the namespace of its Lease is being deleted";
 
-/// Stands behind the Lease that an operation goes on without, and before why.
+/// Text between the Lease and the reason, for an operation that continues without a renewed claim.
 const NOT_RENEWED: &str = " cannot be renewed: ";
 
-impl ClaimNews {
-    /// The operation has had it there, and may not renew it; with the cluster's words.
-    pub fn not_renewed(place: &ClaimPlace, message: &str) -> Self {
+impl ClaimEvent {
+    /// Creates the event of an operation that held the claim there and may not renew it. `message` is the cluster's
+    /// message.
+    pub fn not_renewed(place: &ClaimLocation, message: &str) -> Self {
         Self::Without { reason: format!("{place}{NOT_RENEWED}{message}") }
     }
 
-    /// None can be had, because the namespace that it is kept in is being deleted; with the cluster's words.
-    pub fn namespace_goes(message: &str) -> Self {
-        Self::Without { reason: format!("{NAMESPACE_GOES}: {message}") }
+    /// Creates the event that no claim is available because its namespace is being deleted. `message` is the cluster's
+    /// message.
+    pub fn namespace_terminating(message: &str) -> Self {
+        Self::Without { reason: format!("{NAMESPACE_TERMINATING}: {message}") }
     }
 }
 
-/// The Lease that an operation without a claim has had, as [`ClaimNews::not_renewed`] says it. Somebody else may take it.
-pub(super) fn had(reason: &str) -> Option<ClaimPlace> {
+/// Returns the Lease that an operation without a claim held before, from the reason of [`ClaimEvent::not_renewed`].
+/// Another operation may take that Lease.
+pub(super) fn parse_former_lease(reason: &str) -> Option<ClaimLocation> {
     let (lease, _) = reason.split_once(NOT_RENEWED)?;
     let (namespace, name) = lease.strip_prefix("Lease ")?.split_once('/')?;
-    Some(ClaimPlace { namespace: namespace.to_owned(), name: name.to_owned() })
+    Some(ClaimLocation { namespace: namespace.to_owned(), name: name.to_owned() })
 }
 
-/// What an operation that has no claim warns of.
-pub(in crate::operation) fn no_claim(reason: &str) -> String {
-    let advice = if reason.starts_with(NAMESPACE_GOES) {
+/// Returns the warning for an operation without a claim.
+pub(in crate::operation) fn no_claim_warning(reason: &str) -> String {
+    let advice = if reason.starts_with(NAMESPACE_TERMINATING) {
         "sync again when it is gone"
     } else {
-        "give the rights for Leases (see docs/real-clusters.md), or switch the claim off with --no-claim"
+        "grant the rights for Leases (see docs/guides/required-permissions.md), or turn the claim off with `tidegate sync --no-claim`"
     };
     format!(
         "the operation runs without a claim on its application, so another one may run at the same time: {reason}; {advice}"

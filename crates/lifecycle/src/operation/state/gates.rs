@@ -1,46 +1,47 @@
-//! What gates answer.
+//! Gate answers.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
-/// What a gate of the current wave answered last.
+/// Last answer of a gate of the current wave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateAnswer {
-    /// Its name as the wave gives it; an approval is kept as that of a gate `approval/`, with the position of its wave.
+    /// Name of the gate in the wave. An approval is stored under `approval/`, followed by the position of its wave.
     pub gate: String,
-    /// What it said last; what it said before is forgotten.
+    /// Last verdict. Earlier verdicts aren't stored.
     pub verdict: Verdict,
-    /// When that was taken in.
+    /// Time at which the answer arrived.
     pub at: Timestamp,
 }
 
-/// When a gate that says by itself when its answer changes is asked again.
-const LISTENED_TO: Duration = Duration::from_secs(3600);
+/// Interval after which a gate is queried again that reports changes itself.
+const SUBSCRIBED_GATE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// The answer of a gate.
+/// Verdict of a gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// The wave may begin.
     Open,
     /// The wave may not begin yet.
     Closed {
-        /// What people are told while the wave waits, such as `sync window night denies it until 2026-11-22T06:00:00Z`.
+        /// Reason shown while the wave is waiting, such as `sync window night denies it until 2026-11-22T06:00:00Z`.
         reason: String,
-        /// When to ask again, for safety: a gate says by itself when its answer is another one.
+        /// Interval after which the gate is queried again. This is only a safety net, because a gate reports a new
+        /// verdict itself.
         ask_again_after: Duration,
     },
 }
 
 impl Verdict {
-    /// Closed, for a gate that will say by itself when that changes.
+    /// Creates a closed verdict for a gate that reports changes itself.
     pub fn closed(reason: impl Into<String>) -> Self {
-        Self::Closed { reason: reason.into(), ask_again_after: LISTENED_TO }
+        Self::Closed { reason: reason.into(), ask_again_after: SUBSCRIBED_GATE_INTERVAL }
     }
 
-    /// Whether it says the same, whenever the gate is asked again.
-    pub fn says_the_same(&self, other: &Self) -> bool {
+    /// Returns true if the verdicts are equal, ignoring the interval until the next query.
+    pub fn is_same_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Open, Self::Open) => true,
             (Self::Closed { reason, .. }, Self::Closed { reason: before, .. }) => reason == before,

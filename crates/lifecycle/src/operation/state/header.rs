@@ -1,111 +1,115 @@
-//! What is known of an operation before its plan is.
+//! Data about an operation that is known before its plan.
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{ClaimPlace, ClaimRequest, Digest, OperationId, SyncRequest, TakenPlan, Timestamp};
+use tidegate_model::{
+    ClaimLocation, ClaimRequest, Digest, OperationId, StoredPlanRef, SyncRequest, Timestamp,
+};
 
-use super::claim::{Claim, had};
-use super::health_rules::JudgedBy;
-use super::task::Calls;
+use super::claim::{Claim, parse_former_lease};
+use super::health_rules::ActiveHealthRules;
+use super::task::CallFailures;
 
-/// What is known of an operation from the beginning.
+/// Data about an operation that is known from the beginning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// Its id, which is the id of its stream in the log too.
+    /// Operation id, which is also the id of its stream in the log.
     pub operation: OperationId,
-    /// Which application, to where, with which options and limits.
+    /// Request: application, destination, options and limits.
     pub request: SyncRequest,
-    /// Digest under which the log keeps the manifests that were handed over.
+    /// Digest under which the log stores the submitted manifests.
     pub targets: Digest,
-    /// When it was accepted: `startedAt`.
+    /// Time at which the operation was accepted: `startedAt`.
     pub started_at: Timestamp,
-    /// The operation's deadline counts from here: the start, moved by the time it was paused.
+    /// Start of the operation's deadline: the start of the operation, moved by the length of pauses.
     pub deadline_from: Timestamp,
-    /// Held by a person.
+    /// Pause by a person.
     pub paused: Option<Pause>,
-    /// Failed calls while planning.
-    pub calls: Calls,
-    /// The cluster does not answer.
+    /// Failed calls during planning.
+    pub calls: CallFailures,
+    /// Current outage of the cluster.
     pub outage: Option<Box<Outage>>,
-    /// Watches fail: news of the cluster is late.
+    /// Current watch failure, which delays observations.
     pub blind: Option<Box<Outage>>,
-    /// The attempt that its newest plan is for, from 1. A plan that is not valid is made anew by the next attempt.
+    /// Attempt that made the newest plan, counted from 1. If that plan is invalid, the next attempt makes a new plan.
     pub attempt: u32,
-    /// What is known of its claim.
+    /// Known state of the operation's claim.
     pub claim: Option<Box<Claim>>,
-    /// The health rules it is judged by; `None` until it is planned.
-    pub health_rules: Option<Box<JudgedBy>>,
-    /// The kept plan that it carries out, as it is or not at all; `None` where it makes its own.
-    pub plan: Option<Box<TakenPlan>>,
+    /// Health rules in use. `None` until the operation is planned.
+    pub health_rules: Option<Box<ActiveHealthRules>>,
+    /// Stored plan that the operation executes, either unchanged or not at all. `None` if the operation makes its own
+    /// plan.
+    pub plan: Option<Box<StoredPlanRef>>,
 }
 
-/// Since when, and why, the cluster does not answer.
+/// Start and reason of an outage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
-    /// When the first of the calls in a row was not answered; of watches, since when they fail.
+    /// Time of the first consecutive unanswered call. For watches, start of the failure.
     pub since: Timestamp,
-    /// The cluster's words, or those of the connection.
+    /// Message of the cluster or of the connection.
     pub message: String,
-    /// How often it was tried.
+    /// Number of tries.
     pub tried: u32,
-    /// When it is tried again.
+    /// Time of the next try.
     pub retry_at: Timestamp,
 }
 
-/// Who holds an operation.
+/// A pause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// The person's name, as the caller gave it.
+    /// Name of the person, as the caller gave it.
     pub by: String,
-    /// The person's words; may be empty.
+    /// Reason; may be empty.
     pub reason: String,
-    /// When it was paused: from here on deadlines stand still.
+    /// Time of the pause. Deadlines stand still from this time on.
     pub at: Timestamp,
 }
 
 impl Header {
-    /// Whether the operation may plan and write, as far as its claim is concerned.
-    pub fn may_begin(&self) -> bool {
+    /// Returns true if the state of the claim allows the operation to plan and write.
+    pub fn can_begin(&self) -> bool {
         let settled = matches!(self.claim.as_deref(), Some(Claim::Held { .. } | Claim::Without { .. }));
         self.request.claim.is_none() || settled
     }
 
-    /// What is to be held, as long as there is something to hold, or was.
-    pub fn claims(&self) -> Option<&ClaimRequest> {
+    /// Returns the claim that the operation must request or hold. `None` if no claim is available or the claim was
+    /// lost.
+    pub fn claim_request(&self) -> Option<&ClaimRequest> {
         let is_off = match self.claim.as_deref() {
-            Some(Claim::Without { .. }) => self.had_claim().is_none(),
+            Some(Claim::Without { .. }) => self.last_claim().is_none(),
             Some(Claim::Lost { .. }) => true,
             _ => false,
         };
         self.request.claim.as_ref().filter(|_| !is_off)
     }
 
-    /// Where the claim is kept, and under which number, while the operation has it.
-    pub fn held_claim(&self) -> Option<(&ClaimPlace, u64)> {
+    /// Returns the Lease of the claim and its number of holders, while the operation holds the claim.
+    pub fn held_claim(&self) -> Option<(&ClaimLocation, u64)> {
         match self.claim.as_deref() {
             Some(Claim::Held { place, epoch, .. }) => Some((place, *epoch)),
             _ => None,
         }
     }
 
-    /// Where the claim is kept that the operation has, or has had and goes on without.
-    pub fn had_claim(&self) -> Option<ClaimPlace> {
+    /// Returns the Lease of the claim that the operation holds, or held before it continued without a claim.
+    pub fn last_claim(&self) -> Option<ClaimLocation> {
         match self.claim.as_deref() {
             Some(Claim::Held { place, .. }) => Some(place.clone()),
-            Some(Claim::Without { reason }) => had(reason),
+            Some(Claim::Without { reason }) => parse_former_lease(reason),
             _ => None,
         }
     }
 
-    pub(in crate::operation) fn goes_on_without(&self, why: &str) -> bool {
+    pub(in crate::operation) fn is_without_claim_because(&self, why: &str) -> bool {
         matches!(self.claim.as_deref(), Some(Claim::Without { reason }) if reason == why)
     }
 
-    /// Whether the newest call before the plan has failed.
-    pub(in crate::operation) fn is_troubled(&self) -> bool {
+    /// Returns true if the newest call before planning failed.
+    pub(in crate::operation) fn has_failing_call(&self) -> bool {
         self.calls.failed > 0 || self.outage.is_some()
     }
 
-    pub(in crate::operation) fn holds(&self, other: &ClaimPlace, number: u64) -> bool {
+    pub(in crate::operation) fn has_claim(&self, other: &ClaimLocation, number: u64) -> bool {
         self.held_claim().is_some_and(|(place, epoch)| place == other && epoch == number)
     }
 }

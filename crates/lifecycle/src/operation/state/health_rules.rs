@@ -1,23 +1,23 @@
-//! Which health rules an operation is judged by. They may change while it runs; what it has seen stays.
+//! Health rules of an operation. They may change while the operation is running. Earlier verdicts stay valid.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, Timestamp};
 
-/// The health rules an operation is judged by.
+/// Health rules that apply to an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JudgedBy {
-    /// Digest by which the engine tells one set of rules from another.
+pub struct ActiveHealthRules {
+    /// Digest by which the engine distinguishes sets of health rules.
     pub digest: Digest,
-    /// When they came into use for this operation.
+    /// Time from which the rules apply to this operation.
     pub since: Timestamp,
-    /// Those before, where they changed while the operation ran.
+    /// Previous rules, if the rules changed while the operation was running.
     pub before: Option<Digest>,
 }
 
-impl JudgedBy {
-    /// `its health rules changed at 2026-11-21T09:30:00.000Z, from 0f3c21aa90be to 77ab01f2c3d4`; nothing where they did
-    /// not.
-    pub(in crate::operation) fn change(&self) -> Option<String> {
+impl ActiveHealthRules {
+    /// Formats a change, such as `its health rules changed at 2026-11-21T09:30:00.000Z, from 0f3c21aa90be to
+    /// 77ab01f2c3d4`. `None` if the rules didn't change.
+    pub(in crate::operation) fn describe_change(&self) -> Option<String> {
         let Self { digest, since, before } = self;
         Some(format!(
             "its health rules changed at {since}, from {} to {}",

@@ -1,33 +1,33 @@
-//! Which namespaces an operation writes into.
+//! Namespaces that an operation writes to.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Which of all objects that have, or had, the same name.
+/// Identity that distinguishes an object from all other objects with the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    /// `metadata.uid`, which no two objects share.
+pub struct ObjectIdentity {
+    /// `metadata.uid`, unique per object.
     pub uid: String,
-    /// `metadata.resourceVersion` when it was seen.
+    /// `metadata.resourceVersion` of the observation.
     pub resource_version: String,
 }
 
-/// Which namespaces were seen, by name. Most operations write into one, for which a map would take twenty times as much
-/// memory.
+/// Identities of observed namespaces, by name. Most operations write to a single namespace, for which a map would take
+/// twenty times as much memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SeenNamespaces(Vec<(String, Identity)>);
+pub struct NamespaceIdentities(Vec<(String, ObjectIdentity)>);
 
-impl SeenNamespaces {
-    /// One of them, if it was seen.
-    pub fn get(&self, name: &str) -> Option<&Identity> {
-        let place = self.place(name).ok()?;
+impl NamespaceIdentities {
+    /// Returns the identity of a namespace, if it was observed.
+    pub fn get(&self, name: &str) -> Option<&ObjectIdentity> {
+        let place = self.position(name).ok()?;
         self.0.get(place).map(|(_, identity)| identity)
     }
 
-    /// One was seen; another of that name is forgotten.
-    pub(in crate::operation) fn set(&mut self, name: String, identity: Identity) {
-        match self.place(&name) {
+    /// Stores the identity of a namespace. Replaces an earlier identity of that namespace.
+    pub(in crate::operation) fn set(&mut self, name: String, identity: ObjectIdentity) {
+        match self.position(&name) {
             Ok(place) => {
                 self.0.iter_mut().skip(place).take(1).for_each(|(_, known)| *known = identity.clone())
             }
@@ -42,14 +42,14 @@ impl SeenNamespaces {
         self.0.clear();
     }
 
-    /// They are in order of their names.
-    fn place(&self, name: &str) -> Result<usize, usize> {
+    /// Searches by name; the list is sorted.
+    fn position(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(known, _)| known.as_str().cmp(name))
     }
 }
 
-impl From<BTreeMap<String, Identity>> for SeenNamespaces {
-    fn from(map: BTreeMap<String, Identity>) -> Self {
+impl From<BTreeMap<String, ObjectIdentity>> for NamespaceIdentities {
+    fn from(map: BTreeMap<String, ObjectIdentity>) -> Self {
         Self(map.into_iter().collect())
     }
 }

@@ -1,160 +1,159 @@
-//! A planned operation.
+//! State of a planned operation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use tidegate_model::{Digest, OperationPhase, Overridden, Plan, PlannedWave, Task, TaskId, Timestamp};
+use tidegate_model::{Digest, OperationPhase, OverrideRecord, Plan, PlannedWave, Task, TaskId, Timestamp};
 
 use super::cursor::Cursor;
 use super::gates::GateAnswer;
 use super::header::Header;
-use super::namespaces::SeenNamespaces;
+use super::namespaces::NamespaceIdentities;
 use super::stage::{Stage, WaveStep};
 use super::task::TaskState;
 
-/// An operation that has a plan, or has ended without one: the plan is then empty.
+/// An operation that has a plan, or that has ended without a plan. In that case, the plan is empty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
-    /// What is known from the beginning.
+    /// Data known from the beginning.
     pub header: Header,
-    /// What is to be done, in which order. Empty when it ended before it was planned.
+    /// Ordered work of the operation. Empty if it ended before it was planned.
     pub plan: Arc<Plan>,
-    /// Where the plan's manifests are kept; `None` when it ended before it was planned.
+    /// Digest of the plan's manifests; `None` if it ended before it was planned.
     pub bundle: Option<Digest>,
-    /// One per task of the plan.
+    /// Task states, one per task of the plan.
     pub tasks: Vec<TaskState>,
-    /// One per wave of the plan.
+    /// Wave times, one per wave of the plan.
     pub waves: Vec<WaveTimes>,
-    /// Which part of the way it is on. What it was on at its end stays.
+    /// Current stage. Keeps its last value once the operation has ended.
     pub stage: Stage,
-    /// Since when it is at this stage.
+    /// Start of the current stage.
     pub since: Timestamp,
-    /// Answers of the gates of the current wave, and the waves that were approved.
+    /// Gate answers for the current wave, and the approved waves.
     pub gates: Vec<GateAnswer>,
-    /// Number of this attempt, from 1.
+    /// Number of this attempt, counted from 1.
     pub attempt: u32,
-    /// How many results were recorded.
+    /// Number of recorded results.
     pub results: u32,
-    /// Prunes that need it were approved.
+    /// True if the prunes that need confirmation were approved.
     pub prune_confirmed: bool,
-    /// Which resources of the current wave are judged by their health. Kept, because it is asked for every answer.
-    pub judged: Judged,
-    /// Why the current wave is ended before its time: its deadline has passed, or a namespace goes.
+    /// Resources of the current wave that are judged by their health. Stored because every answer needs it.
+    pub judged: HealthScope,
+    /// Reason why the current wave ends early: its deadline passed, or a namespace was lost.
     pub wave_expired: Option<String>,
-    /// How this attempt failed, if it did.
+    /// Failure of this attempt.
     pub failure: Option<Failure>,
-    /// Who ends it, and why.
+    /// Termination: its person or cause, and its reason.
     pub termination: Option<Termination>,
-    /// How it ended; `None` while it has not.
+    /// Outcome; `None` while the operation is running.
     pub outcome: Option<Outcome>,
-    /// Which namespaces those are that the plan writes into, as far as they were seen: when it was made, or else later.
-    pub seen_namespaces: SeenNamespaces,
-    /// The namespace that this attempt has lost.
+    /// Identities of the namespaces that the plan writes to, if they were observed at planning or later.
+    pub seen_namespaces: NamespaceIdentities,
+    /// Namespace that this attempt lost.
     pub lost_namespace: Option<String>,
-    /// What people decided about single tasks of the plan.
-    pub overrides: BTreeMap<TaskId, Overridden>,
-    /// Where the current wave stands among its tasks. Not recorded: the rest says it.
+    /// People's decisions about single tasks of the plan.
+    pub overrides: BTreeMap<TaskId, OverrideRecord>,
+    /// Cursor of the current wave among its tasks. Not recorded, because it follows from the other fields.
     #[serde(skip)]
     pub cursor: Cursor,
-    /// The namespaces that the plan writes into. Not recorded: the plan says it.
+    /// Namespaces that the plan writes to. Not recorded, because they follow from the plan.
     #[serde(skip)]
     pub namespaces: Arc<[String]>,
 }
 
-/// What became of a namespace.
+/// Reason why a namespace is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Loss {
-    /// It is being deleted.
+    /// The namespace is being deleted.
     Terminating,
-    /// It was there, and is not any more.
+    /// The namespace existed and is gone.
     Gone,
-    /// It is gone, and somebody has made another of the same name.
+    /// The namespace is gone, and another client created a namespace with the same name.
     MadeAgain,
 }
 
-/// Which resources of a wave are judged by their health, besides its hooks.
+/// Resources of a wave that are judged by their health, in addition to the wave's hooks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Judged {
-    /// None: nobody waits for them.
+pub enum HealthScope {
+    /// None. The wave doesn't wait for their health.
     #[default]
     None,
-    /// Those that count for the health of the application.
+    /// Resources that count for the health of the application.
     ForApplication,
-    /// Each of them, whether the application's health counts it or not.
+    /// All resources, including those that don't count for the application's health.
     All,
 }
 
-/// When a wave began and ended.
+/// Start and end times of a wave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaveTimes {
-    /// When it was opened, in the newest attempt.
+    /// Time at which the wave was opened, in the newest attempt.
     pub opened_at: Option<Timestamp>,
-    /// Its deadline counts from here.
+    /// Start of the wave's deadline.
     pub deadline_from: Option<Timestamp>,
-    /// When its last manifest was applied.
+    /// Time at which the wave's last manifest was applied.
     pub applied_at: Option<Timestamp>,
-    /// When it came to its step `Passed`. `None` until then; a wave that fails does not, unless it is one of the
-    /// SyncFail phase.
+    /// Time at which the wave reached its step `Passed`. `None` for a failed wave, except in the SyncFail phase.
     pub passed_at: Option<Timestamp>,
 }
 
-/// How an attempt failed.
+/// Failure of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Position of the wave in which it failed; `None` for the dry run.
+    /// Position of the failed wave; `None` for the dry run.
     pub wave: Option<u32>,
-    /// As the operation's message says it.
+    /// Message, as shown in the operation's message.
     pub message: String,
-    /// Another attempt could end differently.
+    /// True if another attempt may end differently.
     pub retriable: bool,
-    /// When that was decided.
+    /// Time of the decision.
     pub at: Timestamp,
 }
 
-/// Who ends an operation, and why.
+/// Termination of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Termination {
     /// Name of a person, `deadline`, or the operation that supersedes this one.
     pub by: String,
-    /// The message the operation ends with, unless a hook cannot be stopped.
+    /// Final message of the operation, unless a hook can't be stopped.
     pub message: String,
-    /// Some hook could not be stopped.
+    /// True if a hook couldn't be stopped.
     pub had_errors: bool,
-    /// When it was asked.
+    /// Time of the request.
     pub at: Timestamp,
 }
 
-/// How an operation ended.
+/// Outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Succeeded, Failed or Error.
+    /// `Succeeded`, `Failed` or `Error`.
     pub phase: OperationPhase,
-    /// The operation's message for good.
+    /// Final message of the operation.
     pub message: String,
-    /// The operation's `finishedAt`.
+    /// `finishedAt` of the operation.
     pub at: Timestamp,
 }
 
 impl Operation {
-    /// A task of the plan and how far it is; `None` where the plan has no such position.
+    /// Returns a task of the plan and its state. `None` if the plan has no such position.
     pub fn task(&self, id: TaskId) -> Option<(&Task, &TaskState)> {
         #[cfg(test)]
-        crate::operation::work::visited();
+        crate::operation::visit_count::record_visit();
         self.plan.task(id).zip(self.tasks.get(id.index()))
     }
 
-    /// A wave of the plan by position.
+    /// Returns a wave of the plan by position.
     pub fn wave(&self, index: u32) -> Option<&PlannedWave> {
         self.plan.waves.get(TaskId(index).index())
     }
 
-    /// The times of a wave by position.
-    pub fn times(&self, index: u32) -> WaveTimes {
+    /// Returns the times of a wave by position.
+    pub fn wave_times(&self, index: u32) -> WaveTimes {
         self.waves.get(TaskId(index).index()).copied().unwrap_or_default()
     }
 
-    /// The tasks of a wave with their states.
+    /// Returns the tasks of a wave with their states.
     pub fn wave_tasks(&self, index: u32) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
         self.wave(index)
             .into_iter()
@@ -162,21 +161,21 @@ impl Operation {
             .filter_map(|id| self.task(id).map(|(task, state)| (id, task, state)))
     }
 
-    /// Whether a person has it go on as if the task were done.
-    pub fn is_passed_over(&self, id: TaskId) -> bool {
-        self.overrides.get(&id).is_some_and(|overridden| overridden.what.passes_over())
+    /// Returns true if a person decided to continue as if the task were done.
+    pub fn is_overridden_as_done(&self, id: TaskId) -> bool {
+        self.overrides.get(&id).is_some_and(|overridden| overridden.what.counts_as_done())
     }
 
-    /// All tasks with their states.
+    /// Returns all tasks with their states.
     pub fn all_tasks(&self) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
-        self.plan.enumerate().zip(&self.tasks).map(|((id, task), state)| {
+        self.plan.tasks_with_ids().zip(&self.tasks).map(|((id, task), state)| {
             #[cfg(test)]
-            crate::operation::work::visited();
+            crate::operation::visit_count::record_visit();
             (id, task, state)
         })
     }
 
-    /// Position of the wave at work, and its step; `None` outside of waves.
+    /// Returns the position of the current wave and its step. `None` outside of waves.
     pub fn current_wave(&self) -> Option<(u32, WaveStep)> {
         match self.stage {
             Stage::Wave { index, step } => Some((index, step)),
@@ -185,9 +184,9 @@ impl Operation {
     }
 }
 
-/// An operation from a record, with what follows from it.
+/// Reads an operation from a record, and computes the fields that follow from it.
 pub(super) fn read<'de, D: Deserializer<'de>>(record: D) -> Result<Box<Operation>, D::Error> {
     let mut operation = Box::<Operation>::deserialize(record)?;
-    operation.derive();
+    operation.update_derived_fields();
     Ok(operation)
 }

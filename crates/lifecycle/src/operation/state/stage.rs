@@ -1,68 +1,68 @@
-//! Where an operation and its current wave stand.
+//! Stages of an operation and steps of a wave.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{OperationPhase, Timestamp};
 
-/// Where an operation stands.
+/// Stage of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     /// The plan is fixed.
     Planned,
-    /// All manifests are tried on the server.
+    /// All manifests are being dry-run on the server.
     DryRun,
-    /// A wave is at work.
+    /// A wave is running.
     Wave {
-        /// The wave's position in the plan, from 0.
+        /// Position of the wave in the plan, counted from 0.
         index: u32,
-        /// Where the wave stands.
+        /// Step of the wave.
         step: WaveStep,
     },
-    /// An attempt failed; the next begins at this time.
+    /// An attempt failed. The next attempt starts at this time.
     AwaitingRetry {
-        /// When the next attempt begins; later by as long as the operation is paused.
+        /// Start of the next attempt, moved by the length of pauses.
         until: Timestamp,
     },
     /// Running hooks are being stopped.
     Terminating,
-    /// Hooks are cleaned up; then it ends like this.
+    /// Hooks are being cleaned up. The operation then ends in this phase.
     Finishing {
-        /// What it will have ended in: `Succeeded` or `Failed`.
+        /// Final phase: `Succeeded` or `Failed`.
         phase: OperationPhase,
-        /// The message it will end with.
+        /// Final message.
         message: String,
     },
 }
 
-/// Where a wave stands.
+/// Step of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaveStep {
-    /// A gate, a person or a missing confirmation keeps it closed.
+    /// A gate, a person or a missing confirmation keeps the wave closed.
     Held,
-    /// Manifests that could not be judged before are tried on the server.
+    /// Manifests that couldn't be dry-run before are being dry-run on the server.
     DryRun,
-    /// Objects that are wanted no more are told to go.
+    /// The deletion of objects that are no longer needed is being requested.
     Pruning,
-    /// Deleted objects are on their way out.
+    /// The wave is waiting until deleted objects are gone.
     AwaitingGone,
-    /// Older hook objects are removed.
+    /// Older hook objects are being removed.
     Clearing,
-    /// Manifests are applied, one kind group after the other.
+    /// Manifests are being applied, one kind group after the other.
     Applying,
-    /// Hooks complete and resources become healthy.
+    /// The wave is waiting for hooks to complete and for resources to become healthy.
     AwaitingHealth,
-    /// Everything looks healthy; the kinds without better evidence, or a fixed delay, ask for some time.
+    /// Everything looks healthy, but kinds without better evidence, or a fixed delay, need some time.
     Settling {
-        /// When the evidence has held for long enough, or the delay is over.
+        /// Time at which the evidence has persisted for long enough, or the delay has passed.
         until: Timestamp,
     },
     /// The next wave may begin.
     Passed,
-    /// A last or failed wave ends if the namespaces that were written into are still there.
+    /// The last wave or a failed wave is checking that the namespaces it wrote to still exist.
     Verifying,
 }
 
 impl Stage {
-    /// The name of the stage, such as `Wave 2 Applying`.
+    /// Returns the name of the stage, such as `Wave 2 Applying`.
     pub fn name(&self) -> String {
         match self {
             Self::Planned => "Planned".to_owned(),
@@ -76,7 +76,7 @@ impl Stage {
 }
 
 impl WaveStep {
-    /// Position among the steps of a wave.
+    /// Returns the position among a wave's steps.
     pub(crate) fn rank(self) -> u8 {
         match self {
             Self::Held => 0,
@@ -92,7 +92,7 @@ impl WaveStep {
         }
     }
 
-    /// The name of the step, as `ARCHITECTURE.md` draws it.
+    /// Returns the name of the step, as in the diagram in `docs/internals/operations.md`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Held => "Held",

@@ -1,184 +1,188 @@
-//! How far one task is.
+//! State of one task.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Health, OperationPhase, ResultCode, Task, Timestamp};
 
-use crate::operation::messages;
+/// Message of a hook that had no object when it was stopped.
+pub(crate) const HOOK_TERMINATED: &str = "Terminated";
 
-/// Calls that failed in a way that may pass.
+/// Transient call failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Calls {
-    /// How many in a row: the wait for the next grows with it, and there is a limit.
+pub struct CallFailures {
+    /// Number of consecutive failures. The wait for the next call grows with this number, up to a limit.
     pub failed: u32,
-    /// When the next may be made; `None` when none has failed.
+    /// Earliest time of the next call. `None` if no call has failed.
     pub not_before: Option<Timestamp>,
-    /// What the cluster said last.
+    /// Last message from the cluster.
     pub message: String,
 }
 
-/// What the cluster made of a manifest.
+/// Object that the cluster created from a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedRef {
-    /// `metadata.uid`; empty for a hook that was handed to a runner.
+    /// `metadata.uid`; empty for a hook that was passed to a runner.
     pub uid: String,
-    /// `metadata.resourceVersion` after the write; empty for a hook that was handed to a runner.
+    /// `metadata.resourceVersion` after the write; empty for a hook that was passed to a runner.
     pub resource_version: String,
-    /// `metadata.generation` after the write; 0 where the kind has none.
+    /// `metadata.generation` after the write; 0 if the kind has none.
     pub generation: i64,
-    /// When the answer was taken in. A hook's deadline counts from here, so a pause moves it.
+    /// Time at which the answer arrived. A hook's deadline starts at this time, so a pause moves it.
     pub at: Timestamp,
 }
 
-/// How far a task is.
+/// Progress of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Progress {
-    /// Nothing was done in this attempt.
+    /// No work has been done in this attempt.
     #[default]
     Waiting,
-    /// An object is being deleted: the one to prune, the hook's older one, or a resource that is to be created again.
+    /// An object is being deleted: the object to prune, an older object in the place of the hook, or a resource that
+    /// must be created again.
     Deleting {
         /// `metadata.uid` of that object.
         uid: String,
     },
     /// The place of the hook is clear.
     Ready,
-    /// Applied, or handed to a runner.
+    /// Applied, or passed to a runner.
     Running,
-    /// A hook that must be stopped; with the reason.
+    /// A hook that must be stopped.
     Stopping {
-        /// The message it gets if it was still running.
+        /// Reason, which becomes the hook's message if it was still running.
         reason: String,
     },
-    /// It has ended, well or badly. A hook may still have to lose its finalizer, and its object.
+    /// Ended, successfully or not. A hook may still have its finalizer and its object.
     Done,
 }
 
-/// How one task of the plan is doing, and what its result will say.
+/// State of one task of the plan, and the content of its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskState {
-    /// How far it is.
+    /// Progress.
     pub progress: Progress,
-    /// The dry run has accepted it.
+    /// True if the manifest passed the dry run.
     pub checked: bool,
-    /// Whether the object was written, pruned, left alone or refused: the result's `status`. `None` until then.
+    /// `status` of the result: the object was written, pruned, left alone or rejected. `None` until then.
     pub status: Option<ResultCode>,
-    /// Where it stands: the result's `hookPhase`, for resources as well.
+    /// `hookPhase` of the result, also for resources.
     pub phase: Option<OperationPhase>,
-    /// The cluster's words, or the health message.
+    /// Message from the cluster, or the health message.
     pub message: String,
-    /// Order of first recording, from 1, without gaps; 0 while nothing was recorded. A retry forgets what it redoes.
+    /// Position in the order of first recording, counted from 1, without gaps. 0 if there is no result. A retry resets
+    /// the tasks that it repeats.
     pub order: u32,
-    /// What the cluster made of the manifest.
+    /// Object that the cluster created from the manifest.
     pub applied: Option<AppliedRef>,
-    /// UID of the hook object of an earlier attempt, as long as nothing has taken its place.
+    /// UID of the hook object of an earlier attempt, as long as no other object has taken its place.
     pub leftover: Option<String>,
-    /// The hook finalizer is on the object.
+    /// True if the hook finalizer is on the object.
     pub held: bool,
-    /// The object was deleted by the hook's policy (or could not be).
+    /// True if the object was deleted by the hook's policy, or couldn't be deleted.
     pub deleted: bool,
-    /// The health seen last.
-    pub health: Option<SeenHealth>,
-    /// Calls that failed in a way that may pass.
-    pub calls: Option<Box<Calls>>,
-    /// What people want to know about it and no decision reads.
-    pub notes: Option<Box<Notes>>,
-    /// Who keeps the place of the hook: it is left alone until it has ended.
+    /// Last observed health.
+    pub health: Option<ObservedHealth>,
+    /// Transient call failures.
+    pub calls: Option<Box<CallFailures>>,
+    /// Notes for people. They don't affect any decision.
+    pub notes: Option<Box<TaskNotes>>,
+    /// Another operation's hook in this hook's place. It is left alone until it has ended.
     pub occupant: Option<Box<Occupant>>,
-    /// What the cluster warned of when it took the manifest.
+    /// Warnings from the cluster when it accepted the manifest.
     pub warnings: Vec<String>,
 }
 
-/// A hook of another operation that still runs, in the place of one of ours.
+/// Another operation's running hook that has the name of one of this operation's hooks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupant {
-    /// Whose it is, as its mark says.
+    /// Id of the other operation, from the mark on the hook.
     pub operation: String,
     /// `metadata.uid` of that hook.
     pub uid: String,
-    /// Its `metadata.resourceVersion` when it was found.
+    /// `metadata.resourceVersion` of that hook when it was found.
     pub resource_version: String,
-    /// When it was found.
+    /// Time at which that hook was found.
     pub since: Timestamp,
 }
 
-/// What people want to know about a task that is not well.
+/// Notes for people about a task that isn't healthy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Notes {
-    /// Why, as its pods tell, or what keeps it while it is being deleted; may be empty.
+pub struct TaskNotes {
+    /// Reason from the object's pods, or what blocks its deletion. May be empty.
     pub reason: String,
-    /// What the containers of a failed hook wrote last; `None` while nobody has asked them.
+    /// Last log lines of a failed hook's containers. `None` before they were read.
     pub logs: Option<Vec<HookLog>>,
 }
 
-/// What one container of a hook wrote last.
+/// Last log lines of one container of a hook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookLog {
     /// Name of the pod.
     pub pod: String,
     /// Name of the container.
     pub container: String,
-    /// The end of what it wrote.
+    /// End of the container's log.
     pub text: String,
 }
 
-/// Health as it was seen last.
+/// Last observed health.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SeenHealth {
-    /// What the rules said of the newest sight that counts.
+pub struct ObservedHealth {
+    /// Health according to the rules, from the newest observation that counts.
     pub health: Health,
-    /// It is surely about the spec we wrote; otherwise it counts when it has held for the settle time.
+    /// True if the health certainly refers to the spec that we wrote. Otherwise it counts once it has persisted for the
+    /// settle time.
     pub fresh: bool,
-    /// When the status was first seen to be what it is now.
+    /// Time at which the current status was first observed.
     pub since: Timestamp,
 }
 
 impl TaskState {
-    /// Whether the object of a prune, or a resource that is to be created again, was told to go, and is not seen to be gone
-    /// yet. Earlier programs took a prune for done then.
-    pub(crate) fn is_leaving(&self, task: &Task) -> bool {
+    /// Returns true if the object of a prune, or a resource that must be created again, is being deleted and hasn't
+    /// been observed to be gone yet.
+    pub(crate) fn is_being_deleted(&self, task: &Task) -> bool {
         let is_deleting = matches!(self.progress, Progress::Deleting { .. });
         !task.is_hook() && is_deleting && self.status.is_none()
     }
 
-    /// Whether something was done about it, in this attempt or one before.
-    pub fn has_begun(&self) -> bool {
+    /// Returns true if work on the task has begun, in this attempt or an earlier attempt.
+    pub fn has_started(&self) -> bool {
         self.progress != Progress::Waiting || self.leftover.is_some()
     }
 
-    /// Whether it was carried out and ended well, or somebody says so. A hook that had to be stopped did not, and what was
-    /// skipped neither.
-    pub fn has_run_well(&self) -> bool {
+    /// Returns true if the task was executed and succeeded, or a person marked it as done. False for skipped tasks and
+    /// for hooks that had to be stopped.
+    pub fn has_succeeded(&self) -> bool {
         let has_succeeded = self.progress == Progress::Done && self.phase == Some(OperationPhase::Succeeded);
         has_succeeded
             && match self.status {
                 Some(ResultCode::MarkedDone) => true,
                 Some(ResultCode::Skipped) => false,
-                _ => self.applied.is_some() && self.message != messages::HOOK_TERMINATED,
+                _ => self.applied.is_some() && self.message != HOOK_TERMINATED,
             }
     }
 
-    /// Whether it ended badly.
+    /// Returns true if the task failed.
     pub fn is_unsuccessful(&self) -> bool {
         self.phase.is_some_and(OperationPhase::is_unsuccessful)
     }
 
-    /// Why it is not well, as its pods tell, or what keeps it; may be empty.
+    /// Returns the reason from the object's pods why it isn't healthy, or what blocks its deletion. May be empty.
     pub fn reason(&self) -> &str {
         self.notes.as_ref().map_or("", |notes| notes.reason.as_str())
     }
 
-    /// What its containers wrote last.
+    /// Returns the last log lines of the task's containers.
     pub fn logs(&self) -> &[HookLog] {
         self.notes.as_ref().and_then(|notes| notes.logs.as_deref()).unwrap_or_default()
     }
 
-    /// Whether a hook that has ended still carries the finalizer.
-    pub fn awaits_release(&self) -> bool {
+    /// Returns true if a hook has ended but still has the finalizer.
+    pub fn needs_release(&self) -> bool {
         self.held && self.progress == Progress::Done
     }
 
-    /// Whether a hook must be stopped, or has ended and still carries the finalizer.
-    pub(crate) fn is_closing(&self) -> bool {
-        matches!(self.progress, Progress::Stopping { .. }) || self.awaits_release()
+    /// Returns true if a hook must be stopped, or has ended but still has the finalizer.
+    pub(crate) fn needs_stop_or_release(&self) -> bool {
+        matches!(self.progress, Progress::Stopping { .. }) || self.needs_release()
     }
 }

@@ -1,47 +1,47 @@
-//! Which facts an input means, given the state. Pure: the same pair gives the same facts.
+//! Decides which events an input causes in a state. Pure: the same input and state always give the same events.
 
-mod news;
 mod rejection;
-mod wishes;
+mod reports;
+mod user_requests;
 
 use std::collections::BTreeSet;
 
 use tidegate_model::{Digest, Timestamp};
 
-use super::fact::{Fact, Listed};
+use super::event::{Event, MemberRecord};
 use super::input::Input;
 use super::request::{MemberSpec, Request};
-use super::state::{End, Progress, Rollout, Stage, State, Then};
-use crate::fleet::{Assignment, assign};
+use super::state::{End, Progress, Rollout, Stage, State, StopOutcome};
+use crate::fleet::{Assignment, assign_step};
 
 pub use rejection::Rejection;
 
-/// The facts an input means.
-pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+/// Returns the events that an input causes.
+pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Event>, Rejection> {
     match (state, input) {
-        (State::New, Input::Begin(request)) => begun(request, now),
+        (State::New, Input::Begin(request)) => start_rollout(request, now),
         (State::New, _) => Err(Rejection::NotStarted),
         (_, Input::Begin(_)) => Err(Rejection::AlreadyStarted { state: state.name() }),
-        (State::Finished(rollout), Input::Wish { .. }) => {
+        (State::Finished(rollout), Input::UserRequest { .. }) => {
             let message = rollout.outcome.as_ref().map(|outcome| outcome.message.clone());
             Err(Rejection::AlreadyFinished { message: message.unwrap_or_default() })
         }
         (State::Finished(_), _) => Err(Rejection::Stale { state: state.name() }),
-        (State::Running(rollout), input) => running(rollout, input, now),
+        (State::Running(rollout), input) => decide_running(rollout, input, now),
     }
 }
 
-/// Who is in which step is decided once, and recorded.
-fn begun(request: &Request, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+/// Starts a rollout. The step of each member is decided once and recorded.
+fn start_rollout(request: &Request, now: Timestamp) -> Result<Vec<Event>, Rejection> {
     let mut names = BTreeSet::new();
     if let Some(twice) = request.members.iter().find(|member| !names.insert(&member.name)) {
-        return Err(Rejection::NamedTwice { set: request.set.clone(), member: twice.name.clone() });
+        return Err(Rejection::DuplicateName { set: request.set.clone(), member: twice.name.clone() });
     }
     let place = |member: &MemberSpec| {
-        let place = assign(request.steps.iter().map(|step| step.expressions.as_slice()), &member.labels);
-        Listed { place, ..listed(member) }
+        let place = assign_step(request.steps.iter().map(|step| step.expressions.as_slice()), &member.labels);
+        MemberRecord { place, ..member_record(member) }
     };
-    Ok(vec![Fact::Begun {
+    Ok(vec![Event::Created {
         set: request.set.clone(),
         uid: request.uid.clone(),
         targets: request.targets,
@@ -53,8 +53,8 @@ fn begun(request: &Request, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
     }])
 }
 
-fn listed(member: &MemberSpec) -> Listed {
-    Listed {
+fn member_record(member: &MemberSpec) -> MemberRecord {
+    MemberRecord {
         name: member.name.clone(),
         place: Assignment::default(),
         target: member.target.clone(),
@@ -63,58 +63,62 @@ fn listed(member: &MemberSpec) -> Listed {
     }
 }
 
-fn running(rollout: &Rollout, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+fn decide_running(rollout: &Rollout, input: &Input, now: Timestamp) -> Result<Vec<Event>, Rejection> {
     let stale = || Rejection::Stale { state: rollout.stage.name() };
     match input {
         Input::Begin(_) => Err(stale()),
-        Input::Chosen { member, operation } => {
-            news::chosen(rollout, member, operation, now).ok_or_else(stale)
+        Input::IdChosen { member, operation } => {
+            reports::handle_chosen_id(rollout, member, operation, now).ok_or_else(stale)
         }
-        Input::Child { member, operation, news } => {
-            news::child(rollout, member, *operation, news, now).ok_or_else(stale)
+        Input::OperationReported { member, operation, report } => {
+            reports::handle_operation_report(rollout, member, *operation, report, now).ok_or_else(stale)
         }
-        Input::Sighted { member, sight } => news::sighted(rollout, member, sight, now).ok_or_else(stale),
+        Input::Observed { member, observation } => {
+            reports::handle_observation(rollout, member, observation, now).ok_or_else(stale)
+        }
         Input::Stopped { member, operation, result } => {
-            news::stopped(rollout, member, *operation, result, now).ok_or_else(stale)
+            reports::handle_stopped_operation(rollout, member, *operation, result, now).ok_or_else(stale)
         }
         Input::Gate { step, gate, verdict } => {
-            news::gate(rollout, *step, gate, verdict, now).ok_or_else(stale)
+            reports::handle_verdict(rollout, *step, gate, verdict, now).ok_or_else(stale)
         }
-        Input::Recovered => Ok(news::recovered(rollout, now)),
-        Input::Gone { member } => gone(rollout, member, now).ok_or_else(stale),
-        Input::Joined { member } => joined(rollout, member, now).ok_or_else(stale),
-        Input::NewTargets { targets } => Ok(new_targets(rollout, *targets, now)),
-        Input::Wish { wish, by, why } => wishes::decide(rollout, wish, by, why, now),
+        Input::Recovered => Ok(reports::withdraw_open_verdicts(rollout, now)),
+        Input::Gone { member } => handle_removed_member(rollout, member, now).ok_or_else(stale),
+        Input::Joined { member } => handle_added_member(rollout, member, now).ok_or_else(stale),
+        Input::NewTargets { targets } => Ok(handle_new_targets(rollout, *targets, now)),
+        Input::UserRequest { request, by, reason } => {
+            user_requests::decide_user_request(rollout, request, by, reason, now)
+        }
         Input::Abort { reason } => {
-            Ok(vec![Fact::Finished { end: End::Error, message: reason.clone(), at: now }])
+            Ok(vec![Event::Finished { end: End::Error, message: reason.clone(), at: now }])
         }
     }
 }
 
-/// An Application that is gone takes its operation with it: nothing may be at work for it any more.
-fn gone(rollout: &Rollout, name: &str, now: Timestamp) -> Option<Vec<Fact>> {
+/// Handles an Application that has left the ApplicationSet. Its operation is stopped first.
+fn handle_removed_member(rollout: &Rollout, name: &str, now: Timestamp) -> Option<Vec<Event>> {
     let member = rollout.members.get(name)?;
     let (name, at) = (name.to_owned(), now);
     match member.progress {
-        Progress::Gone | Progress::Stopping { then: Then::Go, .. } => None,
-        _ if member.place.step.is_none() || !member.progress.is_at_work() => {
-            Some(vec![Fact::Gone { member: name, at }])
+        Progress::Gone | Progress::Stopping { then: StopOutcome::Go, .. } => None,
+        _ if member.place.step.is_none() || !member.progress.is_active() => {
+            Some(vec![Event::Removed { member: name, at }])
         }
-        _ => Some(vec![Fact::StopBegun { member: name, then: Then::Go, at }]),
+        _ => Some(vec![Event::StopRequested { member: name, then: StopOutcome::Go, at }]),
     }
 }
 
-fn joined(rollout: &Rollout, member: &MemberSpec, now: Timestamp) -> Option<Vec<Fact>> {
+fn handle_added_member(rollout: &Rollout, member: &MemberSpec, now: Timestamp) -> Option<Vec<Event>> {
     let known = rollout.members.get(&member.name);
     let is_new = known.is_none_or(|known| known.progress == Progress::Gone);
     let is_ending = matches!(rollout.stage, Stage::Ending { .. });
     (is_new && !is_ending).then(|| {
-        let listed = Listed { place: rollout.place(&member.labels), ..listed(member) };
-        vec![Fact::Joined { member: Box::new(listed), at: now }]
+        let listed = MemberRecord { place: rollout.assign_step(&member.labels), ..member_record(member) };
+        vec![Event::Added { member: Box::new(listed), at: now }]
     })
 }
 
-fn new_targets(rollout: &Rollout, targets: Digest, now: Timestamp) -> Vec<Fact> {
+fn handle_new_targets(rollout: &Rollout, targets: Digest, now: Timestamp) -> Vec<Event> {
     let known = rollout.new_targets.map_or(rollout.targets, |known| known.targets);
-    if known == targets { Vec::new() } else { vec![Fact::NewTargets { targets, at: now }] }
+    if known == targets { Vec::new() } else { vec![Event::TargetsChanged { targets, at: now }] }
 }

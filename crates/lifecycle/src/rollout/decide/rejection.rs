@@ -1,57 +1,57 @@
-/// Why an input was not accepted.
+/// Reason why an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// A late or repeated answer. It can be dropped without harm.
-    #[error("answer is not awaited in state {state}")]
+    /// A late or repeated answer, which can be dropped without harm.
+    #[error("unexpected answer in state {state}")]
     Stale {
-        /// The state that does not await it.
+        /// State in which the answer isn't expected.
         state: String,
     },
-    /// Nothing was begun yet.
-    #[error("rollout does not exist yet; begin it first")]
+    /// No rollout has begun yet.
+    #[error("rollout does not exist yet; start it first")]
     NotStarted,
     /// The rollout exists already.
-    #[error("rollout exists already (state {state}); use a new stream for other targets")]
+    #[error("rollout already exists (state {state}); start a new one for other targets")]
     AlreadyStarted {
-        /// Its state.
+        /// State of the rollout.
         state: String,
     },
-    /// Two Applications have one name.
-    #[error("ApplicationSet {set} has two Applications named {member}; give each a name of its own")]
-    NamedTwice {
-        /// The set.
+    /// Two Applications have the same name.
+    #[error("ApplicationSet {set} has two Applications named {member}; give each a unique name")]
+    DuplicateName {
+        /// ApplicationSet.
         set: String,
-        /// The name.
+        /// The duplicate name.
         member: String,
     },
-    /// The rollout is over.
-    #[error("rollout is already over: {message}")]
+    /// The rollout has finished.
+    #[error("rollout has already finished: {message}")]
     AlreadyFinished {
-        /// Its final message.
+        /// Final message.
         message: String,
     },
     /// The rollout is ending.
-    #[error("rollout is already ending (state {state}); wait for it")]
+    #[error("rollout is already ending (state {state}); wait until it has ended")]
     AlreadyEnding {
-        /// Its state.
+        /// State of the rollout.
         state: String,
     },
     /// The rollout is paused.
     #[error("rollout is already paused by {by}")]
     AlreadyPaused {
-        /// By whom.
+        /// Person who paused it.
         by: String,
     },
     /// The rollout is not paused.
     #[error("rollout is not paused; nothing to resume")]
     NotPaused,
-    /// No step waits for approval, or not the one that was named.
+    /// No step is waiting for approval, or the named step isn't.
     #[error("{0}")]
     NothingToApprove(String),
-    /// What was named cannot be skipped.
+    /// The named members can't be skipped.
     #[error("{0}")]
     NothingToSkip(String),
-    /// What was named cannot be retried.
+    /// The named members can't be retried.
     #[error("{0}")]
     NothingToRetry(String),
 }

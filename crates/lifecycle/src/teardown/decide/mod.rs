@@ -1,4 +1,4 @@
-//! Which facts an input means, given the state. Pure: the same pair gives the same facts.
+//! Decides which events an input causes in a state. Pure: the same input and state always give the same events.
 
 mod rejection;
 
@@ -6,211 +6,257 @@ use std::collections::BTreeSet;
 
 use tidegate_model::Timestamp;
 
-use super::fact::{Fact, Listed};
-use super::input::{Found, Input, Sight, Wish};
+use super::event::{Event, MemberRecord};
+use super::input::{Input, MemberObservation, ObjectPresence, UserRequest};
 use super::order::Order;
 use super::request::{MemberSpec, Request};
 use super::state::{End, Member, Progress, State, Teardown};
-use crate::fleet::{Said, Scope, by_place, enumerate, or_others};
+use crate::fleet::{Attribution, Scope, append_alternatives, join_names, join_names_by_place};
 use crate::operation::CallError;
 
 pub use rejection::Rejection;
 
-/// The facts an input means.
-pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+/// Returns the events that an input causes.
+pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Event>, Rejection> {
     match (state, input) {
-        (State::New, Input::Begin(request)) => begun(request, now),
+        (State::New, Input::Begin(request)) => start_teardown(request, now),
         (State::New, _) => Err(Rejection::NotStarted),
         (_, Input::Begin(_)) => Err(Rejection::AlreadyStarted { state: state.name() }),
-        (State::Finished(teardown), Input::Wish { .. }) => {
+        (State::Finished(teardown), Input::UserRequest { .. }) => {
             let message = teardown.outcome.as_ref().map(|outcome| outcome.message.clone());
             Err(Rejection::AlreadyFinished { message: message.unwrap_or_default() })
         }
         (State::Finished(_), _) => Err(Rejection::Stale { state: state.name() }),
-        (State::Running(teardown), input) => running(teardown, input, now),
+        (State::Running(teardown), input) => decide_running(teardown, input, now),
     }
 }
 
-/// Who is deleted when is decided once, and recorded.
-fn begun(request: &Request, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+/// Starts a teardown. The step of each member is decided once and recorded.
+fn start_teardown(request: &Request, now: Timestamp) -> Result<Vec<Event>, Rejection> {
     let mut names = BTreeSet::new();
     if let Some(twice) = request.members.iter().find(|member| !names.insert(&member.name)) {
-        return Err(Rejection::NamedTwice { set: request.set.clone(), member: twice.name.clone() });
+        return Err(Rejection::DuplicateName { set: request.set.clone(), member: twice.name.clone() });
     }
-    let begun = Fact::Begun {
+    let started = Event::Created {
         set: request.set.clone(),
         uid: request.uid.clone(),
         by: request.by.clone(),
         order: request.order.clone(),
-        members: request.members.iter().map(|member| listed(&request.order, member)).collect(),
+        members: request.members.iter().map(|member| member_record(&request.order, member)).collect(),
         options: request.options,
         at: now,
     };
-    let approved = request.approved.clone().map(Fact::Approved);
-    // Others do not ask who is kept.
-    let kept = request.kept.iter().filter(|(name, _)| names.contains(name) && !request.order.is_witnessed());
-    let left = kept.map(|(name, said)| Fact::Left { member: name.clone(), said: said.clone() });
-    Ok(std::iter::once(begun).chain(approved).chain(left).collect())
+    let approved = request.approved.clone().map(Event::Approved);
+    // Other clients delete the Applications, regardless of which Applications a person kept.
+    let kept =
+        request.kept_members.iter().filter(|(name, _)| names.contains(name) && !request.order.is_witnessed());
+    let left =
+        kept.map(|(name, attribution)| Event::Skipped { member: name.clone(), said: attribution.clone() });
+    Ok(std::iter::once(started).chain(approved).chain(left).collect())
 }
 
-fn listed(order: &Order, member: &MemberSpec) -> Listed {
-    Listed { name: member.name.clone(), uid: member.uid.clone(), place: order.place(&member.labels) }
+fn member_record(order: &Order, member: &MemberSpec) -> MemberRecord {
+    MemberRecord {
+        name: member.name.clone(),
+        uid: member.uid.clone(),
+        place: order.assign_step(&member.labels),
+    }
 }
 
-fn running(teardown: &Teardown, input: &Input, now: Timestamp) -> Result<Vec<Fact>, Rejection> {
+fn decide_running(teardown: &Teardown, input: &Input, now: Timestamp) -> Result<Vec<Event>, Rejection> {
     let stale = || Rejection::Stale { state: teardown.stage_name() };
     match input {
         Input::Begin(_) => Err(stale()),
-        Input::Answered { member, uid, found } => {
-            answered(teardown, member, uid, found, now).ok_or_else(stale)
+        Input::Answered { member, uid, presence } => {
+            handle_answer(teardown, member, uid, presence, now).ok_or_else(stale)
         }
-        Input::Sighted { member, uid, sight } => sighted(teardown, member, uid, sight, now).ok_or_else(stale),
-        Input::Joined { member } => joined(teardown, member, now).ok_or_else(stale),
+        Input::Observed { member, uid, observation } => {
+            handle_observation(teardown, member, uid, observation, now).ok_or_else(stale)
+        }
+        Input::Joined { member } => handle_added_member(teardown, member, now).ok_or_else(stale),
         Input::Approved(approval) if teardown.is_approved(&approval.token) => Ok(Vec::new()),
-        Input::Approved(approval) => Ok(vec![Fact::Approved(approval.clone())]),
-        Input::Wish { .. } if teardown.order.is_witnessed() => Err(Rejection::Witnessed),
-        Input::Wish { wish, by, why } => {
-            let said = Said { by: by.clone(), why: why.clone(), at: now };
-            wished(teardown, wish, said)
+        Input::Approved(approval) => Ok(vec![Event::Approved(approval.clone())]),
+        Input::UserRequest { .. } if teardown.order.is_witnessed() => Err(Rejection::Witnessed),
+        Input::UserRequest { request, by, reason } => {
+            let attribution = Attribution { by: by.clone(), why: reason.clone(), at: now };
+            decide_user_request(teardown, request, attribution)
         }
         Input::Abort { reason } => {
-            Ok(vec![Fact::Finished { end: End::Error, message: reason.clone(), at: now }])
+            Ok(vec![Event::Finished { end: End::Error, message: reason.clone(), at: now }])
         }
     }
 }
 
-fn find<'a>(teardown: &'a Teardown, name: &str, uid: &str) -> Option<&'a Member> {
+fn find_member<'a>(teardown: &'a Teardown, name: &str, uid: &str) -> Option<&'a Member> {
     teardown.members.get(name).filter(|member| member.uid == uid)
 }
 
-fn answered(
+fn handle_answer(
     teardown: &Teardown,
     name: &str,
     uid: &str,
-    found: &Result<Found, CallError>,
+    presence: &Result<ObjectPresence, CallError>,
     now: Timestamp,
-) -> Option<Vec<Fact>> {
-    let member = find(teardown, name, uid)?;
+) -> Option<Vec<Event>> {
+    let member = find_member(teardown, name, uid)?;
     let (calls, member_name, at) = (&member.calls, name.to_owned(), now);
-    let fact = match (&member.progress, found) {
-        (Progress::Condemned | Progress::Confirming { .. }, Ok(Found::Gone)) => {
-            Fact::Gone { member: member_name, at }
+    let event = match (&member.progress, presence) {
+        (Progress::Condemned | Progress::Confirming { .. }, Ok(ObjectPresence::Gone)) => {
+            Event::Deleted { member: member_name, at }
         }
-        (Progress::Condemned, Ok(Found::There)) => Fact::Going { member: member_name, at },
-        (Progress::Confirming { .. }, Ok(Found::There)) => Fact::StillThere { member: member_name, at },
+        (Progress::Condemned, Ok(ObjectPresence::Exists)) => {
+            Event::DeletionStarted { member: member_name, at }
+        }
+        (Progress::Confirming { .. }, Ok(ObjectPresence::Exists)) => {
+            Event::PresenceConfirmed { member: member_name, at }
+        }
         (Progress::Condemned | Progress::Confirming { .. }, Err(error)) => {
-            let retry_at = calls.again(error, now)?;
-            Fact::CallFailed { member: member_name, message: error.message.clone(), retry_at }
+            let retry_at = calls.next_retry(error, now)?;
+            Event::CallFailed { member: member_name, message: error.message.clone(), retry_at }
         }
         _ => return None,
     };
-    Some(vec![fact])
+    Some(vec![event])
 }
 
-/// A sight may be old, or of a cache that has not seen the object yet: what it says to be gone is looked for.
-fn sighted(teardown: &Teardown, name: &str, uid: &str, sight: &Sight, now: Timestamp) -> Option<Vec<Fact>> {
-    let member = find(teardown, name, uid).filter(|member| teardown.is_watched(member))?;
+/// Handles an observation. The observation may be old, or from a cache that hasn't seen the object yet, so an
+/// Application that was observed to be gone is read again.
+fn handle_observation(
+    teardown: &Teardown,
+    name: &str,
+    uid: &str,
+    observation: &MemberObservation,
+    now: Timestamp,
+) -> Option<Vec<Event>> {
+    let member = find_member(teardown, name, uid).filter(|member| teardown.is_watched(member))?;
     let member_name = name.to_owned();
     if teardown.order.is_witnessed() {
-        return Some(witnessed(member, member_name, sight, now));
+        return Some(handle_witnessed_observation(member, member_name, observation, now));
     }
-    match (sight, &member.progress) {
-        (Sight::Gone, _) => Some(vec![Fact::SeenGone { member: member_name, at: now }]),
-        (Sight::There { kept_by }, Progress::Going) if *kept_by != member.kept_by => {
-            Some(vec![Fact::KeptBy { member: member_name, kept_by: kept_by.clone(), at: Some(now) }])
+    match (observation, &member.progress) {
+        (MemberObservation::Gone, _) => Some(vec![Event::AbsenceObserved { member: member_name, at: now }]),
+        (MemberObservation::Exists { kept_by }, Progress::Going) if *kept_by != member.kept_by => {
+            Some(vec![Event::DeletionBlocked { member: member_name, kept_by: kept_by.clone(), at: now }])
         }
-        (Sight::There { .. } | Sight::Released, _) => Some(Vec::new()),
+        (MemberObservation::Exists { .. } | MemberObservation::Released, _) => Some(Vec::new()),
     }
 }
 
-/// The same where others delete it, or let it go. Nothing rests on what is recorded then, so it is looked for no more.
-fn witnessed(member: &Member, name: String, sight: &Sight, at: Timestamp) -> Vec<Fact> {
-    let kept_by = match sight {
-        Sight::Gone => return vec![Fact::Gone { member: name, at }],
-        Sight::Released => return vec![Fact::Released { member: name, at }],
-        Sight::There { kept_by } => kept_by.clone(),
+/// Handles an observation of an Application that other clients delete or release. No later step depends on the record,
+/// so the Application isn't read again.
+fn handle_witnessed_observation(
+    member: &Member,
+    name: String,
+    observation: &MemberObservation,
+    at: Timestamp,
+) -> Vec<Event> {
+    let kept_by = match observation {
+        MemberObservation::Gone => return vec![Event::Deleted { member: name, at }],
+        MemberObservation::Released => return vec![Event::Released { member: name, at }],
+        MemberObservation::Exists { kept_by } => kept_by.clone(),
     };
-    let going = (member.progress == Progress::Waiting).then(|| Fact::Going { member: name.clone(), at });
+    let going =
+        (member.progress == Progress::Waiting).then(|| Event::DeletionStarted { member: name.clone(), at });
     let is_news = kept_by != member.kept_by;
-    let kept = is_news.then_some(Fact::KeptBy { member: name, kept_by, at: Some(at) });
+    let kept = is_news.then_some(Event::DeletionBlocked { member: name, kept_by, at });
     going.into_iter().chain(kept).collect()
 }
 
-fn joined(teardown: &Teardown, member: &MemberSpec, now: Timestamp) -> Option<Vec<Fact>> {
+fn handle_added_member(teardown: &Teardown, member: &MemberSpec, now: Timestamp) -> Option<Vec<Event>> {
     let known = teardown.members.get(&member.name);
     let is_new = known.is_none_or(|known| known.progress == Progress::Gone && known.uid != member.uid);
-    is_new.then(|| vec![Fact::Joined { member: Box::new(listed(&teardown.order, member)), at: now }])
+    is_new.then(|| vec![Event::Joined { member: Box::new(member_record(&teardown.order, member)), at: now }])
 }
 
-fn wished(teardown: &Teardown, wish: &Wish, said: Said) -> Result<Vec<Fact>, Rejection> {
-    match wish {
-        Wish::Skip(scope) => skipped(teardown, scope, &said),
-        Wish::Pause => match &teardown.paused {
+fn decide_user_request(
+    teardown: &Teardown,
+    request: &UserRequest,
+    attribution: Attribution,
+) -> Result<Vec<Event>, Rejection> {
+    match request {
+        UserRequest::Skip(scope) => skip_members(teardown, scope, &attribution),
+        UserRequest::Pause => match &teardown.paused {
             Some(paused) => Err(Rejection::AlreadyPaused { by: paused.by.clone() }),
-            None => Ok(vec![Fact::Paused(said)]),
+            None => Ok(vec![Event::Paused(attribution)]),
         },
-        Wish::Resume if teardown.paused.is_none() => Err(Rejection::NotPaused),
-        Wish::Resume => Ok(vec![Fact::Resumed(said)]),
-        Wish::Terminate => Ok(vec![Fact::TerminateRequested(said)]),
+        UserRequest::Resume if teardown.paused.is_none() => Err(Rejection::NotPaused),
+        UserRequest::Resume => Ok(vec![Event::Resumed(attribution)]),
+        UserRequest::Terminate => Ok(vec![Event::TerminateRequested(attribution)]),
     }
 }
 
-fn skipped(teardown: &Teardown, scope: &Scope, said: &Said) -> Result<Vec<Fact>, Rejection> {
-    let members = members(teardown, scope).map_err(Rejection::NothingToSkip)?;
+fn skip_members(
+    teardown: &Teardown,
+    scope: &Scope,
+    attribution: &Attribution,
+) -> Result<Vec<Event>, Rejection> {
+    let members = members_in_scope(teardown, scope).map_err(Rejection::NothingToSkip)?;
     let open = members.iter().filter(|(_, member)| !member.progress.is_settled());
-    let facts: Vec<Fact> =
-        open.map(|(name, _)| Fact::Left { member: (*name).clone(), said: said.clone() }).collect();
-    if facts.is_empty() {
-        return Err(Rejection::NothingToSkip(unfit(teardown, &members)));
+    let events: Vec<Event> =
+        open.map(|(name, _)| Event::Skipped { member: (*name).clone(), said: attribution.clone() }).collect();
+    if events.is_empty() {
+        return Err(Rejection::NothingToSkip(ineligible_members_message(teardown, &members)));
     }
-    Ok(facts)
+    Ok(events)
 }
 
-/// Those a wish is about, by name; with what is wrong with it, and which there are, where there are none.
-fn members<'a>(teardown: &'a Teardown, scope: &Scope) -> Result<Vec<(&'a String, &'a Member)>, String> {
+/// Returns the members in the scope of a request, by name. If the scope is invalid, returns an error message that lists
+/// the existing members.
+fn members_in_scope<'a>(
+    teardown: &'a Teardown,
+    scope: &Scope,
+) -> Result<Vec<(&'a String, &'a Member)>, String> {
     match scope {
         Scope::Step(number) => {
-            let step = teardown.order.numbered(*number);
-            let why = || {
+            let step = teardown.order.step_with_number(*number);
+            let reason = || {
                 let steps = teardown.order.step_count().saturating_sub(1);
-                let of = by_step(teardown, |_| true);
-                format!("there is no step {number}: the order has {steps}; {of}")
+                let members = list_by_step(teardown, |_| true);
+                format!("there is no step {number}; number of steps in the order: {steps}; {members}")
             };
-            Ok(teardown.members_of(step.ok_or_else(why)?).collect())
+            Ok(teardown.members_in_step(step.ok_or_else(reason)?).collect())
         }
         Scope::Member(name) => {
-            let why = || {
-                let of = by_step(teardown, |_| true);
-                format!("Application {name} of ApplicationSet {} is not to be deleted; {of}", teardown.set)
+            let reason = || {
+                let members = list_by_step(teardown, |_| true);
+                format!(
+                    "Application {name} of ApplicationSet {} is not being deleted; {members}",
+                    teardown.set
+                )
             };
-            Ok(vec![teardown.members.get_key_value(name).ok_or_else(why)?])
+            Ok(vec![teardown.members.get_key_value(name).ok_or_else(reason)?])
         }
     }
 }
 
-/// Those of which something is true, in the order of deletion: `step 2: db-a, db-b; in no step: x`.
-fn by_step(teardown: &Teardown, is_it: impl Fn(&Member) -> bool) -> String {
+/// Lists the members that match a predicate, in the order of deletion, such as `step 2: db-a, db-b; not in any step:
+/// x`.
+fn list_by_step(teardown: &Teardown, is_it: impl Fn(&Member) -> bool) -> String {
     let of_step = |step: u32| {
-        let members = teardown.members_of(step).filter(|(_, member)| is_it(member));
-        let place = teardown.order.number(step).map(|number| format!("step {number}"));
-        let place = place.unwrap_or_else(|| "in no step".to_owned());
+        let members = teardown.members_in_step(step).filter(|(_, member)| is_it(member));
+        let place = teardown.order.step_number(step).map(|number| format!("step {number}"));
+        let place = place.unwrap_or_else(|| "not in any step".to_owned());
         (place, members.map(|(name, _)| name.as_str()).collect())
     };
-    by_place((0..teardown.order.step_count()).map(of_step))
+    join_names_by_place((0..teardown.order.step_count()).map(of_step))
 }
 
-/// Why nothing is skipped of those that were named, and what can be.
-fn unfit(teardown: &Teardown, members: &[(&String, &Member)]) -> String {
-    let why = match members {
-        [(name, Member { progress: Progress::Left(said), .. })] => {
-            format!("Application {name} is skipped already, by {} at {}", said.words(), said.at)
+/// Returns the reason why none of the named members can be skipped, and the members that can be skipped.
+fn ineligible_members_message(teardown: &Teardown, members: &[(&String, &Member)]) -> String {
+    let reason = match members {
+        [(name, Member { progress: Progress::Left(attribution), .. })] => {
+            format!(
+                "Application {name} was already skipped by {} at {}",
+                attribution.display(),
+                attribution.at
+            )
         }
-        [(name, _)] => format!("Application {name} is gone already"),
-        [] => "that step has no Application".to_owned(),
+        [(name, _)] => format!("Application {name} is already gone"),
+        [] => "that step has no Applications".to_owned(),
         several => {
             let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
-            format!("nothing is awaited there any more: {}", enumerate(&names))
+            format!("all Applications there are already gone or skipped: {}", join_names(&names))
         }
     };
-    or_others(&why, "skipped", &by_step(teardown, |member| !member.progress.is_settled()))
+    append_alternatives(&reason, "skipped", &list_by_step(teardown, |member| !member.progress.is_settled()))
 }

@@ -1,50 +1,51 @@
-/// Why an input was not accepted.
+/// Reason why an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// A late or repeated answer. It can be dropped without harm.
-    #[error("answer is not awaited in state {state}")]
+    /// A late or repeated answer, which can be dropped without harm.
+    #[error("unexpected answer in state {state}")]
     Stale {
-        /// The state that does not await it.
+        /// State in which the answer isn't expected.
         state: String,
     },
-    /// Nothing was begun yet.
-    #[error("teardown does not exist yet; begin it first")]
+    /// No teardown has begun yet.
+    #[error("teardown does not exist yet; start it first")]
     NotStarted,
     /// The teardown exists already.
-    #[error("teardown exists already (state {state}); what else is to be deleted may join it")]
+    #[error("teardown already exists (state {state}); add more Applications to it")]
     AlreadyStarted {
-        /// Its state.
+        /// State of the teardown.
         state: String,
     },
-    /// Two Applications have one name.
-    #[error("ApplicationSet {set} has two Applications named {member}; give each a name of its own")]
-    NamedTwice {
-        /// The set.
+    /// Two Applications have the same name.
+    #[error("ApplicationSet {set} has two Applications named {member}; give each a unique name")]
+    DuplicateName {
+        /// ApplicationSet.
         set: String,
-        /// The name.
+        /// The duplicate name.
         member: String,
     },
-    /// The teardown is over.
-    #[error("teardown is already over: {message}")]
+    /// The teardown has finished.
+    #[error("teardown has already finished: {message}")]
     AlreadyFinished {
-        /// Its final message.
+        /// Final message.
         message: String,
     },
     /// The teardown is paused.
     #[error("teardown is already paused by {by}")]
     AlreadyPaused {
-        /// By whom.
+        /// Person who paused it.
         by: String,
     },
     /// The teardown is not paused.
     #[error("teardown is not paused; nothing to resume")]
     NotPaused,
-    /// Others are at work, who do not ask.
+    /// Other clients delete or release the Applications, so the teardown has no control over them.
     #[error(
-        "its Applications are deleted or let go all at once: that is only recorded here, and cannot be held, skipped or ended"
+        "its Applications are deleted or released all at once, and this teardown only records the result; it cannot be paused, \
+         skipped or terminated"
     )]
     Witnessed,
-    /// What was named cannot be skipped.
+    /// The named members can't be skipped.
     #[error("{0}")]
     NothingToSkip(String),
 }

@@ -1,27 +1,29 @@
-//! Every state with every input: which facts it means, or why it is refused; and that these facts fit.
+//! Every state with every input: the events or the rejection, and that these events are legal.
 
 use tidegate_lifecycle::fleet::Scope;
 use tidegate_lifecycle::operation::{CallError, Verdict};
-use tidegate_lifecycle::rollout::{ChildNews, Fact, Input, Rejection, State, Wish, decide, evolve};
+use tidegate_lifecycle::rollout::{
+    Event, Input, OperationReport, Progress, Rejection, State, UserRequest, apply, decide,
+};
 use tidegate_model::{Digest, HealthStatus, OperationPhase};
 
-use super::facts::kind;
+use super::events::event_name;
 use super::states::*;
 use crate::build::*;
 
-/// The facts by kind, or the rejection. `-`: nothing follows.
-fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
+/// Formats the events by kind, or the rejection. `-` means that no events follow.
+fn format_outcome(result: &Result<Vec<Event>, Rejection>) -> String {
     match result {
-        Ok(facts) if facts.is_empty() => "-".into(),
-        Ok(facts) => {
-            let mut kinds: Vec<&str> = facts.iter().map(kind).collect();
+        Ok(events) if events.is_empty() => "-".into(),
+        Ok(events) => {
+            let mut kinds: Vec<&str> = events.iter().map(event_name).collect();
             kinds.dedup();
             kinds.join("+")
         }
         Err(Rejection::Stale { .. }) => "Stale".into(),
         Err(Rejection::NotStarted) => "NotStarted".into(),
         Err(Rejection::AlreadyStarted { .. }) => "AlreadyStarted".into(),
-        Err(Rejection::NamedTwice { .. }) => "NamedTwice".into(),
+        Err(Rejection::DuplicateName { .. }) => "NamedTwice".into(),
         Err(Rejection::AlreadyFinished { .. }) => "AlreadyFinished".into(),
         Err(Rejection::AlreadyEnding { .. }) => "AlreadyEnding".into(),
         Err(Rejection::AlreadyPaused { .. }) => "AlreadyPaused".into(),
@@ -32,23 +34,23 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
     }
 }
 
-fn check(state: &State, input: &Input, expected: &str, what: &str) {
+fn check_decision(state: &State, input: &Input, expected: &str, what: &str) {
     let result = decide(state, input, at(10_000));
-    assert_eq!(outcome(&result), expected, "{what}: {result:?}");
+    assert_eq!(format_outcome(&result), expected, "{what}: {result:?}");
     let mut next = state.clone();
-    for fact in result.unwrap_or_default() {
-        next = evolve(next, &fact).unwrap_or_else(|illegal| panic!("{what}: {illegal}"));
+    for event in result.unwrap_or_default() {
+        next = apply(next, &event).unwrap_or_else(|illegal| panic!("{what}: {illegal}"));
     }
 }
 
-fn wish(wish: Wish) -> Input {
-    Input::Wish { wish, by: "ann".into(), why: String::new() }
+fn user_request(request: UserRequest) -> Input {
+    Input::UserRequest { request, by: "ann".into(), reason: String::new() }
 }
 
-/// What is not about a member, in every stage. The columns: New, Begun, Held, Rolling, RollingBack, Ending, Finished; where a
-/// person holds the rollout, the second word of a cell.
+/// Inputs that are not about a member, in every stage. The columns: New, Begun, Held, Rolling, RollingBack, Ending, Finished; the
+/// second word of a cell is for paused rollouts.
 #[test]
-fn every_state_with_every_input_about_the_rollout() {
+fn every_state_handles_every_input_about_the_rollout() {
     let gate = |step| Input::Gate { step, gate: "gate".into(), verdict: Verdict::closed("no") };
     let joined = |name: &str| Input::Joined { member: Box::new(member(name, "env=dev")) };
     let targets = |byte| Input::NewTargets { targets: Digest([byte; 32]) };
@@ -57,27 +59,38 @@ fn every_state_with_every_input_about_the_rollout() {
         ("NotStarted", "AlreadyStarted", "AlreadyFinished", "AlreadyEnding", "Stale");
     let table: [(Input, [&str; 7]); 15] = [
         (
-            Input::Begin(Box::new(the_request())),
-            ["Begun", started, started, started, started, started, started],
+            Input::Begin(Box::new(sample_request())),
+            ["Created", started, started, started, started, started, started],
         ),
         (Input::Recovered, [new, "-", "GateAnswered", "-", "-", "-", stale]),
         (gate(1), [new, stale, "GateAnswered", stale, stale, stale, stale]),
         (gate(0), [new, stale, stale, stale, stale, stale, stale]),
-        (joined("new"), [new, "Joined", "Joined", "Joined", "Joined", stale, stale]),
+        (joined("new"), [new, "Added", "Added", "Added", "Added", stale, stale]),
         (joined("waiting"), [new, stale, stale, stale, stale, stale, stale]),
         (targets(9), [new, "-", "-", "-", "-", "-", stale]),
-        (targets(3), [new, "NewTargets", "NewTargets", "NewTargets", "NewTargets", "NewTargets", stale]),
+        (
+            targets(3),
+            [
+                new,
+                "TargetsChanged",
+                "TargetsChanged",
+                "TargetsChanged",
+                "TargetsChanged",
+                "TargetsChanged",
+                stale,
+            ],
+        ),
         (abort, [new, "Finished", "Finished", "Finished", "Finished", "Finished", stale]),
         (
-            wish(Wish::Approve { step: None }),
+            user_request(UserRequest::Approve { step: None }),
             [new, "NothingToApprove", "Approved", "NothingToApprove", "NothingToApprove", ending, over],
         ),
         (
-            wish(Wish::Approve { step: Some(2) }),
+            user_request(UserRequest::Approve { step: Some(2) }),
             [new, "Approved", "Approved", "Approved", "Approved", ending, over],
         ),
         (
-            wish(Wish::Approve { step: Some(1) }),
+            user_request(UserRequest::Approve { step: Some(1) }),
             [
                 new,
                 "NothingToApprove",
@@ -89,7 +102,7 @@ fn every_state_with_every_input_about_the_rollout() {
             ],
         ),
         (
-            wish(Wish::Pause),
+            user_request(UserRequest::Pause),
             [
                 new,
                 "Paused AlreadyPaused",
@@ -101,7 +114,7 @@ fn every_state_with_every_input_about_the_rollout() {
             ],
         ),
         (
-            wish(Wish::Resume),
+            user_request(UserRequest::Resume),
             [
                 new,
                 "NotPaused Resumed",
@@ -113,8 +126,8 @@ fn every_state_with_every_input_about_the_rollout() {
             ],
         ),
         (
-            wish(Wish::Terminate),
-            // Who does not want to wait for what is at work may say so.
+            user_request(UserRequest::Terminate),
+            // A termination request while the rollout ends stops the running operations instead of waiting for them.
             [
                 new,
                 "TerminateRequested",
@@ -133,68 +146,135 @@ fn every_state_with_every_input_about_the_rollout() {
             name.strip_suffix(" paused").map_or((name.as_str(), false), |stage| (stage, true));
         let column = stages.iter().position(|known| *known == stage).unwrap();
         for (input, cells) in &table {
-            let mut words = cells[column].split(' ');
-            let plain = words.next().unwrap();
-            let expected = words.next().filter(|_| is_paused).unwrap_or(plain);
-            check(&state, input, expected, &format!("{input:?} in {name}"));
+            let mut text = cells[column].split(' ');
+            let plain = text.next().unwrap();
+            let expected = text.next().filter(|_| is_paused).unwrap_or(plain);
+            check_decision(&state, input, expected, &format!("{input:?} in {name}"));
         }
         seen += 1;
     }
-    assert_eq!(seen, 11, "7 stages, 4 of them held as well");
+    assert_eq!(seen, 11, "7 stages, 4 of them also held");
 }
 
-fn child(member: &str, news: ChildNews) -> Input {
-    // Members that have no operation answer for another one.
-    Input::Child { member: member.into(), operation: id(operation(member)), news }
+/// A retried member does not count as done because of its earlier operation.
+#[test]
+fn a_retried_member_ignores_its_earlier_operation() {
+    let rolling = representatives().into_iter().find(|(stage, _)| stage == "Rolling").unwrap().1;
+    for name in ["adopted", "settling"] {
+        let Progress::Settling { operation: before, .. } = rolling.rollout().unwrap().members[name].progress
+        else {
+            panic!("{name} has not settled")
+        };
+        let events = [
+            Event::Retried { member: name.into(), said: attribution("ann") },
+            Event::Promoted { member: name.into(), at: at(10) },
+            Event::OperationAssigned { member: name.into(), operation: id(950) },
+        ];
+        let state = events.iter().fold(rolling.clone(), |state, event| apply(state, event).unwrap());
+        let deployed = |by| {
+            let report = OperationReport::Deployed { operation: by };
+            Input::OperationReported { member: name.into(), operation: id(950), report }
+        };
+        check_decision(&state, &deployed(before), "Stale", name);
+        check_decision(&state, &deployed(id(940)), "OperationAdopted", name);
+    }
 }
 
-/// What reaches a member while its step is at work, by what the member is.
-fn about(name: &str) -> Vec<(Input, &'static str)> {
+fn operation_report(member: &str, report: OperationReport) -> Input {
+    // For members without an operation, this is the id of another operation.
+    Input::OperationReported { member: member.into(), operation: id(operation_number(member)), report }
+}
+
+/// Returns the inputs about a member while its step is running, with the outcome by the state of the member.
+fn member_inputs(name: &str) -> Vec<(Input, &'static str)> {
     let failed = CallError::permanent("no such project");
-    let ended = |phase| ChildNews::Ended { phase, message: "over".into() };
-    let skip = |name: &str| wish(Wish::Skip(Scope::Member(name.into())));
-    let retry = |name: &str| wish(Wish::Retry(Scope::Member(name.into())));
-    let sighted = |sight| Input::Sighted { member: name.into(), sight };
+    let ended = |phase| OperationReport::Ended { phase, message: "over".into() };
+    let skip = |name: &str| user_request(UserRequest::Skip(Scope::Member(name.into())));
+    let retry = |name: &str| user_request(UserRequest::Retry(Scope::Member(name.into())));
+    let sighted = |observation| Input::Observed { member: name.into(), observation };
     let stopped = |number, result| Input::Stopped { member: name.into(), operation: id(number), result };
-    let own = operation(name);
+    let own = operation_number(name);
     vec![
-        (Input::Chosen { member: name.into(), operation: Ok(id(500)) }, "promoted=Named"),
-        (Input::Chosen { member: name.into(), operation: Err(busy()) }, "promoted=CallFailed"),
-        (child(name, ChildNews::Held { window: "night".into() }), "named=WindowSeen"),
-        (child(name, ChildNews::Unapproved { plan: "plan abc waits".into() }), "named=WindowSeen"),
-        (child(name, ChildNews::Begun), "named=Started"),
-        (child(name, ended(OperationPhase::Succeeded)), "named=Ended running=Ended"),
-        (child(name, ended(OperationPhase::Failed)), "named=Ended running=Ended"),
-        (child(name, ChildNews::Failed(busy())), "named=CallFailed running=CallFailed"),
-        (child(name, ChildNews::Failed(failed)), "named=Ended running=Ended"),
-        (Input::Child { member: name.into(), operation: id(499), news: ChildNews::Begun }, ""),
-        // Its own operation, and well.
-        (sighted(well(name)), "settling=BecameHealthy adopted=Adopted+BecameHealthy failed=Seen"),
-        (sighted(sight(own, "new", HealthStatus::Progressing)), "settling=Seen adopted=Adopted failed=Seen"),
-        // As it was before: well, and no evidence.
-        (sighted(sight(1, "new", HealthStatus::Healthy)), "settling=Seen adopted=Seen failed=Seen"),
-        (sighted(sight(own, "old", HealthStatus::Healthy)), "settling=Seen adopted=Seen failed=Seen"),
-        // Somebody else brought it there since.
+        (Input::IdChosen { member: name.into(), operation: Ok(id(500)) }, "promoted=OperationAssigned"),
+        (Input::IdChosen { member: name.into(), operation: Err(busy_error()) }, "promoted=CallFailed"),
         (
-            sighted(sight(900, "new", HealthStatus::Healthy)),
-            "settling=Adopted+BecameHealthy adopted=Adopted+BecameHealthy failed=Adopted+BecameHealthy",
+            operation_report(name, OperationReport::Delayed { window: "night".into() }),
+            "named=SyncWindowChanged",
         ),
         (
-            sighted(sight(900, "new", HealthStatus::Degraded)),
-            "settling=Adopted adopted=Adopted failed=Adopted",
+            operation_report(name, OperationReport::Unapproved { plan: "plan abc waits".into() }),
+            "named=SyncWindowChanged",
         ),
-        (sighted(sight(900, "other", HealthStatus::Healthy)), "settling=Seen adopted=Seen failed=Seen"),
+        (operation_report(name, OperationReport::Started), "named=OperationStarted"),
+        // A person deployed it, before or after the rollout began.
+        (operation_report(name, OperationReport::Deployed { operation: id(900) }), "named=OperationAdopted"),
+        (operation_report(name, OperationReport::Deployed { operation: id(1) }), ""),
+        (
+            operation_report(name, ended(OperationPhase::Succeeded)),
+            "named=OperationEnded running=OperationEnded",
+        ),
+        (
+            operation_report(name, ended(OperationPhase::Failed)),
+            "named=OperationEnded running=OperationEnded",
+        ),
+        (
+            operation_report(name, OperationReport::Failed(busy_error())),
+            "named=CallFailed running=CallFailed",
+        ),
+        (
+            operation_report(name, OperationReport::Failed(failed)),
+            "named=OperationEnded running=OperationEnded",
+        ),
+        (
+            Input::OperationReported {
+                member: name.into(),
+                operation: id(499),
+                report: OperationReport::Started,
+            },
+            "",
+        ),
+        // Its own operation, and Healthy.
+        (
+            sighted(healthy_observation(name)),
+            "settling=BecameHealthy adopted=OperationAdopted+BecameHealthy failed=StatusObserved",
+        ),
+        (
+            sighted(observation_after(own, "new", HealthStatus::Progressing)),
+            "settling=StatusObserved adopted=OperationAdopted failed=StatusObserved",
+        ),
+        // The earlier state: Healthy, and no evidence.
+        (
+            sighted(observation_after(1, "new", HealthStatus::Healthy)),
+            "settling=StatusObserved adopted=StatusObserved failed=StatusObserved",
+        ),
+        (
+            sighted(observation_after(own, "old", HealthStatus::Healthy)),
+            "settling=StatusObserved adopted=StatusObserved failed=StatusObserved",
+        ),
+        // Another operation has deployed it since.
+        (
+            sighted(observation_after(900, "new", HealthStatus::Healthy)),
+            "settling=OperationAdopted+BecameHealthy adopted=OperationAdopted+BecameHealthy failed=OperationAdopted+BecameHealthy",
+        ),
+        (
+            sighted(observation_after(900, "new", HealthStatus::Degraded)),
+            "settling=OperationAdopted adopted=OperationAdopted failed=OperationAdopted",
+        ),
+        (
+            sighted(observation_after(900, "other", HealthStatus::Healthy)),
+            "settling=StatusObserved adopted=StatusObserved failed=StatusObserved",
+        ),
         (stopped(own, Ok(())), "stopping=Stopped"),
-        (stopped(own, Err(busy())), "stopping=CallFailed"),
+        (stopped(own, Err(busy_error())), "stopping=CallFailed"),
         (stopped(499, Ok(())), ""),
         (
             Input::Gone { member: name.into() },
-            "promoted=StopBegun named=StopBegun running=StopBegun stopping=StopBegun *=Gone gone=Stale",
+            "promoted=StopRequested named=StopRequested running=StopRequested stopping=StopRequested *=Removed gone=Stale",
         ),
         (
             skip(name),
-            "waiting=Skipped next=Skipped settling=Skipped adopted=Skipped failed=Skipped promoted=StopBegun \
-             named=StopBegun running=StopBegun *=NothingToSkip",
+            "waiting=Skipped next=Skipped settling=Skipped adopted=Skipped failed=Skipped promoted=StopRequested \
+             named=StopRequested running=StopRequested *=NothingToSkip",
         ),
         (
             retry(name),
@@ -205,29 +285,29 @@ fn about(name: &str) -> Vec<(Input, &'static str)> {
 }
 
 #[test]
-fn every_member_with_every_input() {
+fn every_member_state_handles_every_input() {
     let states = representatives();
     let (_, rolling) = states.iter().find(|(name, _)| name == "Rolling").unwrap();
-    for member in MEMBERS {
-        for (input, row) in about(member) {
+    for member in MEMBER_NAMES {
+        for (input, row) in member_inputs(member) {
             let cell = |name: &str| {
                 row.split_whitespace().find_map(|cell| cell.strip_prefix(name)?.strip_prefix('='))
             };
             let expected = cell(member).or_else(|| cell("*")).unwrap_or("Stale");
-            // The adopted one went by an operation below its own number here.
-            check(rolling, &input, expected, &format!("{input:?}"));
+            // The operation of the adopted member has a lower number than its own here.
+            check_decision(rolling, &input, expected, &format!("{input:?}"));
         }
     }
 }
 
-/// While nothing of a step is looked at, nothing that is seen counts.
+/// Observations of a step that is not watched do not count.
 #[test]
-fn what_is_not_watched_is_not_believed() {
+fn observations_of_unwatched_members_are_ignored() {
     for (name, state) in representatives() {
-        for member in MEMBERS {
-            let input = Input::Sighted { member: member.into(), sight: well(member) };
-            let is_watched = name.starts_with("Rolling") && !name.contains("Back") && is_looked_at(member);
-            let outcome = outcome(&decide(&state, &input, at(10_000)));
+        for member in MEMBER_NAMES {
+            let input = Input::Observed { member: member.into(), observation: healthy_observation(member) };
+            let is_watched = name.starts_with("Rolling") && !name.contains("Back") && is_observed(member);
+            let outcome = format_outcome(&decide(&state, &input, at(10_000)));
             assert_eq!(
                 is_watched,
                 !["Stale", "NotStarted"].contains(&outcome.as_str()),
@@ -237,27 +317,39 @@ fn what_is_not_watched_is_not_believed() {
     }
 }
 
-fn is_looked_at(member: &str) -> bool {
+fn is_observed(member: &str) -> bool {
     ["settling", "adopted", "failed"].contains(&member)
 }
 
-/// A message that says nothing helps nobody.
+/// Every message names the object and the next step.
 #[test]
-fn refusals_name_the_object_and_what_to_do() {
+fn rejections_name_the_object_and_the_next_step() {
     let states = representatives();
     let (_, rolling) = states.iter().find(|(name, _)| name == "Rolling").unwrap();
     for (input, says) in [
-        (wish(Wish::Skip(Scope::Member("nobody".into()))), "argocd/fleet has no Application nobody"),
-        (wish(Wish::Skip(Scope::Member("outside".into()))), "no step selects Application outside"),
-        (wish(Wish::Skip(Scope::Step(3))), "there is no step 3; the rollout has 2"),
-        (wish(Wish::Retry(Scope::Step(2))), "Application next is Waiting and cannot be retried now"),
-        (wish(Wish::Retry(Scope::Member("running".into()))), "running is Progressing"),
-        (wish(Wish::Approve { step: None }), "name one that will with --step: 2"),
+        (
+            user_request(UserRequest::Skip(Scope::Member("nobody".into()))),
+            "argocd/fleet has no Application nobody",
+        ),
+        (
+            user_request(UserRequest::Skip(Scope::Member("outside".into()))),
+            "no step selects Application outside",
+        ),
+        (user_request(UserRequest::Skip(Scope::Step(3))), "there is no step 3; the rollout has 2"),
+        (
+            user_request(UserRequest::Retry(Scope::Step(2))),
+            "Application next is Waiting and cannot be retried now",
+        ),
+        (user_request(UserRequest::Retry(Scope::Member("running".into()))), "running is Progressing"),
+        (
+            user_request(UserRequest::Approve { step: None }),
+            "approve one of these with `tidegate appset approve --step`: 2",
+        ),
     ] {
         let error = decide(rolling, &input, at(0)).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
-    let mut twice = the_request();
+    let mut twice = sample_request();
     twice.members.push(member("next", ""));
     let error = decide(&State::New, &Input::Begin(Box::new(twice)), at(0)).unwrap_err().to_string();
     assert!(error.contains("argocd/fleet") && error.contains("next"), "{error}");

@@ -1,9 +1,9 @@
-//! A progressive sync.
+//! Tests of progressive syncs.
 
-mod chores;
-pub mod facts;
+pub mod events;
 mod inputs;
 mod random;
+mod recovery;
+mod scenarios;
 pub mod states;
-mod stories;
 mod world;

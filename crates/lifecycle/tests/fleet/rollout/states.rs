@@ -1,22 +1,22 @@
-//! One representative of every stage, and a member in every state in it; reached by facts.
+//! One representative of every stage, with a member in every state; reached by events.
 
 use tidegate_lifecycle::fleet::MaxUpdate;
 use tidegate_lifecycle::operation::Verdict;
 use tidegate_lifecycle::rollout::{
-    Deployed, End, Fact, Input, MemberSpec, MemberStatus, OnFailure, Options, Request, Stage, State, Step,
-    Then, decide, evolve,
+    DeployedState, End, Event, Input, MemberSpec, MemberStatus, OnFailure, Options, Request, Stage, State,
+    Step, StopOutcome, apply, decide,
 };
 use tidegate_model::{HealthStatus, OperationPhase};
 
 use crate::build::*;
 
-/// Names say how the member is.
-pub const MEMBERS: [&str; 13] = [
+/// Names give the state of the member.
+pub const MEMBER_NAMES: [&str; 13] = [
     "adopted", "assumed", "failed", "gone", "healthy", "named", "next", "promoted", "running", "settling",
     "skipped", "stopping", "waiting",
 ];
 
-pub fn the_request() -> Request {
+pub fn sample_request() -> Request {
     let dev = Step {
         deadline: Some(seconds(600)),
         on_failure: OnFailure::RollBack,
@@ -25,7 +25,7 @@ pub fn the_request() -> Request {
     };
     let prod = Step { gates: vec!["approval".into(), "gate".into()], ..step("env in prod") };
     let of = |name: &&str| member(name, if *name == "next" { "env=prod" } else { "env=dev" });
-    let mut members: Vec<MemberSpec> = MEMBERS.iter().map(of).collect();
+    let mut members: Vec<MemberSpec> = MEMBER_NAMES.iter().map(of).collect();
     members.push(member("outside", "env=test"));
     let at_work = |member: &mut MemberSpec| member.done_by = Some(id(1));
     members.iter_mut().filter(|member| member.name == "healthy").for_each(at_work);
@@ -33,123 +33,126 @@ pub fn the_request() -> Request {
     Request { options, ..request(vec![dev, prod], members) }
 }
 
-pub fn begun() -> Fact {
-    decide(&State::New, &Input::Begin(Box::new(the_request())), at(0)).unwrap().remove(0)
+pub fn begun_event() -> Event {
+    decide(&State::New, &Input::Begin(Box::new(sample_request())), at(0)).unwrap().remove(0)
 }
 
-pub fn moved(to: Stage) -> Fact {
-    Fact::Moved { to, at: at(1) }
+pub fn moved_event(to: Stage) -> Event {
+    Event::Moved { to, at: at(1) }
 }
 
-pub fn ending() -> Stage {
+pub fn ending_stage() -> Stage {
     Stage::Ending { end: End::Failed, message: "failed".into(), stops: false }
 }
 
-/// The operation of a member, by its place among them.
-pub fn operation(member: &str) -> u128 {
-    100 + u128::try_from(MEMBERS.iter().position(|name| *name == member).unwrap()).unwrap()
+/// Returns the operation of a member, by its position in the list.
+pub fn operation_number(member: &str) -> u128 {
+    100 + u128::try_from(MEMBER_NAMES.iter().position(|name| *name == member).unwrap()).unwrap()
 }
 
-fn promoted(member: &str) -> Vec<Fact> {
-    vec![Fact::Promoted { member: member.into(), at: at(2) }]
+fn promoted_events(member: &str) -> Vec<Event> {
+    vec![Event::Promoted { member: member.into(), at: at(2) }]
 }
 
-fn named(member: &str) -> Vec<Fact> {
-    let fact = Fact::Named { member: member.into(), operation: id(operation(member)) };
-    [promoted(member), vec![fact]].concat()
+fn named_events(member: &str) -> Vec<Event> {
+    let event = Event::OperationAssigned { member: member.into(), operation: id(operation_number(member)) };
+    [promoted_events(member), vec![event]].concat()
 }
 
-fn ended(member: &str, phase: OperationPhase) -> Vec<Fact> {
-    let fact = Fact::Ended { member: member.into(), phase, message: "over".into(), at: at(3) };
-    [named(member), vec![fact]].concat()
+fn ended_events(member: &str, phase: OperationPhase) -> Vec<Event> {
+    let event = Event::OperationEnded { member: member.into(), phase, message: "over".into(), at: at(3) };
+    [named_events(member), vec![event]].concat()
 }
 
-fn stop(member: &str, then: Then) -> Fact {
-    Fact::StopBegun { member: member.into(), then, at: at(3) }
+fn stop_event(member: &str, then: StopOutcome) -> Event {
+    Event::StopRequested { member: member.into(), then, at: at(3) }
 }
 
-/// Each member comes to be what it is called.
-fn members() -> Vec<Fact> {
-    let started = Fact::Started { member: "running".into(), at: at(3) };
-    let stopped = Fact::Stopped { member: "assumed".into(), at: at(4) };
+/// Returns the events that bring each member to the state in its name.
+fn member_setup_events() -> Vec<Event> {
+    let started = Event::OperationStarted { member: "running".into(), at: at(3) };
+    let stopped = Event::Stopped { member: "assumed".into(), at: at(4) };
     [
-        promoted("promoted"),
-        named("named"),
-        named("running"),
+        promoted_events("promoted"),
+        named_events("named"),
+        named_events("running"),
         vec![started],
-        ended("settling", OperationPhase::Succeeded),
-        ended("failed", OperationPhase::Failed),
-        named("stopping"),
-        vec![stop("stopping", Then::Wait)],
-        named("assumed"),
-        vec![stop("assumed", Then::Assume), stopped],
-        vec![Fact::Skipped { member: "skipped".into(), said: said("ann") }],
-        vec![Fact::Gone { member: "gone".into(), at: at(3) }],
-        vec![Fact::Adopted { member: "adopted".into(), operation: id(90), at: at(3) }],
+        ended_events("settling", OperationPhase::Succeeded),
+        ended_events("failed", OperationPhase::Failed),
+        named_events("stopping"),
+        vec![stop_event("stopping", StopOutcome::Wait)],
+        named_events("assumed"),
+        vec![stop_event("assumed", StopOutcome::Assume), stopped],
+        vec![Event::Skipped { member: "skipped".into(), said: attribution("ann") }],
+        vec![Event::Removed { member: "gone".into(), at: at(3) }],
+        vec![Event::OperationAdopted { member: "adopted".into(), operation: id(90), at: at(3) }],
     ]
     .concat()
 }
 
-pub fn fold(facts: impl IntoIterator<Item = Fact>) -> State {
-    facts.into_iter().fold(State::New, |state, fact| {
-        evolve(state, &fact).unwrap_or_else(|illegal| panic!("{illegal}: {fact:?}"))
+pub fn fold_events(events: impl IntoIterator<Item = Event>) -> State {
+    events.into_iter().fold(State::New, |state, event| {
+        apply(state, &event).unwrap_or_else(|illegal| panic!("{illegal}: {event:?}"))
     })
 }
 
 #[test]
-fn who_was_gone_on_without_is_told_from_those_that_are_healthy() {
-    let state = fold(rolling());
+fn abandoned_members_are_distinguished_from_healthy_ones() {
+    let state = fold_events(rolling_events());
     let healthy = tidegate_lifecycle::rollout::view(&state).unwrap().members;
     let healthy = healthy.iter().filter(|one| one.status == MemberStatus::Healthy);
     assert!(healthy.count() > 1);
-    assert_eq!(tidegate_lifecycle::rollout::skipped(&state).collect::<Vec<_>>(), ["skipped"]);
-    assert_eq!(tidegate_lifecycle::rollout::skipped(&State::New).count(), 0);
+    assert_eq!(tidegate_lifecycle::rollout::skipped_members(&state).collect::<Vec<_>>(), ["skipped"]);
+    assert_eq!(tidegate_lifecycle::rollout::skipped_members(&State::New).count(), 0);
 }
 
-fn paused(facts: Vec<Fact>) -> Vec<Fact> {
-    [facts, vec![Fact::Paused(said("bob"))]].concat()
+fn pause_after(events: Vec<Event>) -> Vec<Event> {
+    [events, vec![Event::Paused(attribution("bob"))]].concat()
 }
 
-fn rolling() -> Vec<Fact> {
-    let stages = [moved(Stage::Held { step: 0 }), moved(Stage::Rolling { step: 0 })];
-    [vec![begun()], stages.into(), members()].concat()
+fn rolling_events() -> Vec<Event> {
+    let stages = [moved_event(Stage::Held { step: 0 }), moved_event(Stage::Rolling { step: 0 })];
+    [vec![begun_event()], stages.into(), member_setup_events()].concat()
 }
 
-/// The second step is held, which nothing but the end of the first leads to.
-fn held() -> Vec<Fact> {
-    let late = Fact::Joined { member: Box::new(listed("late-comer")), at: at(5) };
-    let answered = Fact::GateAnswered { gate: "gate".into(), verdict: Verdict::Open, at: at(5) };
-    [rolling(), vec![moved(Stage::Held { step: 1 }), late, answered]].concat()
+/// The second step is held, which is possible only after the first one ended.
+fn held_events() -> Vec<Event> {
+    let late = Event::Added { member: Box::new(member_record("late-comer")), at: at(5) };
+    let answered = Event::GateAnswered { gate: "gate".into(), verdict: Verdict::Open, at: at(5) };
+    [rolling_events(), vec![moved_event(Stage::Held { step: 1 }), late, answered]].concat()
 }
 
-pub fn listed(name: &str) -> tidegate_lifecycle::rollout::Listed {
-    tidegate_lifecycle::rollout::Listed {
+pub fn member_record(name: &str) -> tidegate_lifecycle::rollout::MemberRecord {
+    tidegate_lifecycle::rollout::MemberRecord {
         name: name.into(),
         place: tidegate_lifecycle::fleet::Assignment { step: Some(0), also: vec![] },
         target: target("new"),
-        before: None::<Deployed>,
+        before: None::<DeployedState>,
         done_by: None,
     }
 }
 
-/// Every state by its name; those that can be held are there a second time.
+/// Returns every state by its name; states that can be paused are also there as paused.
 pub fn representatives() -> Vec<(String, State)> {
-    let rolling_back = [rolling(), vec![moved(Stage::RollingBack { step: 0 })]].concat();
-    let finished = Fact::Finished { end: End::Failed, message: "over".into(), at: at(9) };
+    let rolling_back = [rolling_events(), vec![moved_event(Stage::RollingBack { step: 0 })]].concat();
+    let finished = Event::Finished { end: End::Failed, message: "over".into(), at: at(9) };
     let mut all = vec![("New".to_owned(), State::New)];
-    for (name, facts) in
-        [("Begun", vec![begun()]), ("Held", held()), ("Rolling", rolling()), ("RollingBack", rolling_back)]
-    {
-        all.push((name.to_owned(), fold(facts.clone())));
-        all.push((format!("{name} paused"), fold(paused(facts))));
+    for (name, events) in [
+        ("Begun", vec![begun_event()]),
+        ("Held", held_events()),
+        ("Rolling", rolling_events()),
+        ("RollingBack", rolling_back),
+    ] {
+        all.push((name.to_owned(), fold_events(events.clone())));
+        all.push((format!("{name} paused"), fold_events(pause_after(events))));
     }
-    let ending = [rolling(), vec![moved(ending())]].concat();
-    all.push(("Ending".to_owned(), fold(ending.clone())));
-    all.push(("Finished".to_owned(), fold([ending, vec![finished]].concat())));
+    let ending = [rolling_events(), vec![moved_event(ending_stage())]].concat();
+    all.push(("Ending".to_owned(), fold_events(ending.clone())));
+    all.push(("Finished".to_owned(), fold_events([ending, vec![finished]].concat())));
     all
 }
 
-/// What a watched member looks like when its own operation has done all.
-pub fn well(member: &str) -> tidegate_lifecycle::rollout::Sight {
-    sight(operation(member), "new", HealthStatus::Healthy)
+/// Returns the observation of a member after the success of its own operation.
+pub fn healthy_observation(member: &str) -> tidegate_lifecycle::rollout::MemberObservation {
+    observation_after(operation_number(member), "new", HealthStatus::Healthy)
 }

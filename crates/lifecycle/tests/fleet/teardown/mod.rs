@@ -1,7 +1,7 @@
-//! An ordered deletion.
+//! Tests of ordered deletions.
 
 mod order;
 mod random;
-mod stories;
+mod scenarios;
 pub mod table;
 mod world;

@@ -1,279 +1,292 @@
-//! Every state with every input, and every state with every fact.
+//! Every state with every input, and every state with every event.
 
 use tidegate_lifecycle::fleet::{Assignment, MaxUpdate, Scope};
 use tidegate_lifecycle::teardown::{
-    Approval, End, Fact, Found, Input, Listed, Options, Order, Rejection, Request, Sight, Stage, State, Wish,
-    decide, evolve, follow, pending,
+    Approval, End, Event, Input, MemberObservation, MemberRecord, ObjectPresence, Options, Order, Rejection,
+    Request, Stage, State, UserRequest, advance, apply, decide, outstanding,
 };
 use tidegate_model::LogRecord as _;
 
-use super::order::selection;
-use super::world::{spec, uid};
+use super::order::selection_of;
+use super::world::{member_spec, uid_of};
 use crate::build::*;
 
-/// Names say how the member is.
-pub const MEMBERS: [&str; 7] = ["condemned", "confirming", "going", "gone", "left", "next", "waiting"];
+/// Names give the state of the member.
+pub const MEMBER_NAMES: [&str; 7] = ["condemned", "confirming", "going", "gone", "left", "next", "waiting"];
 
-fn the_request() -> Request {
-    let mut first = selection("env in dev");
+fn sample_request() -> Request {
+    let mut first = selection_of("env in dev");
     first.max_update = MaxUpdate::Count(0);
-    let of = |name: &&str| spec(name, if *name == "next" { "" } else { "env=dev" });
+    let of = |name: &&str| member_spec(name, if *name == "next" { "" } else { "env=dev" });
     Request {
         set: "argocd/fleet".into(),
         uid: "uid-1".into(),
         by: "ann".into(),
         order: Order::Custom { steps: vec![first] },
-        members: MEMBERS.iter().map(of).collect(),
+        members: MEMBER_NAMES.iter().map(of).collect(),
         options: Options { deadline: Some(seconds(60)), ..Options::default() },
-        kept: std::collections::BTreeMap::new(),
+        kept_members: std::collections::BTreeMap::new(),
         approved: None,
     }
 }
 
-fn begun() -> Fact {
-    decide(&State::New, &Input::Begin(Box::new(the_request())), at(0)).unwrap().remove(0)
+fn begun_event() -> Event {
+    decide(&State::New, &Input::Begin(Box::new(sample_request())), at(0)).unwrap().remove(0)
 }
 
-/// The same, where others are at work.
-fn witnessed(order: Order) -> Fact {
-    let request = Request { order, members: vec![spec("waiting", "")], ..the_request() };
+/// Returns the first event of a witnessed deletion.
+fn witnessed_begun_event(order: Order) -> Event {
+    let request = Request { order, members: vec![member_spec("waiting", "")], ..sample_request() };
     decide(&State::New, &Input::Begin(Box::new(request)), at(0)).unwrap().remove(0)
 }
 
-/// States of what is only recorded; in those at work there is a member of every kind.
+/// Returns states of witnessed deletions; the running ones have a member of every kind.
 pub fn witnessed_states() -> Vec<(&'static str, State)> {
-    let members = ["going", "gone", "released", "waiting"].map(|name| spec(name, ""));
-    let begun = |order| {
-        let request = Request { order, members: members.to_vec(), ..the_request() };
+    let members = ["going", "gone", "released", "waiting"].map(|name| member_spec(name, ""));
+    let started = |order| {
+        let request = Request { order, members: members.to_vec(), ..sample_request() };
         decide(&State::New, &Input::Begin(Box::new(request)), at(0)).unwrap().remove(0)
     };
     let at_work = |order| {
         vec![
-            begun(order),
-            moved(0),
-            Fact::Going { member: "going".into(), at: at(3) },
-            Fact::Gone { member: "gone".into(), at: at(3) },
-            Fact::Released { member: "released".into(), at: at(4) },
+            started(order),
+            moved_event(0),
+            Event::DeletionStarted { member: "going".into(), at: at(3) },
+            Event::Deleted { member: "gone".into(), at: at(3) },
+            Event::Released { member: "released".into(), at: at(4) },
         ]
     };
-    let finished = Fact::Finished { end: End::Error, message: "over".into(), at: at(9) };
+    let finished = Event::Finished { end: End::Error, message: "over".into(), at: at(9) };
     vec![
-        ("Begun", fold([begun(Order::Collected)])),
-        ("Collected", fold(at_work(Order::Collected))),
-        ("Orphaned", fold(at_work(Order::Orphaned))),
-        ("Finished", fold([at_work(Order::Orphaned), vec![finished]].concat())),
+        ("Begun", fold_events([started(Order::Collected)])),
+        ("Collected", fold_events(at_work(Order::Collected))),
+        ("Orphaned", fold_events(at_work(Order::Orphaned))),
+        ("Finished", fold_events([at_work(Order::Orphaned), vec![finished]].concat())),
     ]
 }
 
-/// What others do is seen, and nothing is asked for; what an earlier program cannot read has a number that it does not know.
+/// A witnessed deletion follows the observations and never sends requests.
 #[test]
-fn what_is_only_recorded_follows_what_is_seen() {
+fn a_witnessed_deletion_only_records_observations() {
     for (name, state) in witnessed_states() {
-        assert_eq!(state.kind(), 3, "{name}");
         for member in ["going", "gone", "released", "waiting"] {
-            for (fact, _) in about_members(member)
+            for (event, _) in member_events(member)
                 .into_iter()
-                .chain([(Fact::Released { member: member.into(), at: at(9) }, "")])
+                .chain([(Event::Released { member: member.into(), at: at(9) }, "")])
             {
                 let may_be = matches!(name, "Collected" | "Orphaned")
                     && matches!(
-                        (&fact, member),
-                        (Fact::Going { .. } | Fact::Gone { .. } | Fact::Released { .. }, "waiting")
-                            | (Fact::KeptBy { .. } | Fact::Gone { .. } | Fact::Released { .. }, "going")
+                        (&event, member),
+                        (
+                            Event::DeletionStarted { .. } | Event::Deleted { .. } | Event::Released { .. },
+                            "waiting"
+                        ) | (
+                            Event::DeletionBlocked { .. } | Event::Deleted { .. } | Event::Released { .. },
+                            "going"
+                        )
                     );
                 assert_eq!(
-                    evolve(state.clone(), &fact).is_ok(),
+                    apply(state.clone(), &event).is_ok(),
                     may_be,
-                    "{} in {name}: {fact:?}",
-                    kind(&fact)
+                    "{} in {name}: {event:?}",
+                    event_name(&event)
                 );
             }
         }
-        let owed = pending(&state, at(10)).commands;
-        let is_watch = |one: &tidegate_lifecycle::teardown::Command| one.is_standing();
+        let outstanding = outstanding(&state, at(10)).commands;
+        let is_watch = |one: &tidegate_lifecycle::teardown::Command| one.is_subscription();
         let watched = if matches!(name, "Collected" | "Orphaned") { 2 } else { 0 };
-        assert!(owed.iter().all(is_watch) && owed.len() == watched, "{name}: {owed:?}");
+        assert!(outstanding.iter().all(is_watch) && outstanding.len() == watched, "{name}: {outstanding:?}");
         if state.is_finished() {
             continue;
         }
-        for wish in [Wish::Pause, Wish::Resume, Wish::Terminate, Wish::Skip(Scope::Member("waiting".into()))]
-        {
-            let wish = Input::Wish { wish, by: "ann".into(), why: String::new() };
-            assert_eq!(decide(&state, &wish, at(10)), Err(Rejection::Witnessed), "{name}");
+        for request in [
+            UserRequest::Pause,
+            UserRequest::Resume,
+            UserRequest::Terminate,
+            UserRequest::Skip(Scope::Member("waiting".into())),
+        ] {
+            let input = Input::UserRequest { request, by: "ann".into(), reason: String::new() };
+            assert_eq!(decide(&state, &input, at(10)), Err(Rejection::Witnessed), "{name}");
         }
     }
-    assert_eq!((witnessed(Order::Collected).kind(), begun().kind()), (19, 1));
 }
 
-fn approval(token: &str) -> Approval {
-    Approval { token: token.into(), said: said("cia") }
+fn sample_approval(token: &str) -> Approval {
+    Approval { token: token.into(), said: attribution("cia") }
 }
 
-fn moved(step: u32) -> Fact {
-    Fact::Moved { to: Stage::Deleting { step }, at: at(1) }
+fn moved_event(step: u32) -> Event {
+    Event::Moved { to: Stage::Deleting { step }, at: at(1) }
 }
 
-fn condemned(name: &str) -> Fact {
-    Fact::Condemned { member: name.into(), at: at(2) }
+fn condemned_event(name: &str) -> Event {
+    Event::DeletionScheduled { member: name.into(), at: at(2) }
 }
 
-fn fold(facts: impl IntoIterator<Item = Fact>) -> State {
-    facts.into_iter().fold(State::New, |state, fact| evolve(state, &fact).unwrap())
+fn fold_events(events: impl IntoIterator<Item = Event>) -> State {
+    events.into_iter().fold(State::New, |state, event| apply(state, &event).unwrap())
 }
 
-/// Every state by its name; each with a member of every kind once its step is at work.
+/// Returns every state by its name, each with a member of every kind once its step is running.
 pub fn representatives() -> Vec<(&'static str, State)> {
     let deleting = vec![
-        begun(),
-        moved(0),
-        condemned("condemned"),
-        condemned("going"),
-        Fact::Going { member: "going".into(), at: at(3) },
-        condemned("confirming"),
-        Fact::SeenGone { member: "confirming".into(), at: at(3) },
-        condemned("gone"),
-        Fact::Gone { member: "gone".into(), at: at(3) },
-        Fact::Left { member: "left".into(), said: said("ann") },
-        Fact::Approved(approval("known")),
+        begun_event(),
+        moved_event(0),
+        condemned_event("condemned"),
+        condemned_event("going"),
+        Event::DeletionStarted { member: "going".into(), at: at(3) },
+        condemned_event("confirming"),
+        Event::AbsenceObserved { member: "confirming".into(), at: at(3) },
+        condemned_event("gone"),
+        Event::Deleted { member: "gone".into(), at: at(3) },
+        Event::Skipped { member: "left".into(), said: attribution("ann") },
+        Event::Approved(sample_approval("known")),
     ];
-    let paused = [deleting.clone(), vec![Fact::Paused(said("bob"))]].concat();
-    let finished = Fact::Finished { end: End::Failed, message: "over".into(), at: at(9) };
+    let paused = [deleting.clone(), vec![Event::Paused(attribution("bob"))]].concat();
+    let finished = Event::Finished { end: End::Failed, message: "over".into(), at: at(9) };
     vec![
         ("New", State::New),
-        ("Begun", fold([begun()])),
-        ("Begun paused", fold([begun(), Fact::Paused(said("bob"))])),
-        ("Deleting", fold(deleting.clone())),
-        ("Deleting paused", fold(paused)),
-        ("Finished", fold([deleting, vec![finished]].concat())),
+        ("Begun", fold_events([begun_event()])),
+        ("Begun paused", fold_events([begun_event(), Event::Paused(attribution("bob"))])),
+        ("Deleting", fold_events(deleting.clone())),
+        ("Deleting paused", fold_events(paused)),
+        ("Finished", fold_events([deleting, vec![finished]].concat())),
     ]
 }
 
-/// The name of a fact. A new one does not compile until it is here, and then needs a column.
-fn kind(fact: &Fact) -> &'static str {
-    match fact {
-        Fact::Begun { .. } => "Begun",
-        Fact::Moved { .. } => "Moved",
-        Fact::Condemned { .. } => "Condemned",
-        Fact::Going { .. } => "Going",
-        Fact::KeptBy { .. } => "KeptBy",
-        Fact::SeenGone { .. } => "SeenGone",
-        Fact::StillThere { .. } => "StillThere",
-        Fact::Gone { .. } => "Gone",
-        Fact::CallFailed { .. } => "CallFailed",
-        Fact::Left { .. } => "Left",
-        Fact::Joined { .. } => "Joined",
-        Fact::DeadlinePassed { .. } => "DeadlinePassed",
-        Fact::Paused(_) => "Paused",
-        Fact::Resumed(_) => "Resumed",
-        Fact::TerminateRequested(_) => "TerminateRequested",
-        Fact::Finished { .. } => "Finished",
-        Fact::Approved(_) => "Approved",
-        Fact::Released { .. } => "Released",
+/// Returns the name of an event. A new one does not compile until it is listed here, and then needs a column.
+fn event_name(event: &Event) -> &'static str {
+    match event {
+        Event::Created { .. } => "Created",
+        Event::Moved { .. } => "Moved",
+        Event::DeletionScheduled { .. } => "DeletionScheduled",
+        Event::DeletionStarted { .. } => "DeletionStarted",
+        Event::DeletionBlocked { .. } => "DeletionBlocked",
+        Event::AbsenceObserved { .. } => "AbsenceObserved",
+        Event::PresenceConfirmed { .. } => "PresenceConfirmed",
+        Event::Deleted { .. } => "Deleted",
+        Event::CallFailed { .. } => "CallFailed",
+        Event::Skipped { .. } => "Skipped",
+        Event::Joined { .. } => "Joined",
+        Event::DeadlinePassed { .. } => "DeadlinePassed",
+        Event::Paused(_) => "Paused",
+        Event::Resumed(_) => "Resumed",
+        Event::TerminateRequested(_) => "TerminateRequested",
+        Event::Finished { .. } => "Finished",
+        Event::Approved(_) => "Approved",
+        Event::Released { .. } => "Released",
     }
 }
 
-/// Facts about a member, and which members they can be about while their step is at work.
-fn about_members(name: &str) -> Vec<(Fact, &'static str)> {
+/// Returns events about a member, with the members for which they are legal while their step is running.
+fn member_events(name: &str) -> Vec<(Event, &'static str)> {
     let member = || name.to_owned();
     let at = at(9);
     vec![
-        (Fact::Condemned { member: member(), at }, "waiting"),
-        (Fact::Going { member: member(), at }, "condemned"),
-        (Fact::KeptBy { member: member(), kept_by: "its finalizer".into(), at: Some(at) }, "going"),
-        (Fact::SeenGone { member: member(), at }, "condemned going waiting"),
-        (Fact::StillThere { member: member(), at }, "confirming"),
-        (Fact::Gone { member: member(), at }, "condemned confirming"),
-        (Fact::CallFailed { member: member(), message: "busy".into(), retry_at: at }, "condemned confirming"),
-        (Fact::Left { member: member(), said: said("ann") }, "condemned confirming going next waiting"),
+        (Event::DeletionScheduled { member: member(), at }, "waiting"),
+        (Event::DeletionStarted { member: member(), at }, "condemned"),
+        (Event::DeletionBlocked { member: member(), kept_by: "its finalizer".into(), at }, "going"),
+        (Event::AbsenceObserved { member: member(), at }, "condemned going waiting"),
+        (Event::PresenceConfirmed { member: member(), at }, "confirming"),
+        (Event::Deleted { member: member(), at }, "condemned confirming"),
+        (
+            Event::CallFailed { member: member(), message: "busy".into(), retry_at: at },
+            "condemned confirming",
+        ),
+        (
+            Event::Skipped { member: member(), said: attribution("ann") },
+            "condemned confirming going next waiting",
+        ),
     ]
 }
 
-/// The others, and the stages in which they can follow.
-fn about_the_teardown() -> Vec<(Fact, &'static str)> {
+/// Returns the other events, with the stages in which they are legal.
+fn teardown_events() -> Vec<(Event, &'static str)> {
     let place = Assignment { step: Some(0), also: vec![1] };
-    let listed = Listed { name: "new".into(), uid: uid("new"), place };
+    let listed = MemberRecord { name: "new".into(), uid: uid_of("new"), place };
     let running = "Begun Deleting";
     vec![
-        (begun(), "New"),
-        (Fact::Released { member: "waiting".into(), at: at(9) }, ""),
-        (witnessed(Order::Orphaned), "New"),
-        (moved(0), "Begun"),
-        (moved(1), running),
-        (moved(2), ""),
-        (Fact::Moved { to: Stage::Begun, at: at(9) }, ""),
-        (Fact::Joined { member: Box::new(listed), at: at(9) }, running),
-        (Fact::DeadlinePassed { step: 0, message: "late".into(), at: at(9) }, "Deleting"),
-        (Fact::DeadlinePassed { step: 1, message: "late".into(), at: at(9) }, ""),
-        (Fact::Paused(said("ann")), running),
-        (Fact::Resumed(said("ann")), "paused"),
-        (Fact::TerminateRequested(said("ann")), running),
-        (Fact::Finished { end: End::Error, message: "over".into(), at: at(9) }, running),
-        (Fact::Approved(approval("new")), running),
+        (begun_event(), "New"),
+        (Event::Released { member: "waiting".into(), at: at(9) }, ""),
+        (witnessed_begun_event(Order::Orphaned), "New"),
+        (moved_event(0), "Begun"),
+        (moved_event(1), running),
+        (moved_event(2), ""),
+        (Event::Moved { to: Stage::Begun, at: at(9) }, ""),
+        (Event::Joined { member: Box::new(listed), at: at(9) }, running),
+        (Event::DeadlinePassed { step: 0, message: "late".into(), at: at(9) }, "Deleting"),
+        (Event::DeadlinePassed { step: 1, message: "late".into(), at: at(9) }, ""),
+        (Event::Paused(attribution("ann")), running),
+        (Event::Resumed(attribution("ann")), "paused"),
+        (Event::TerminateRequested(attribution("ann")), running),
+        (Event::Finished { end: End::Error, message: "over".into(), at: at(9) }, running),
+        (Event::Approved(sample_approval("new")), running),
     ]
 }
 
-/// One fact of every kind, with every field told from its default.
-pub fn facts() -> Vec<Fact> {
-    let all = about_members("waiting").into_iter().chain(about_the_teardown());
-    all.map(|(fact, _)| fact).collect()
+/// Returns one event of every kind, with every field different from its default.
+pub fn all_events() -> Vec<Event> {
+    let all = member_events("waiting").into_iter().chain(teardown_events());
+    all.map(|(event, _)| event).collect()
 }
 
 #[test]
-fn every_state_with_every_fact() {
-    let mut kinds: Vec<u16> = facts().iter().map(tidegate_model::LogRecord::kind).collect();
+fn every_event_is_applied_or_illegal_in_every_state() {
+    let mut kinds: Vec<u16> = all_events().iter().map(tidegate_model::LogRecord::kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let today = (1..=Fact::HIGHEST_KIND).filter(|kind| !Fact::is_earlier(*kind));
-    assert_eq!(kinds, today.collect::<Vec<_>>(), "one fact of every kind");
+    let today = (1..=Event::HIGHEST_KIND).filter(|kind| !Event::is_earlier(*kind));
+    assert_eq!(kinds, today.collect::<Vec<_>>(), "one event of every kind");
     for (name, state) in representatives() {
         let (stage, is_paused) = name.strip_suffix(" paused").map_or((name, false), |stage| (stage, true));
-        let check = |fact: &Fact, may_be: bool| {
-            let what = format!("{} in {name}: {fact:?}", kind(fact));
-            match evolve(state.clone(), fact) {
+        let check = |event: &Event, may_be: bool| {
+            let what = format!("{} in {name}: {event:?}", event_name(event));
+            match apply(state.clone(), event) {
                 Ok(_) => assert!(may_be, "{what} should not follow"),
                 Err(illegal) => {
                     assert!(!may_be, "{what} should follow");
                     assert_eq!(illegal.state, state.name(), "{what}");
-                    assert!(illegal.fact.starts_with(kind(fact)), "{what}: {}", illegal.fact);
+                    assert!(illegal.event.starts_with(event_name(event)), "{what}: {}", illegal.event);
                 }
             }
         };
-        for (fact, legal) in about_the_teardown() {
+        for (event, legal) in teardown_events() {
             check(
-                &fact,
-                match fact {
-                    Fact::Paused(_) if is_paused => false,
-                    Fact::Resumed(_) => is_paused,
+                &event,
+                match event {
+                    Event::Paused(_) if is_paused => false,
+                    Event::Resumed(_) => is_paused,
                     _ => legal.split_whitespace().any(|word| word == stage),
                 },
             );
         }
-        for member in MEMBERS {
-            for (fact, legal) in about_members(member) {
-                // Before its step is at work a member waits, and can only be left.
+        for member in MEMBER_NAMES {
+            for (event, legal) in member_events(member) {
+                // Before its step is running, a member waits, and can only be skipped.
                 let may_be = match stage {
                     "Deleting" => legal.split_whitespace().any(|word| word == member),
-                    "Begun" => matches!(fact, Fact::Left { .. }),
+                    "Begun" => matches!(event, Event::Skipped { .. }),
                     _ => false,
                 };
-                check(&fact, may_be);
+                check(&event, may_be);
             }
         }
-        for (fact, _) in about_members("nobody") {
-            check(&fact, false);
+        for (event, _) in member_events("nobody") {
+            check(&event, false);
         }
     }
 }
 
-/// The facts by kind, or the rejection. `-`: nothing follows.
-fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
+/// Formats the events by kind, or the rejection. `-` means that no events follow.
+fn format_outcome(result: &Result<Vec<Event>, Rejection>) -> String {
     match result {
-        Ok(facts) if facts.is_empty() => "-".into(),
-        Ok(facts) => facts.iter().map(kind).collect::<Vec<_>>().join("+"),
+        Ok(events) if events.is_empty() => "-".into(),
+        Ok(events) => events.iter().map(event_name).collect::<Vec<_>>().join("+"),
         Err(Rejection::Stale { .. }) => "Stale".into(),
         Err(Rejection::NotStarted) => "NotStarted".into(),
         Err(Rejection::AlreadyStarted { .. }) => "AlreadyStarted".into(),
-        Err(Rejection::NamedTwice { .. }) => "NamedTwice".into(),
+        Err(Rejection::DuplicateName { .. }) => "NamedTwice".into(),
         Err(Rejection::AlreadyFinished { .. }) => "AlreadyFinished".into(),
         Err(Rejection::AlreadyPaused { .. }) => "AlreadyPaused".into(),
         Err(Rejection::NotPaused) => "NotPaused".into(),
@@ -282,103 +295,112 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
     }
 }
 
-fn check(state: &State, input: &Input, expected: &str, what: &str) {
+fn check_decision(state: &State, input: &Input, expected: &str, what: &str) {
     let result = decide(state, input, at(10_000));
-    assert_eq!(outcome(&result), expected, "{what}: {result:?}");
+    assert_eq!(format_outcome(&result), expected, "{what}: {result:?}");
     let mut next = state.clone();
-    for fact in result.unwrap_or_default() {
-        next = evolve(next, &fact).unwrap_or_else(|illegal| panic!("{what}: {illegal}"));
+    for event in result.unwrap_or_default() {
+        next = apply(next, &event).unwrap_or_else(|illegal| panic!("{what}: {illegal}"));
     }
 }
 
-fn wish(wish: Wish) -> Input {
-    Input::Wish { wish, by: "ann".into(), why: String::new() }
+fn user_request(request: UserRequest) -> Input {
+    Input::UserRequest { request, by: "ann".into(), reason: String::new() }
 }
 
 #[test]
-fn every_state_with_every_input_about_the_teardown() {
+fn every_state_handles_every_input_about_the_teardown() {
     let joined = |name: &str, of: &str| Input::Joined {
-        member: Box::new(tidegate_lifecycle::teardown::MemberSpec { uid: uid(of), ..spec(name, "") }),
+        member: Box::new(tidegate_lifecycle::teardown::MemberSpec {
+            uid: uid_of(of),
+            ..member_spec(name, "")
+        }),
     };
     let (new, started, over, stale) = ("NotStarted", "AlreadyStarted", "AlreadyFinished", "Stale");
-    // New, Begun, Deleting, Finished; where a person holds the teardown, the second word of a cell.
+    // New, Begun, Deleting, Finished; the second word of a cell is for paused teardowns.
     let table: [(Input, [&str; 4]); 11] = [
-        (Input::Begin(Box::new(the_request())), ["Begun", started, started, started]),
+        (Input::Begin(Box::new(sample_request())), ["Created", started, started, started]),
         (Input::Abort { reason: "engine".into() }, [new, "Finished", "Finished", stale]),
         (joined("new", "new"), [new, "Joined", "Joined", stale]),
         (joined("waiting", "waiting"), [new, stale, stale, stale]),
-        // Another one of the name of one that is gone.
+        // Another Application with the name of an Application that is gone.
         (joined("gone", "another"), [new, stale, "Joined", stale]),
-        (Input::Approved(approval("new")), [new, "Approved", "Approved", stale]),
-        (Input::Approved(approval("known")), [new, "Approved", "-", stale]),
-        (wish(Wish::Pause), [new, "Paused AlreadyPaused", "Paused AlreadyPaused", over]),
-        (wish(Wish::Resume), [new, "NotPaused Resumed", "NotPaused Resumed", over]),
-        (wish(Wish::Terminate), [new, "TerminateRequested", "TerminateRequested", over]),
-        (wish(Wish::Skip(Scope::Step(7))), [new, "NothingToSkip", "NothingToSkip", over]),
+        (Input::Approved(sample_approval("new")), [new, "Approved", "Approved", stale]),
+        (Input::Approved(sample_approval("known")), [new, "Approved", "-", stale]),
+        (user_request(UserRequest::Pause), [new, "Paused AlreadyPaused", "Paused AlreadyPaused", over]),
+        (user_request(UserRequest::Resume), [new, "NotPaused Resumed", "NotPaused Resumed", over]),
+        (user_request(UserRequest::Terminate), [new, "TerminateRequested", "TerminateRequested", over]),
+        (user_request(UserRequest::Skip(Scope::Step(7))), [new, "NothingToSkip", "NothingToSkip", over]),
     ];
     let stages = ["New", "Begun", "Deleting", "Finished"];
     for (name, state) in representatives() {
         let (stage, is_paused) = name.strip_suffix(" paused").map_or((name, false), |stage| (stage, true));
         let column = stages.iter().position(|known| *known == stage).unwrap();
         for (input, cells) in &table {
-            let mut words = cells[column].split(' ');
-            let plain = words.next().unwrap();
-            check(
+            let mut text = cells[column].split(' ');
+            let plain = text.next().unwrap();
+            check_decision(
                 &state,
                 input,
-                words.next().filter(|_| is_paused).unwrap_or(plain),
+                text.next().filter(|_| is_paused).unwrap_or(plain),
                 &format!("{input:?} in {name}"),
             );
         }
     }
-    let mut twice = the_request();
-    twice.members.push(spec("next", ""));
-    assert_eq!(outcome(&decide(&State::New, &Input::Begin(Box::new(twice)), at(0))), "NamedTwice");
+    let mut twice = sample_request();
+    twice.members.push(member_spec("next", ""));
+    assert_eq!(format_outcome(&decide(&State::New, &Input::Begin(Box::new(twice)), at(0))), "NamedTwice");
 }
 
-/// What reaches a member while its step is at work, by what the member is.
-fn about(name: &str) -> Vec<(Input, &'static str)> {
+/// Returns the inputs about a member while its step is running, with the outcome by the state of the member.
+fn member_inputs(name: &str) -> Vec<(Input, &'static str)> {
     let member = || name.to_owned();
-    let answered = |uid: String, found| Input::Answered { member: member(), uid, found };
-    let sighted = |uid: String, sight| Input::Sighted { member: member(), uid, sight };
-    let there = || Sight::There { kept_by: "its finalizer".into() };
+    let answered = |uid: String, presence| Input::Answered { member: member(), uid, presence };
+    let sighted = |uid: String, observation| Input::Observed { member: member(), uid, observation };
+    let there = || MemberObservation::Exists { kept_by: "its finalizer".into() };
     vec![
-        (answered(uid(name), Ok(Found::There)), "condemned=Going confirming=StillThere"),
-        (answered(uid(name), Ok(Found::Gone)), "condemned=Gone confirming=Gone"),
-        (answered(uid(name), Err(busy())), "condemned=CallFailed confirming=CallFailed"),
-        (answered(uid("another"), Ok(Found::Gone)), ""),
-        (sighted(uid(name), Sight::Gone), "going=SeenGone waiting=SeenGone"),
-        (sighted(uid(name), there()), "going=KeptBy waiting=-"),
-        (sighted(uid("another"), Sight::Gone), ""),
-        (wish(Wish::Skip(Scope::Member(member()))), "gone=NothingToSkip left=NothingToSkip *=Left"),
+        (
+            answered(uid_of(name), Ok(ObjectPresence::Exists)),
+            "condemned=DeletionStarted confirming=PresenceConfirmed",
+        ),
+        (answered(uid_of(name), Ok(ObjectPresence::Gone)), "condemned=Deleted confirming=Deleted"),
+        (answered(uid_of(name), Err(busy_error())), "condemned=CallFailed confirming=CallFailed"),
+        (answered(uid_of("another"), Ok(ObjectPresence::Gone)), ""),
+        (sighted(uid_of(name), MemberObservation::Gone), "going=AbsenceObserved waiting=AbsenceObserved"),
+        (sighted(uid_of(name), there()), "going=DeletionBlocked waiting=-"),
+        (sighted(uid_of("another"), MemberObservation::Gone), ""),
+        (
+            user_request(UserRequest::Skip(Scope::Member(member()))),
+            "gone=NothingToSkip left=NothingToSkip *=Skipped",
+        ),
     ]
 }
 
 #[test]
-fn every_member_with_every_input() {
+fn every_member_state_handles_every_input() {
     for (name, state) in representatives().into_iter().filter(|(name, _)| name.starts_with("Deleting")) {
-        for member in MEMBERS {
-            for (input, row) in about(member) {
+        for member in MEMBER_NAMES {
+            for (input, row) in member_inputs(member) {
                 let cell = |name: &str| {
                     row.split_whitespace().find_map(|cell| cell.strip_prefix(name)?.strip_prefix('='))
                 };
                 let expected = cell(member).or_else(|| cell("*")).unwrap_or("Stale");
-                check(&state, &input, expected, &format!("{input:?} in {name}"));
+                check_decision(&state, &input, expected, &format!("{input:?} in {name}"));
             }
         }
     }
 }
 
-/// Recovery may find any of them: what follows fits, and ends.
+/// Recovery may find any of these states: the events that follow are legal, and end.
 #[test]
-fn what_follows_in_any_state_fits_it() {
+fn events_that_follow_in_any_state_are_legal() {
     for (name, mut state) in representatives() {
         for _ in 0..20 {
-            pending(&state, at(100_000));
-            for fact in follow(&state, at(100_000)) {
-                state = evolve(state, &fact).unwrap_or_else(|illegal| panic!("{name}: {illegal}"));
+            outstanding(&state, at(100_000));
+            for event in advance(&state, at(100_000)) {
+                state = apply(state, &event).unwrap_or_else(|illegal| panic!("{name}: {illegal}"));
             }
         }
-        assert_eq!(follow(&state, at(100_000)), [], "{name} goes round in circles");
+        assert_eq!(advance(&state, at(100_000)), [], "{name} goes round in circles");
     }
 }

@@ -1,33 +1,33 @@
-//! An API server with the Applications of a set, on virtual time. It is the witness: what must hold is asked of it.
+//! API server with the Applications of an ApplicationSet, on virtual time. Invariants are checked against it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
 use tidegate_lifecycle::teardown::{
-    Command, Fact, Found, Input, MemberSpec, OrderedDeletion, Progress, Request, Sight, State, Teardown,
-    Wish, explain,
+    Command, Event, Input, MemberObservation, MemberSpec, ObjectPresence, OrderedDeletion, Progress, Request,
+    State, Teardown, UserRequest, explain,
 };
-use tidegate_lifecycle::{Arrival, Driver, Outbox, Shell, Turn};
+use tidegate_lifecycle::{Arrival, Driver, Outbox, Runner, RunnerStatus};
 
 use crate::build::*;
-use crate::dice::Dice;
-use crate::weather::Weather;
+use crate::disturbances::Disturbances;
+use crate::rng::Rng;
 
 /// An Application in the cluster.
 #[derive(Clone, Debug)]
 pub struct App {
     pub uid: String,
-    pub deleting: bool,
-    /// How long its finalizers take; `None`: for ever.
-    pub lingers: Option<i64>,
+    pub is_deleting: bool,
+    /// Duration of its finalizers; `None`: forever.
+    pub finalizer_duration: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum SimEvent {
     Input(Input),
-    Reached(Command),
-    /// The object with this UID goes.
-    Vanish(String, String),
+    CommandArrived(Command),
+    /// Removal of the object with this UID.
+    RemoveObject(String, String),
     Persisted,
     Alarm(u32),
 }
@@ -35,78 +35,84 @@ pub enum Event {
 const EVENTS_MAX: u32 = 40_000;
 
 pub struct World {
-    pub shell: Shell<OrderedDeletion, Outbox<OrderedDeletion>>,
+    pub runner: Runner<OrderedDeletion, Outbox<OrderedDeletion>>,
     pub now: i64,
     pub apps: BTreeMap<String, App>,
-    pub durable: Vec<Fact>,
-    /// What happened, one line each.
+    pub durable: Vec<Event>,
+    /// Transcript, one line per event.
     pub transcript: Vec<String>,
-    /// The process dies before this event, counted from 1.
+    /// Event before which the process crashes, counted from 1.
     pub crash_before: Option<u32>,
-    pub happened: u32,
-    weather: Weather,
-    dice: Dice,
-    queue: BTreeMap<(i64, u32), Event>,
-    scheduled: u32,
-    alarms: u32,
-    deaths: u32,
-    /// Applications that are not the set's any more.
+    pub event_count: u32,
+    disturbances: Disturbances,
+    rng: Rng,
+    queue: BTreeMap<(i64, u32), SimEvent>,
+    scheduled_count: u32,
+    alarm_count: u32,
+    crash_count: u32,
+    /// Applications that no longer belong to the ApplicationSet.
     released: BTreeSet<String>,
 }
 
-pub fn uid(name: &str) -> String {
+pub fn uid_of(name: &str) -> String {
     format!("uid-{name}")
 }
 
-pub fn spec(name: &str, of: &str) -> MemberSpec {
-    MemberSpec { name: name.into(), uid: uid(name), labels: labels(of) }
+pub fn member_spec(name: &str, of: &str) -> MemberSpec {
+    MemberSpec { name: name.into(), uid: uid_of(name), labels: labels(of) }
 }
 
 impl World {
     pub fn new(request: Request) -> Self {
-        let app =
-            |member: &MemberSpec| App { uid: member.uid.clone(), deleting: false, lingers: Some(1_000) };
+        let app = |member: &MemberSpec| App {
+            uid: member.uid.clone(),
+            is_deleting: false,
+            finalizer_duration: Some(1_000),
+        };
         let mut world = Self {
             apps: request.members.iter().map(|member| (member.name.clone(), app(member))).collect(),
-            shell: Shell::new(Outbox::default()),
+            runner: Runner::new(Outbox::default()),
             now: 0,
             durable: Vec::new(),
             transcript: Vec::new(),
             crash_before: None,
-            happened: 0,
-            weather: Weather::default(),
-            dice: Dice(0),
+            event_count: 0,
+            disturbances: Disturbances::default(),
+            rng: Rng(0),
             queue: BTreeMap::new(),
-            scheduled: 0,
-            alarms: 0,
-            deaths: 0,
+            scheduled_count: 0,
+            alarm_count: 0,
+            crash_count: 0,
             released: BTreeSet::new(),
         };
-        world.at(0, Input::Begin(Box::new(request)));
+        world.schedule_input(0, Input::Begin(Box::new(request)));
         world
     }
 
-    pub fn rough(mut self, weather: Weather) -> Self {
-        self.dice = Dice(weather.seed);
-        self.weather = weather;
+    pub fn with_disturbances(mut self, weather: Disturbances) -> Self {
+        self.rng = Rng(weather.seed);
+        self.disturbances = weather;
         self
     }
 
-    pub fn at(&mut self, millis: i64, input: Input) {
-        self.schedule(millis, Event::Input(input));
+    pub fn schedule_input(&mut self, millis: i64, input: Input) {
+        self.schedule(millis, SimEvent::Input(input));
     }
 
-    pub fn wish(&mut self, millis: i64, wish: Wish) {
-        self.at(millis, Input::Wish { wish, by: "ann".into(), why: "because".into() });
+    pub fn request_at(&mut self, millis: i64, request: UserRequest) {
+        self.schedule_input(
+            millis,
+            Input::UserRequest { request, by: "ann".into(), reason: "because".into() },
+        );
     }
 
-    fn schedule(&mut self, millis: i64, event: Event) {
-        self.scheduled += 1;
-        self.queue.insert((millis.max(self.now), self.scheduled), event);
+    fn schedule(&mut self, millis: i64, event: SimEvent) {
+        self.scheduled_count += 1;
+        self.queue.insert((millis.max(self.now), self.scheduled_count), event);
     }
 
     pub fn state(&self) -> &State {
-        self.shell.state()
+        self.runner.state()
     }
 
     pub fn teardown(&self) -> &Teardown {
@@ -117,10 +123,10 @@ impl World {
         explain(self.state(), at(self.now)).to_string()
     }
 
-    fn delay(&mut self) -> i64 {
-        match self.weather.slow {
+    fn random_delay(&mut self) -> i64 {
+        match self.disturbances.max_delay {
             0 => 0,
-            slow => i64::try_from(self.dice.below(slow)).unwrap(),
+            slow => i64::try_from(self.rng.below(slow)).unwrap(),
         }
     }
 
@@ -128,10 +134,10 @@ impl World {
         self.run_until(i64::MAX)
     }
 
-    /// Runs until it is over, or nothing more will ever happen, or until a time.
+    /// Runs until the teardown has finished, no events are left, or the time has come.
     pub fn run_until(&mut self, millis: i64) -> &mut Self {
         for _ in 0..EVENTS_MAX {
-            if self.settle() == Turn::Over {
+            if self.run_steps() == RunnerStatus::Finished {
                 return self;
             }
             let next = self.queue.first_key_value().map(|((at, _), _)| *at);
@@ -141,13 +147,13 @@ impl World {
             };
             let (_, event) = self.queue.pop_first().unwrap();
             self.now = next;
-            self.happened += 1;
-            if self.crash_before == Some(self.happened)
-                || self.deaths < 5 && self.dice.percent(self.weather.crashes)
+            self.event_count += 1;
+            if self.crash_before == Some(self.event_count)
+                || self.crash_count < 5 && self.rng.chance(self.disturbances.crash_chance)
             {
                 self.crash();
             }
-            self.happen(event);
+            self.handle_event(event);
         }
         panic!("it goes round in circles: {}", self.explain());
     }
@@ -156,170 +162,185 @@ impl World {
         if self.durable.is_empty() {
             return;
         }
-        self.deaths += 1;
+        self.crash_count += 1;
         let driver = Driver::<OrderedDeletion>::recover(None, self.durable.clone()).unwrap();
-        self.shell = Shell::recovered(driver, Outbox::default());
-        // What is on its way to nobody; what is kept up and carried out begins again.
-        self.queue
-            .retain(|_, event| !matches!(event, Event::Persisted | Event::Alarm(_) | Event::Reached(_)));
+        self.runner = Runner::from_driver(driver, Outbox::default());
+        // Messages in flight to the old process are lost; commands and subscriptions start again.
+        self.queue.retain(|_, event| {
+            !matches!(event, SimEvent::Persisted | SimEvent::Alarm(_) | SimEvent::CommandArrived(_))
+        });
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle_event(&mut self, event: SimEvent) {
         match event {
-            Event::Input(Input::Begin(_)) if *self.state() != State::New => {}
-            Event::Input(input @ Input::Wish { .. }) => {
-                self.shell.wish(&input, (), at(self.now)).expect("the machine's own facts fit");
+            SimEvent::Input(Input::Begin(_)) if *self.state() != State::New => {}
+            SimEvent::Input(input @ Input::UserRequest { .. }) => {
+                self.runner.process_request(&input, (), at(self.now)).expect("the machine's own events fit");
             }
-            Event::Input(Input::Joined { member }) => {
-                let app = App { uid: member.uid.clone(), deleting: false, lingers: Some(500) };
+            SimEvent::Input(Input::Joined { member }) => {
+                let app = App { uid: member.uid.clone(), is_deleting: false, finalizer_duration: Some(500) };
                 self.apps.insert(member.name.clone(), app);
-                self.take(Arrival::Input(Input::Joined { member }));
+                self.deliver_arrival(Arrival::Input(Input::Joined { member }));
             }
-            Event::Input(input) => self.take(Arrival::Input(input)),
-            Event::Reached(command) => self.reach(command),
-            Event::Vanish(name, uid) => self.vanish(&name, &uid),
-            Event::Persisted => self.take(Arrival::Persisted),
-            Event::Alarm(set) if set == self.alarms => self.take(Arrival::Alarm),
-            Event::Alarm(_) => {}
+            SimEvent::Input(input) => self.deliver_arrival(Arrival::Input(input)),
+            SimEvent::CommandArrived(command) => self.execute(command),
+            SimEvent::RemoveObject(name, uid) => self.remove(&name, &uid),
+            SimEvent::Persisted => self.deliver_arrival(Arrival::Persisted),
+            SimEvent::Alarm(set) if set == self.alarm_count => self.deliver_arrival(Arrival::Alarm),
+            SimEvent::Alarm(_) => {}
         }
     }
 
-    fn take(&mut self, arrival: Arrival<OrderedDeletion, Infallible>) {
-        self.shell.take(arrival, at(self.now)).expect("only wishes are refused");
+    fn deliver_arrival(&mut self, arrival: Arrival<OrderedDeletion, Infallible>) {
+        self.runner.process(arrival, at(self.now)).expect("only wishes are refused");
     }
 
-    fn settle(&mut self) -> Turn {
+    fn run_steps(&mut self) -> RunnerStatus {
         loop {
             let before = self.state().name();
-            let turn = self.shell.turn(at(self.now)).expect("the machine's own facts fit");
+            let status = self.runner.step(at(self.now)).expect("the machine's own events fit");
             if self.state().name() != before {
                 self.transcript.push(format!("{} {}", self.now, self.state().name()));
             }
-            let Outbox { commands, begun, batch, alarm, .. } = std::mem::take(self.shell.hands_mut());
+            let Outbox { commands, started_subscriptions, batch, alarm, .. } =
+                std::mem::take(self.runner.effects_mut());
             if let Some(alarm) = alarm {
-                self.alarms += 1;
+                self.alarm_count += 1;
                 if let Some(after) = alarm {
                     assert!(!after.is_zero(), "woken up at {}, which is now", self.now);
                     let after = i64::try_from(after.as_millis()).unwrap();
-                    self.schedule(self.now.saturating_add(after), Event::Alarm(self.alarms));
+                    self.schedule(self.now.saturating_add(after), SimEvent::Alarm(self.alarm_count));
                 }
             }
-            for command in commands.into_iter().chain(begun) {
-                let delay = self.delay();
-                self.schedule(self.now + delay, Event::Reached(command));
+            for command in commands.into_iter().chain(started_subscriptions) {
+                let delay = self.random_delay();
+                self.schedule(self.now + delay, SimEvent::CommandArrived(command));
             }
-            let Some(batch) = batch else { return turn };
+            let Some(batch) = batch else { return status };
             assert_eq!(batch.first_sequence, u64::try_from(self.durable.len()).unwrap() + 1);
-            self.durable.extend(batch.facts);
-            if self.weather.slow > 0 {
-                let delay = self.delay();
-                self.schedule(self.now + delay, Event::Persisted);
-                return turn;
+            self.durable.extend(batch.events);
+            if self.disturbances.max_delay > 0 {
+                let delay = self.random_delay();
+                self.schedule(self.now + delay, SimEvent::Persisted);
+                return status;
             }
-            self.take(Arrival::Persisted);
+            self.deliver_arrival(Arrival::Persisted);
         }
     }
 
-    fn reach(&mut self, command: Command) {
-        let about = command.subject();
+    fn execute(&mut self, command: Command) {
+        let subject = command.subject();
         let (member, uid, found) = match command {
-            Command::Watch { member, uid } => return self.look(&member, &uid),
-            Command::Look { member, uid } => {
-                let found = self.find(&member, &uid);
+            Command::WatchMember { member, uid } => return self.observe(&member, &uid),
+            Command::Read { member, uid } => {
+                let found = self.read(&member, &uid);
                 (member, uid, found)
             }
             Command::Delete { member, uid } => {
-                let found = self.find(&member, &uid);
-                if found == Found::There {
-                    self.delete(&member);
+                let found = self.read(&member, &uid);
+                if found == ObjectPresence::Exists {
+                    self.start_deletion(&member);
                 }
-                if self.dice.percent(self.weather.twice) && self.find(&member, &uid) == Found::There {
-                    self.delete(&member);
+                if self.rng.chance(self.disturbances.repeat_chance)
+                    && self.read(&member, &uid) == ObjectPresence::Exists
+                {
+                    self.start_deletion(&member);
                 }
                 (member, uid, found)
             }
         };
-        // It was done, and the answer is lost.
-        let found = if self.dice.percent(self.weather.busy) { Err(busy()) } else { Ok(found) };
-        self.take(Arrival::Answer { about, input: Input::Answered { member, uid, found } });
+        // The command was executed, and its answer is lost.
+        let presence =
+            if self.rng.chance(self.disturbances.busy_chance) { Err(busy_error()) } else { Ok(found) };
+        self.deliver_arrival(Arrival::Answer { subject, input: Input::Answered { member, uid, presence } });
     }
 
-    fn find(&self, name: &str, uid: &str) -> Found {
+    fn read(&self, name: &str, uid: &str) -> ObjectPresence {
         match self.apps.get(name) {
-            Some(app) if app.uid == uid => Found::There,
-            _ => Found::Gone,
+            Some(app) if app.uid == uid => ObjectPresence::Exists,
+            _ => ObjectPresence::Gone,
         }
     }
 
-    /// The deletion of an Application begins.
-    fn delete(&mut self, name: &str) {
+    /// Starts the deletion of an Application.
+    fn start_deletion(&mut self, name: &str) {
         self.check_deletion(name);
         let app = self.apps.get_mut(name).unwrap();
-        if std::mem::replace(&mut app.deleting, true) {
+        if std::mem::replace(&mut app.is_deleting, true) {
             return;
         }
-        let (uid, lingers) = (app.uid.clone(), app.lingers);
+        let (uid, lingers) = (app.uid.clone(), app.finalizer_duration);
         self.transcript.push(format!("{} delete {name}", self.now));
-        self.tell(name, &uid, Sight::There { kept_by: "its finalizer".into() });
+        self.report(name, &uid, MemberObservation::Exists { kept_by: "its finalizer".into() });
         if let Some(lingers) = lingers {
-            self.schedule(self.now + lingers, Event::Vanish(name.to_owned(), uid));
+            self.schedule(self.now + lingers, SimEvent::RemoveObject(name.to_owned(), uid));
         }
     }
 
-    pub fn vanish(&mut self, name: &str, uid: &str) {
-        if self.find(name, uid) == Found::There {
+    pub fn remove(&mut self, name: &str, uid: &str) {
+        if self.read(name, uid) == ObjectPresence::Exists {
             self.apps.remove(name);
             self.transcript.push(format!("{} gone {name}", self.now));
-            self.tell(name, uid, Sight::Gone);
+            self.report(name, uid, MemberObservation::Gone);
         }
     }
 
-    /// Somebody else deletes an Application, which takes a while.
-    pub fn deleted_by_others(&mut self, name: &str) {
+    /// Another client deletes an Application, which takes a while.
+    pub fn delete_by_others(&mut self, name: &str) {
         let app = self.apps.get_mut(name).unwrap();
-        app.deleting = true;
-        let (uid, lingers) = (app.uid.clone(), app.lingers.unwrap());
-        self.look(name, &uid);
-        self.schedule(self.now + lingers, Event::Vanish(name.to_owned(), uid));
+        app.is_deleting = true;
+        let (uid, lingers) = (app.uid.clone(), app.finalizer_duration.unwrap());
+        self.observe(name, &uid);
+        self.schedule(self.now + lingers, SimEvent::RemoveObject(name.to_owned(), uid));
     }
 
-    /// Somebody else takes an Application from the set.
-    pub fn released_by_others(&mut self, name: &str) {
+    /// Another client removes an Application from the ApplicationSet.
+    pub fn release_by_others(&mut self, name: &str) {
         self.released.insert(name.to_owned());
-        self.look(name, &uid(name));
+        self.observe(name, &uid_of(name));
     }
 
-    fn look(&mut self, name: &str, uid: &str) {
-        if self.teardown().order.is_witnessed() && self.apps.get(name).is_some_and(|app| !app.deleting) {
+    fn observe(&mut self, name: &str, uid: &str) {
+        if self.teardown().order.is_witnessed() && self.apps.get(name).is_some_and(|app| !app.is_deleting) {
             if self.released.contains(name) {
-                self.tell(name, uid, Sight::Released);
+                self.report(name, uid, MemberObservation::Released);
             }
             return;
         }
-        let sight = match self.find(name, uid) {
-            Found::There => Sight::There { kept_by: "its finalizer".into() },
-            Found::Gone => Sight::Gone,
+        let observation = match self.read(name, uid) {
+            ObjectPresence::Exists => MemberObservation::Exists { kept_by: "its finalizer".into() },
+            ObjectPresence::Gone => MemberObservation::Gone,
         };
-        if self.dice.percent(self.weather.old) {
-            // A cache that has not seen it yet, or still does.
-            let old =
-                if sight == Sight::Gone { Sight::There { kept_by: String::new() } } else { Sight::Gone };
-            self.at(self.now, Input::Sighted { member: name.into(), uid: uid.into(), sight: old });
+        if self.rng.chance(self.disturbances.old_chance) {
+            // The observation comes from a cache that doesn't have the object yet, or still has it.
+            let old = if observation == MemberObservation::Gone {
+                MemberObservation::Exists { kept_by: String::new() }
+            } else {
+                MemberObservation::Gone
+            };
+            self.schedule_input(
+                self.now,
+                Input::Observed { member: name.into(), uid: uid.into(), observation: old },
+            );
         }
-        self.tell(name, uid, sight);
+        self.report(name, uid, observation);
     }
 
-    fn tell(&mut self, name: &str, uid: &str, sight: Sight) {
-        let delay = self.delay();
-        self.at(self.now + delay, Input::Sighted { member: name.into(), uid: uid.into(), sight });
+    fn report(&mut self, name: &str, uid: &str, observation: MemberObservation) {
+        let delay = self.random_delay();
+        self.schedule_input(
+            self.now + delay,
+            Input::Observed { member: name.into(), uid: uid.into(), observation },
+        );
     }
 
-    /// What comes before it in the order is gone, and no more of its step go at once than may.
+    /// Checks that all earlier Applications in the order are gone, and that no more of its step are in deletion than allowed.
     fn check_deletion(&self, name: &str) {
         let teardown = self.teardown();
         let step = teardown.members[name].place.step.unwrap();
         assert!(!teardown.order.max_update(step).is_manual(), "{name} is left to people");
-        let intent = |fact: &Fact| matches!(fact, Fact::Condemned { member, .. } if member == name);
+        let intent =
+            |event: &Event| matches!(event, Event::DeletionScheduled { member, .. } if member == name);
         assert!(self.durable.iter().any(intent), "intent before effect: {name}");
         let is_there =
             |other: &str| self.apps.get(other).is_some_and(|app| app.uid == teardown.members[other].uid);
@@ -333,11 +354,11 @@ impl World {
                 self.transcript
             );
         }
-        let members = u32::try_from(teardown.members_of(step).count()).unwrap();
-        let most = usize::try_from(teardown.order.max_update(step).of(members)).unwrap_or(usize::MAX);
-        let going = teardown.members_of(step).filter(|(other, member)| {
+        let members = u32::try_from(teardown.members_in_step(step).count()).unwrap();
+        let most = usize::try_from(teardown.order.max_update(step).limit_for(members)).unwrap_or(usize::MAX);
+        let going = teardown.members_in_step(step).filter(|(other, member)| {
             let is_left = matches!(member.progress, Progress::Left(_));
-            *other != name && !is_left && is_there(other) && self.apps[other.as_str()].deleting
+            *other != name && !is_left && is_there(other) && self.apps[other.as_str()].is_deleting
         });
         let going = going.count();
         assert!(going < most, "{going} go with {name}, {most} may");

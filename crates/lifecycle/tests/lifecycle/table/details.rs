@@ -1,59 +1,66 @@
-//! Pairs that depend on what the answer says.
+//! Pairs that depend on the content of the answer.
 
 use tidegate_lifecycle::operation::{
-    Answer, Applied, Command, Fact, Input, Rejection, State, Stopped, WaveStep, decide, evolve, pending,
+    Answer, ApplyResponse, Command, Input, OperationEvent, Rejection, State, StopResult, WaveStep, apply,
+    decide, outstanding,
 };
-use tidegate_model::{DeletePolicy, Observation, Observed, OperationPhase, Phase, TaskId};
+use tidegate_model::{DeletePolicy, Observation, ObservedState, OperationPhase, Phase, TaskId};
 
-use super::facts::{facts, kind};
+use super::events::{all_events, event_name};
 use super::states::*;
 use crate::build::*;
 use crate::world::{Reply, World};
 
-fn representative(name: &str) -> State {
-    representatives().into_iter().find(|state| place(state) == name).unwrap()
+fn representative_named(name: &str) -> State {
+    representatives().into_iter().find(|state| state_name(state) == name).unwrap()
 }
 
-fn answer(task: TaskId, attempt: u32, answer: Answer) -> Input {
+fn answer_input(task: TaskId, attempt: u32, answer: Answer) -> Input {
     Input::Answer { task, attempt, answer }
 }
 
-/// Which facts commands must wait for. What a hook did is never lost; what a resource did is found again.
+/// Events that must be durable before commands run. The result of a hook is never lost; the result of a resource is
+/// found again.
 #[test]
-fn facts_that_matter() {
-    let lazy = "Checked CheckFailed CallFailed CallFailed:task PruneSent DeletionBegun RecreationBegun HookCleared ObjectGone HealthSeen HookReleased \
-        ReasonSeen LogsKept Watching PlaceTaken Warned NamespacesSeen";
+fn urgent_events_are_marked() {
+    let lazy = "DryRunPassed DryRunFailed CallFailed CallFailed:task ObjectDeleted DeletionStarted RecreationStarted HookCleared DeletionCompleted HealthChanged HookFinalizerRemoved \
+        ReasonChanged LogsStored WatchChanged HookNameInUse WarningsReceived NamespacesObserved";
     let lazy_unless_hook = "Applied TaskCompleted TaskFailed";
-    let among = |names: &str, fact: &Fact| names.split_whitespace().any(|name| name == kind(fact));
-    for fact in facts() {
-        let name = kind(&fact);
+    let among =
+        |names: &str, event: &OperationEvent| names.split_whitespace().any(|name| name == event_name(event));
+    for event in all_events() {
+        let name = event_name(&event);
         assert_eq!(
-            fact.is_urgent(|_| false),
-            !among(lazy, &fact) && !among(lazy_unless_hook, &fact),
+            event.is_urgent(|_| false),
+            !among(lazy, &event) && !among(lazy_unless_hook, &event),
             "{name}"
         );
-        assert_eq!(fact.is_urgent(|_| true), !among(lazy, &fact), "{name} of a hook");
+        assert_eq!(event.is_urgent(|_| true), !among(lazy, &event), "{name} of a hook");
     }
 }
 
-/// Whatever is at work goes on and is watched; a runner is not even called again after a crash.
+/// Running tasks continue and are observed; a runner is not called again, not even after a crash.
 #[test]
-fn a_paused_operation_only_looks() {
+fn a_paused_operation_only_observes() {
     let mut watched = 0;
-    for state in representatives().into_iter().filter(|state| place(state).ends_with("paused")) {
-        for command in pending(&state, at(100_000)).commands {
-            assert!(matches!(command, Command::Observe { .. }), "{command:?} in {}", place(&state));
+    for state in representatives().into_iter().filter(|state| state_name(state).ends_with("paused")) {
+        for command in outstanding(&state, at(100_000)).commands {
+            assert!(matches!(command, Command::Observe { .. }), "{command:?} in {}", state_name(&state));
             watched += 1;
         }
     }
     assert!(watched > 0);
 }
 
-/// A hook whose object is not there any more ended well for a person who terminates, and badly for a deadline.
+/// A hook without an object counts as succeeded after a termination by a person, and as failed after a deadline.
 #[test]
-fn a_stopped_hook_that_was_not_there() {
+fn a_stopped_hook_without_an_object_has_an_outcome() {
     let stopped = |phase, message: &str| {
-        answer(LATE_HOOK, 1, Answer::Stopped(Ok(Stopped { phase, message: message.into(), gone: true })))
+        answer_input(
+            LATE_HOOK,
+            1,
+            Answer::Stopped(Ok(StopResult { phase, message: message.into(), is_gone: true })),
+        )
     };
     let (succeeded, failed) = (OperationPhase::Succeeded, OperationPhase::Failed);
     for (state, input, phase, message) in [
@@ -63,18 +70,19 @@ fn a_stopped_hook_that_was_not_there() {
         ("Terminating", stopped(succeeded, "Terminated"), succeeded, "Terminated"),
         ("Terminating", stopped(failed, "bad"), failed, "bad"),
     ] {
-        let facts = decide(&representative(state), &input, at(100)).unwrap();
-        let expected = Fact::HookStopped { task: LATE_HOOK, phase, message: message.into(), clean: true };
-        assert_eq!(facts, [expected], "{state}");
+        let events = decide(&representative_named(state), &input, at(100)).unwrap();
+        let expected =
+            OperationEvent::HookStopped { task: LATE_HOOK, phase, message: message.into(), clean: true };
+        assert_eq!(events, [expected], "{state}");
     }
 }
 
-/// A look that began before the object was made proves nothing.
+/// A read that started before the object was created isn't evidence.
 #[test]
-fn only_a_look_after_the_write_finds_an_object_missing() {
-    let state = representative("AwaitingHealth");
+fn only_a_read_after_the_write_proves_an_object_missing() {
+    let state = representative_named("AwaitingHealth");
     let gone = |millis, uid: Option<&str>| {
-        let seen = Observed::Gone { uid: uid.map(str::to_owned) };
+        let seen = ObservedState::Gone { uid: uid.map(str::to_owned) };
         decide(
             &state,
             &Input::Observed { task: RESOURCE, observation: Observation { at: at(millis), seen } },
@@ -84,45 +92,50 @@ fn only_a_look_after_the_write_finds_an_object_missing() {
     // Applied at 3 ms.
     assert!(matches!(gone(2, None), Err(Rejection::Stale { .. })));
     assert_eq!(gone(2, Some("another")).unwrap(), []);
-    for facts in [gone(3, None).unwrap(), gone(2, Some("uid")).unwrap()] {
-        assert_eq!(facts.iter().map(kind).collect::<Vec<_>>(), ["TaskFailed"]);
+    for events in [gone(3, None).unwrap(), gone(2, Some("uid")).unwrap()] {
+        assert_eq!(events.iter().map(event_name).collect::<Vec<_>>(), ["TaskFailed"]);
     }
 }
 
 #[test]
 fn answers_to_an_earlier_attempt_are_stale() {
-    let facts = [Fact::RetryStarted { attempt: 2, at: at(60) }, to(WaveStep::Applying)];
-    let state =
-        facts.iter().fold(representative("AwaitingRetry"), |state, fact| evolve(state, fact).unwrap());
+    let events = [
+        OperationEvent::RetryStarted { attempt: 2, at: at(60) },
+        step_event(WaveStep::Held),
+        step_event(WaveStep::Applying),
+    ];
+    let state = events
+        .iter()
+        .fold(representative_named("AwaitingRetry"), |state, event| apply(state, event).unwrap());
     let applied = |attempt| {
-        let applied = Applied {
+        let applied = ApplyResponse {
             uid: "uid".into(),
             resource_version: "10".into(),
             generation: 1,
             message: String::new(),
-            observed: Observed::Gone { uid: Some("another".into()) },
+            observed: ObservedState::Gone { uid: Some("another".into()) },
             warnings: Vec::new(),
         };
-        decide(&state, &answer(RESOURCE, attempt, Answer::Applied(Ok(Box::new(applied)))), at(100))
+        decide(&state, &answer_input(RESOURCE, attempt, Answer::Applied(Ok(Box::new(applied)))), at(100))
     };
     assert!(matches!(applied(1), Err(Rejection::Stale { .. })));
     assert_eq!(applied(2).unwrap().len(), 1);
 }
 
-/// Nothing can run without its namespace, SyncFail hooks included.
+/// No task can run without its namespace, including SyncFail hooks.
 #[test]
-fn a_refused_namespace_starts_no_sync_fail_hooks() {
+fn a_rejected_namespace_starts_no_sync_fail_hooks() {
     let policies = [DeletePolicy::HookFailed];
     let mut world = World::new(
         plan([
             resource(0, "Namespace/shop"),
-            resource(1, "ConfigMap/c").checked_late(),
-            hook(Phase::SyncFail, 0, "Job/alert").policies(&policies).checked_late(),
+            resource(1, "ConfigMap/c").with_late_check(),
+            hook_task(Phase::SyncFail, 0, "Job/alert").with_delete_policies(&policies).with_late_check(),
         ]),
         request(),
     );
-    world.fate("Namespace/shop", |fate| fate.write.push_back(Reply::No("forbidden".into())));
-    crate::traces::trace(
+    world.configure("Namespace/shop", |fate| fate.write.push_back(Reply::Rejected("forbidden".into())));
+    crate::traces::assert_trace(
         world,
         "
             plan

@@ -1,30 +1,31 @@
-//! Every state with every input: the facts, or why it is refused.
+//! Every state with every input: the events, or the rejection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_lifecycle::operation::{
-    Answer, Applied, CallError, ClaimNews, Clearing, Fact, Identity, Input, NamespaceSight, Pruning,
-    Rejection, Scope, State, Stopped, Trial, Verdict, decide, evolve,
+    Answer, ApplyResponse, CallError, ClaimEvent, ClearingResult, DryRunResponse, Input,
+    NamespaceObservation, ObjectIdentity, OperationEvent, PruneResult, Rejection, Scope, State, StopResult,
+    Verdict, apply, decide,
 };
 use tidegate_model::{
-    ClaimHolder, Evidence, Health, HealthStatus, Observation, Observed, OperationPhase, Override, Plan,
+    ClaimHolder, Evidence, Health, HealthStatus, Observation, ObservedState, OperationPhase, Override, Plan,
     SafePoint, TaskId,
 };
 
-use super::facts::kind;
+use super::events::event_name;
 use super::states::*;
 use crate::build::*;
 
-/// The name of an input. A new one does not compile until it is here, and then needs a column.
-fn name(input: &Input) -> String {
+/// Returns the name of an input. A new one does not compile until it is listed here, and then needs a column.
+fn input_name(input: &Input) -> String {
     let of = |what: &str, is_ok: bool| if is_ok { what.to_owned() } else { format!("{what}:err") };
     match input {
         Input::Request { plan: None, .. } => "Request".into(),
         Input::Request { plan: Some(_), .. } => "RequestOfPlan".into(),
-        Input::PlanRefused { .. } => "PlanRefused".into(),
+        Input::PlanRejected { .. } => "PlanRefused".into(),
         Input::Planned { plan, .. } => of("Planned", !plan.tasks.is_empty()),
-        Input::PlanFailed(error) => of("PlanFailed", error.transient),
+        Input::PlanFailed(error) => of("PlanFailed", error.is_transient),
         Input::Answer { attempt: 0, .. } => "OldAnswer".into(),
         Input::Answer { answer, .. } => match answer {
             Answer::Checked(result) => of("Checked", result.is_ok()),
@@ -38,12 +39,12 @@ fn name(input: &Input) -> String {
             Answer::LogsRead { .. } => "LogsRead".into(),
         },
         Input::Observed { .. } => "Observed".into(),
-        Input::StopsOverdue => "StopsOverdue".into(),
+        Input::StopTimeout => "StopsOverdue".into(),
         Input::Reason { .. } => "Reason".into(),
-        Input::Watching { .. } => "Watching".into(),
+        Input::WatchStatus { .. } => "Watching".into(),
         Input::Claim(result) => of("Claim", result.is_ok()),
-        Input::NamespaceSeen(_) => "Namespace".into(),
-        Input::NamespacesSeen { .. } => "Namespaces".into(),
+        Input::NamespaceObserved(_) => "Namespace".into(),
+        Input::NamespacesRead { .. } => "Namespaces".into(),
         Input::Gate { .. } => "Gate".into(),
         Input::Resumed => "Resumed".into(),
         Input::HealthRules { .. } => "HealthRules".into(),
@@ -60,8 +61,8 @@ fn name(input: &Input) -> String {
     }
 }
 
-fn present() -> Observed {
-    Observed::Present {
+fn present_object() -> ObservedState {
+    ObservedState::Present {
         uid: "uid".into(),
         resource_version: "11".into(),
         generation: 1,
@@ -73,51 +74,54 @@ fn present() -> Observed {
     }
 }
 
-fn decision(what: Override, reason: &str) -> Input {
-    let scope = Scope::of_words(Some("Deployment/resource"), None, None, None).unwrap();
+fn override_input(what: Override, reason: &str) -> Input {
+    let scope = Scope::parse(Some("Deployment/resource"), None, None, None).unwrap();
     Input::Override { what, scope, by: "cat".into(), reason: reason.into() }
 }
 
-/// One input of every kind, about the task for which it makes most sense in this state.
-fn inputs(place: &str) -> Vec<Input> {
+/// Returns one input of every kind, about the task for which it makes most sense in this state.
+fn inputs_for_state(place: &str) -> Vec<Input> {
     let error = || CallError::permanent("no");
-    let applied = || Applied {
+    let applied = || ApplyResponse {
         uid: "uid".into(),
         resource_version: "10".into(),
         generation: 1,
         message: "applied".into(),
-        observed: Observed::Gone { uid: Some("another".into()) },
+        observed: ObservedState::Gone { uid: Some("another".into()) },
         warnings: Vec::new(),
     };
-    let stopped = Stopped { phase: OperationPhase::Running, message: String::new(), gone: true };
+    let stopped = StopResult { phase: OperationPhase::Running, message: String::new(), is_gone: true };
     let checked = if place.starts_with("Wave DryRun") { CHECKED_LATE } else { RESOURCE };
     let about = |task: TaskId, answer| Input::Answer { task, attempt: 1, answer };
     let by = || "cat".to_owned();
-    let going = Identity { uid: "1".into(), resource_version: "1".into() };
-    let observation = Observation { at: at(20), seen: present() };
+    let going = ObjectIdentity { uid: "1".into(), resource_version: "1".into() };
+    let observation = Observation { at: at(20), seen: present_object() };
     vec![
         Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST, plan: None },
         Input::Request {
             operation: id(),
             request: Box::new(request()),
             targets: DIGEST,
-            plan: Some(Box::new(taken_plan())),
+            plan: Some(Box::new(stored_plan())),
         },
-        Input::PlanRefused { reason: "it does not fit any more".into() },
-        Input::Planned { plan: Arc::new(the_plan()), bundle: DIGEST, namespaces: Vec::new() },
+        Input::PlanRejected { reason: "it does not fit any more".into() },
+        Input::Planned { plan: Arc::new(sample_plan()), bundle: DIGEST, namespaces: Vec::new() },
         Input::Planned {
-            plan: Arc::new(Plan { tasks: Vec::new(), waves: the_plan().waves, ..Plan::default() }),
+            plan: Arc::new(Plan { tasks: Vec::new(), waves: sample_plan().waves, ..Plan::default() }),
             bundle: DIGEST,
             namespaces: Vec::new(),
         },
         Input::PlanFailed(CallError::transient("busy")),
         Input::PlanFailed(error()),
-        Input::Answer { task: checked, attempt: 0, answer: Answer::Checked(Ok(Trial::default())) },
-        about(checked, Answer::Checked(Ok(Trial { message: "fine".into(), ..Trial::default() }))),
+        Input::Answer { task: checked, attempt: 0, answer: Answer::Checked(Ok(DryRunResponse::default())) },
+        about(
+            checked,
+            Answer::Checked(Ok(DryRunResponse { message: "fine".into(), ..DryRunResponse::default() })),
+        ),
         about(checked, Answer::Checked(Err(error()))),
-        about(PRUNE, Answer::Pruned(Ok(Pruning::Gone))),
+        about(PRUNE, Answer::Pruned(Ok(PruneResult::Gone))),
         about(PRUNE, Answer::Pruned(Err(error()))),
-        about(HOOK, Answer::Cleared(Ok(Clearing::Clear))),
+        about(HOOK, Answer::Cleared(Ok(ClearingResult::Clear))),
         about(HOOK, Answer::Cleared(Err(error()))),
         about(RESOURCE, Answer::Applied(Ok(Box::new(applied())))),
         about(RESOURCE, Answer::Applied(Err(error()))),
@@ -130,17 +134,21 @@ fn inputs(place: &str) -> Vec<Input> {
         about(LATE_HOOK, Answer::Stopped(Ok(stopped))),
         about(LATE_HOOK, Answer::Stopped(Err(error()))),
         about(LATE_HOOK, Answer::LogsRead { reason: String::new(), logs: Vec::new() }),
-        Input::StopsOverdue,
+        Input::StopTimeout,
         Input::Reason { task: RESOURCE, reason: "crash-looping".into() },
-        Input::Watching { trouble: Some("connection refused".into()), since: at(30) },
-        Input::Claim(Ok(ClaimNews::Lost { holder: None })),
+        Input::WatchStatus { trouble: Some("connection refused".into()), since: at(30) },
+        Input::Claim(Ok(ClaimEvent::Lost { holder: None })),
         Input::Claim(Err(error())),
         Input::Observed {
             task: if place.starts_with("AwaitingGone") { PRUNE } else { RESOURCE },
             observation,
         },
-        Input::NamespaceSeen(NamespaceSight { name: "shop".into(), found: Some(going), terminating: true }),
-        Input::NamespacesSeen { namespaces: Vec::new() },
+        Input::NamespaceObserved(NamespaceObservation {
+            name: "shop".into(),
+            identity: Some(going),
+            is_terminating: true,
+        }),
+        Input::NamespacesRead { namespaces: Vec::new() },
         Input::Gate { wave: 0, gate: "gate".into(), verdict: Verdict::Open },
         Input::Resumed,
         Input::HealthRules { digest: DIGEST },
@@ -151,19 +159,19 @@ fn inputs(place: &str) -> Vec<Input> {
         Input::Unpause { by: by() },
         Input::ConfirmPrune { by: by() },
         Input::Approve { wave: None, by: by(), reason: String::new() },
-        decision(Override::Skip, "away"),
-        decision(Override::Skip, ""),
-        decision(Override::MarkDone, "seen"),
-        decision(Override::Retry, "back"),
+        override_input(Override::Skip, "away"),
+        override_input(Override::Skip, ""),
+        override_input(Override::MarkDone, "seen"),
+        override_input(Override::Retry, "back"),
         Input::Abort { reason: "engine".into() },
     ]
 }
 
-/// The facts by kind, or the rejection. `-`: nothing follows.
-fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
+/// Formats the events by kind, or the rejection. `-` means that no events follow.
+fn format_outcome(result: &Result<Vec<OperationEvent>, Rejection>) -> String {
     match result {
-        Ok(facts) if facts.is_empty() => "-".into(),
-        Ok(facts) => facts.iter().map(kind).collect::<Vec<_>>().join("+"),
+        Ok(events) if events.is_empty() => "-".into(),
+        Ok(events) => events.iter().map(event_name).collect::<Vec<_>>().join("+"),
         Err(Rejection::Stale { .. }) => "Stale".into(),
         Err(Rejection::NotStarted) => "NotStarted".into(),
         Err(Rejection::AlreadyStarted { .. }) => "AlreadyStarted".into(),
@@ -171,53 +179,61 @@ fn outcome(result: &Result<Vec<Fact>, Rejection>) -> String {
         Err(Rejection::AlreadyEnding { .. }) => "AlreadyEnding".into(),
         Err(Rejection::AlreadyPaused { .. }) => "AlreadyPaused".into(),
         Err(Rejection::NotPaused) => "NotPaused".into(),
-        Err(Rejection::NotSafe { .. }) => "NotSafe".into(),
+        Err(Rejection::NotSupersedable { .. }) => "NotSafe".into(),
         Err(Rejection::NothingToConfirm) => "NothingToConfirm".into(),
         Err(Rejection::NothingToApprove(_)) => "NothingToApprove".into(),
         Err(Rejection::NothingToOverride(_)) => "NothingToOverride".into(),
-        Err(Rejection::ReasonWanted(_)) => "ReasonWanted".into(),
+        Err(Rejection::ReasonRequired(_)) => "ReasonWanted".into(),
     }
 }
 
-/// What every running operation answers to people.
-const RUNNING: &str = "Namespace=- Request=AlreadyStarted RequestOfPlan=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=TerminateRequested+Moved Supersede=NotSafe SupersedeFailed=NotSafe Pause=Paused \
+/// Answers of every running operation to requests of people.
+const RUNNING: &str = "Namespace=- Request=AlreadyStarted RequestOfPlan=AlreadyStarted Watching=WatchChanged Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesSet Abort=Finished Terminate=TerminationRequested+StageChanged Supersede=NotSafe SupersedeFailed=NotSafe Pause=Paused \
     Unpause=NotPaused ConfirmPrune=PruneConfirmed Approve=NothingToApprove Skip=Overridden MarkDone=Overridden \
     Retry=NothingToOverride Unsaid=ReasonWanted";
-const ENDING: &str = "Namespace=- Request=AlreadyStarted RequestOfPlan=AlreadyStarted Watching=Watching Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesKnown Abort=Finished Terminate=AlreadyEnding Supersede=AlreadyEnding SupersedeFailed=AlreadyEnding Pause=AlreadyEnding \
+const TERMINATING: &str = "Namespace=- Request=AlreadyStarted RequestOfPlan=AlreadyStarted Watching=WatchChanged Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesSet Abort=Finished Terminate=AlreadyEnding Supersede=AlreadyEnding SupersedeFailed=AlreadyEnding Pause=AlreadyEnding \
     Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding Approve=AlreadyEnding Skip=AlreadyEnding MarkDone=AlreadyEnding \
     Retry=AlreadyEnding Unsaid=AlreadyEnding";
-const OVER: &str = "Request=AlreadyStarted RequestOfPlan=AlreadyStarted Terminate=AlreadyFinished Supersede=AlreadyFinished SupersedeFailed=AlreadyFinished Pause=AlreadyFinished \
+const FINISHED: &str = "Request=AlreadyStarted RequestOfPlan=AlreadyStarted Terminate=AlreadyFinished Supersede=AlreadyFinished SupersedeFailed=AlreadyFinished Pause=AlreadyFinished \
     Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished Approve=AlreadyFinished Skip=AlreadyFinished \
     MarkDone=AlreadyFinished Retry=AlreadyFinished Unsaid=AlreadyFinished";
-/// What the hooks and resources of a wave answer while they are at work.
-const AT_WORK: &str = "Namespace=NamespaceLost Ran=TaskCompleted Ran:err=TaskCompleted Released=HookReleased \
-    Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped LogsRead=LogsKept Reason=ReasonSeen Observed=TaskCompleted";
+/// Answers for the running hooks and resources of a wave.
+const RUNNING_TASKS: &str = "Namespace=NamespaceLost Ran=TaskCompleted Ran:err=TaskCompleted Released=HookFinalizerRemoved \
+    Released:err=TaskCompleted+HookFinalizerRemoved Stopped=HookStopped Stopped:err=HookStopped LogsRead=LogsStored Reason=ReasonChanged Observed=TaskCompleted";
 
-/// The same, when the wave has passed.
-const PASSED: &str = "Namespace=NamespaceLost Ran=TaskCompleted Ran:err=TaskCompleted Released=HookReleased \
-    Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped LogsRead=LogsKept Reason=ReasonSeen Observed=TaskCompleted \
+/// Answers once the wave has passed.
+const PASSED_WAVE: &str = "Namespace=NamespaceLost Ran=TaskCompleted Ran:err=TaskCompleted Released=HookFinalizerRemoved \
+    Released:err=TaskCompleted+HookFinalizerRemoved Stopped=HookStopped Stopped:err=HookStopped LogsRead=LogsStored Reason=ReasonChanged Observed=TaskCompleted \
     Skip=NothingToOverride MarkDone=NothingToOverride";
 
-/// What is not listed is stale: a late or repeated answer, dropped without harm.
+/// Inputs that are not listed are stale: late or repeated answers, dropped without harm.
 const TABLE: [(&str, &str, &str); 20] = [
-    ("New", "", "Request=Accepted RequestOfPlan=Accepted+PlanTaken *=NotStarted"),
+    ("New", "", "Request=Accepted RequestOfPlan=Accepted+StoredPlanUsed *=NotStarted"),
     (
         "Accepted",
         RUNNING,
         "Namespace=Stale Watching=Stale HealthRules=- Claim:err=Finished Planned=Planned Planned:err=Finished PlanFailed=CallFailed PlanFailed:err=Finished PlanRefused=Finished \
-         Terminate=TerminateRequested+Finished Supersede=Claim+Finished ConfirmPrune=NothingToConfirm Skip=NothingToOverride MarkDone=NothingToOverride \
+         Terminate=TerminationRequested+Finished Supersede=ClaimChanged+Finished ConfirmPrune=NothingToConfirm Skip=NothingToOverride MarkDone=NothingToOverride \
          Unsaid=NothingToOverride",
     ),
     ("Planned", RUNNING, "Namespace=NamespaceLost+AttemptFailed"),
-    ("DryRun", RUNNING, "Namespace=NamespaceLost+AttemptFailed Checked=Checked Checked:err=CheckFailed"),
-    ("Held", RUNNING, "Namespace=NamespaceLost Gate=GateAnswered Supersede=Claim+Moved"),
-    ("Wave DryRun", RUNNING, "Namespace=NamespaceLost Checked=Checked Checked:err=CheckFailed"),
-    ("Pruning", RUNNING, "Namespace=NamespaceLost Pruned=PruneSent Pruned:err=TaskFailed"),
-    ("AwaitingGone", RUNNING, "Namespace=NamespaceLost Observed=ObjectGone Supersede=Claim+Moved"),
+    (
+        "DryRun",
+        RUNNING,
+        "Namespace=NamespaceLost+AttemptFailed Checked=DryRunPassed Checked:err=DryRunFailed",
+    ),
+    ("Held", RUNNING, "Namespace=NamespaceLost Gate=GateEvaluated Supersede=ClaimChanged+StageChanged"),
+    ("Wave DryRun", RUNNING, "Namespace=NamespaceLost Checked=DryRunPassed Checked:err=DryRunFailed"),
+    ("Pruning", RUNNING, "Namespace=NamespaceLost Pruned=ObjectDeleted Pruned:err=TaskFailed"),
+    (
+        "AwaitingGone",
+        RUNNING,
+        "Namespace=NamespaceLost Observed=DeletionCompleted Supersede=ClaimChanged+StageChanged",
+    ),
     (
         "Clearing",
         RUNNING,
-        "Namespace=NamespaceLost Cleared=HookCleared Cleared:err=TaskFailed Supersede=Claim+Moved",
+        "Namespace=NamespaceLost Cleared=HookCleared Cleared:err=TaskFailed Supersede=ClaimChanged+StageChanged",
     ),
     (
         "Applying",
@@ -225,24 +241,28 @@ const TABLE: [(&str, &str, &str); 20] = [
         "Namespace=NamespaceLost Applied=Applied Applied:err=TaskFailed Cleared=HookCleared \
          Cleared:err=TaskFailed",
     ),
-    ("AwaitingHealth", RUNNING, AT_WORK),
-    ("Settling", RUNNING, AT_WORK),
-    ("Verifying", RUNNING, AT_WORK),
-    ("Passed", RUNNING, PASSED),
-    ("AwaitingRetry", RUNNING, "Supersede=Claim+Moved SupersedeFailed=Claim+Moved"),
+    ("AwaitingHealth", RUNNING, RUNNING_TASKS),
+    ("Settling", RUNNING, RUNNING_TASKS),
+    ("Verifying", RUNNING, RUNNING_TASKS),
+    ("Passed", RUNNING, PASSED_WAVE),
+    (
+        "AwaitingRetry",
+        RUNNING,
+        "Supersede=ClaimChanged+StageChanged SupersedeFailed=ClaimChanged+StageChanged",
+    ),
     (
         "Terminating",
-        ENDING,
-        "Released=HookReleased Released:err=TaskCompleted+HookReleased Stopped=HookStopped Stopped:err=HookStopped \
-         StopsOverdue=TaskCompleted+HookReleased+HookStopped",
+        TERMINATING,
+        "Released=HookFinalizerRemoved Released:err=TaskCompleted+HookFinalizerRemoved Stopped=HookStopped Stopped:err=HookStopped \
+         StopsOverdue=TaskCompleted+HookFinalizerRemoved+HookStopped",
     ),
-    ("Finishing", ENDING, "Deleted=HookDeleted Deleted:err=HookDeleted"),
-    ("Succeeded", OVER, ""),
-    ("Failed", OVER, ""),
-    ("Error", OVER, ""),
+    ("Finishing", TERMINATING, "Deleted=HookDeleted Deleted:err=HookDeleted"),
+    ("Succeeded", FINISHED, ""),
+    ("Failed", FINISHED, ""),
+    ("Error", FINISHED, ""),
 ];
 
-fn expected(place: &str) -> BTreeMap<&'static str, &'static str> {
+fn expected_outcomes(place: &str) -> BTreeMap<&'static str, &'static str> {
     let (is_paused, plain) = match place.strip_suffix(" paused") {
         Some(plain) => (true, plain),
         None => (false, place),
@@ -250,7 +270,7 @@ fn expected(place: &str) -> BTreeMap<&'static str, &'static str> {
     let (_, common, own) = TABLE.iter().find(|(name, _, _)| *name == plain).expect("every state has a row");
     let paused = match (is_paused, plain) {
         (true, _) => "Pause=AlreadyPaused Unpause=Unpaused Supersede=NotSafe SupersedeFailed=NotSafe",
-        (false, "Verifying") => "Namespaces=Moved",
+        (false, "Verifying") => "Namespaces=StageChanged",
         (false, _) => "",
     };
     [*common, *own, paused]
@@ -260,32 +280,32 @@ fn expected(place: &str) -> BTreeMap<&'static str, &'static str> {
         .collect()
 }
 
-fn check(state: &State, input: &Input, row: &BTreeMap<&str, &str>) {
-    let (place, name) = (place(state), name(input));
+fn check_inputs(state: &State, input: &Input, row: &BTreeMap<&str, &str>) {
+    let (place, name) = (state_name(state), input_name(input));
     let result = decide(state, input, at(10_000));
     let cell = row.get(name.as_str()).or(row.get("*")).copied().unwrap_or("Stale");
-    assert_eq!(outcome(&result), cell, "{name} in state {place}");
+    assert_eq!(format_outcome(&result), cell, "{name} in state {place}");
     let mut next = state.clone();
-    for fact in result.unwrap_or_default() {
-        next = evolve(next, &fact).unwrap_or_else(|illegal| panic!("{name} in state {place}: {illegal}"));
+    for event in result.unwrap_or_default() {
+        next = apply(next, &event).unwrap_or_else(|illegal| panic!("{name} in state {place}: {illegal}"));
     }
 }
 
 #[test]
-fn every_state_with_every_input() {
+fn every_state_handles_every_input() {
     let states = representatives();
     for state in &states {
-        let place = place(state);
-        let row = expected(&place);
-        let inputs = inputs(&place);
-        let names: Vec<String> = inputs.iter().map(name).collect();
+        let place = state_name(state);
+        let row = expected_outcomes(&place);
+        let inputs = inputs_for_state(&place);
+        let names: Vec<String> = inputs.iter().map(input_name).collect();
         assert!(row.keys().all(|cell| *cell == "*" || names.iter().any(|name| name == cell)), "{row:?}");
         for input in &inputs {
-            check(state, input, &row);
+            check_inputs(state, input, &row);
         }
     }
     for (row, _, _) in TABLE {
-        assert!(states.iter().any(|state| place(state) == row), "no representative of {row}");
+        assert!(states.iter().any(|state| state_name(state) == row), "no representative of {row}");
     }
-    assert_eq!(states.len(), 34, "20 states, 14 of them paused as well");
+    assert_eq!(states.len(), 34, "20 states, 14 of them also paused");
 }

@@ -1,6 +1,6 @@
-//! Every state with every input, and every state with every fact.
+//! Every state with every input, and every state with every event.
 
 mod details;
-mod facts;
+mod events;
 mod inputs;
 mod states;

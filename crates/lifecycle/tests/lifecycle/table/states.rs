@@ -1,15 +1,15 @@
-//! One representative of every state, reached by facts.
+//! One representative of every state, reached by events.
 
 use std::sync::Arc;
 
 use tidegate_lifecycle::operation::{
-    AppliedRef, DeadlineScope, Fact, Progress, Stage, State, Verdict, WaveStep, evolve,
+    AppliedRef, DeadlineScope, OperationEvent, Progress, Stage, State, Verdict, WaveStep, apply,
 };
 use tidegate_model::{DeletePolicy, OperationPhase, Phase, Plan, Task, TaskId};
 
 use crate::build::*;
 
-/// The tasks of the first wave, by position, each for other inputs.
+/// Tasks of the first wave, by position, each for different inputs.
 pub const PRUNE: TaskId = TaskId(0);
 pub const HOOK: TaskId = TaskId(1);
 pub const LATE_HOOK: TaskId = TaskId(2);
@@ -17,23 +17,23 @@ pub const RUNNER: TaskId = TaskId(3);
 pub const CHECKED_LATE: TaskId = TaskId(4);
 pub const RESOURCE: TaskId = TaskId(5);
 
-pub fn the_plan() -> Plan {
+pub fn sample_plan() -> Plan {
     let policies = [DeletePolicy::BeforeHookCreation, DeletePolicy::HookFailed];
     let tasks: [Task; 8] = [
-        prune(0, "Deployment/old").confirm(),
-        hook(Phase::Sync, 0, "Job/hook").policies(&policies).living(),
-        hook(Phase::Sync, 0, "Job/late").timeout(60),
-        hook(Phase::Sync, 0, "Job/runner").runner("runner"),
-        resource(0, "Deployment/checked-late").checked_late(),
+        prune_task(0, "Deployment/old").with_confirmation(),
+        hook_task(Phase::Sync, 0, "Job/hook").with_delete_policies(&policies).with_live_object(),
+        hook_task(Phase::Sync, 0, "Job/late").with_timeout(60),
+        hook_task(Phase::Sync, 0, "Job/runner").with_runner("runner"),
+        resource(0, "Deployment/checked-late").with_late_check(),
         resource(0, "Deployment/resource"),
         resource(1, "Deployment/next"),
-        hook(Phase::SyncFail, 0, "Job/alert"),
+        hook_task(Phase::SyncFail, 0, "Job/alert"),
     ];
-    plan(tasks).gated(0, "gate").wave_timeout(0, 600)
+    plan(tasks).with_gate(0, "gate").with_wave_timeout(0, 600)
 }
 
-/// The name of a state. A new one does not compile until it is here, and then needs a representative.
-pub fn place(state: &State) -> String {
+/// Returns the name of a state. A new one does not compile until it is listed here, and then needs a representative.
+pub fn state_name(state: &State) -> String {
     let paused = state.header().is_some_and(|header| header.paused.is_some());
     let name = match state {
         State::New => "New",
@@ -61,131 +61,137 @@ pub fn place(state: &State) -> String {
             OperationPhase::Succeeded => "Succeeded",
             OperationPhase::Failed => "Failed",
             OperationPhase::Error => "Error",
-            OperationPhase::Running | OperationPhase::Terminating => panic!("over, and not over"),
+            OperationPhase::Running | OperationPhase::Terminating => panic!("ended, and not ended"),
         },
     };
     if paused { format!("{name} paused") } else { name.to_owned() }
 }
 
-pub fn accepted() -> Fact {
-    Fact::Accepted { operation: id(), request: Box::new(request()), targets: DIGEST, at: at(0) }
+pub fn accepted_event() -> OperationEvent {
+    OperationEvent::Accepted { operation: id(), request: Box::new(request()), targets: DIGEST, at: at(0) }
 }
 
-pub fn planned() -> Fact {
-    Fact::Planned { plan: Arc::new(the_plan()), bundle: DIGEST, at: at(1) }
+pub fn planned_event() -> OperationEvent {
+    OperationEvent::Planned { plan: Arc::new(sample_plan()), bundle: DIGEST, at: at(1) }
 }
 
-pub fn paused() -> Fact {
-    Fact::Paused { by: "bob".into(), reason: String::new(), at: at(5) }
+pub fn paused_event() -> OperationEvent {
+    OperationEvent::Paused { by: "bob".into(), reason: String::new(), at: at(5) }
 }
 
-pub fn moved(to: Stage) -> Fact {
-    Fact::Moved { to, at: at(2) }
+pub fn moved_event(to: Stage) -> OperationEvent {
+    OperationEvent::StageChanged { to, at: at(2) }
 }
 
-pub fn to(step: WaveStep) -> Fact {
-    moved(Stage::Wave { index: 0, step })
+pub fn step_event(step: WaveStep) -> OperationEvent {
+    moved_event(Stage::Wave { index: 0, step })
 }
 
-pub fn finished(phase: OperationPhase) -> Fact {
-    Fact::Finished { phase, message: "over".into(), at: at(9) }
+pub fn finished_event(phase: OperationPhase) -> OperationEvent {
+    OperationEvent::Finished { phase, message: "over".into(), at: at(9) }
 }
 
-pub fn attempt_failed() -> Fact {
-    Fact::AttemptFailed { message: "failed".into(), retriable: true, at: at(4) }
+pub fn attempt_failed_event() -> OperationEvent {
+    OperationEvent::AttemptFailed { message: "failed".into(), retriable: true, at: at(4) }
 }
 
-pub fn applied(task: TaskId) -> Fact {
+pub fn applied_event(task: TaskId) -> OperationEvent {
     let applied = AppliedRef { uid: "uid".into(), resource_version: "10".into(), generation: 1, at: at(3) };
-    Fact::Applied { task, applied, message: "applied".into(), done: false }
+    OperationEvent::Applied { task, applied, message: "applied".into(), done: false }
 }
 
-/// The resource and a hook are at work, another hook must be stopped, and one has ended and keeps its finalizer.
-fn at_work() -> Vec<Fact> {
-    let cleared = |task| Fact::HookCleared { task, deleting: None };
+/// Returns the events after which the resource and a hook are running, another hook must be stopped, and one has ended and keeps
+/// its finalizer.
+fn running_task_events() -> Vec<OperationEvent> {
+    let cleared = |task| OperationEvent::HookCleared { task, deleting: None };
     vec![
-        to(WaveStep::Clearing),
+        step_event(WaveStep::Clearing),
         cleared(HOOK),
         cleared(LATE_HOOK),
-        to(WaveStep::Applying),
-        applied(HOOK),
-        applied(LATE_HOOK),
-        applied(RESOURCE),
-        Fact::RunnerStarted { task: RUNNER, at: at(3) },
-        Fact::TaskCompleted {
+        step_event(WaveStep::Applying),
+        applied_event(HOOK),
+        applied_event(LATE_HOOK),
+        applied_event(RESOURCE),
+        OperationEvent::RunnerStarted { task: RUNNER, at: at(3) },
+        OperationEvent::TaskCompleted {
             task: HOOK,
             phase: OperationPhase::Succeeded,
             message: "done".into(),
             at: at(4),
         },
-        Fact::DeadlinePassed { scope: DeadlineScope::Hook(LATE_HOOK), message: "late".into(), at: at(4) },
+        OperationEvent::DeadlineExceeded {
+            scope: DeadlineScope::Hook(LATE_HOOK),
+            message: "late".into(),
+            at: at(4),
+        },
     ]
 }
 
-pub fn fold(facts: impl IntoIterator<Item = Fact>) -> State {
-    facts.into_iter().fold(State::New, |state, fact| evolve(state, &fact).unwrap())
+pub fn fold_events(events: impl IntoIterator<Item = OperationEvent>) -> State {
+    events.into_iter().fold(State::New, |state, event| apply(state, &event).unwrap())
 }
 
-/// All states that a running operation can be in.
-fn running() -> Vec<Vec<Fact>> {
-    let wave = |facts: Vec<Fact>| [vec![to(WaveStep::Held)], facts].concat();
-    let then = |fact: Fact| wave([at_work(), vec![fact]].concat());
-    let terminate = Fact::TerminateRequested { by: "ann".into(), at: at(6) };
+/// Returns all states of a running operation.
+fn running_states() -> Vec<Vec<OperationEvent>> {
+    let wave = |events: Vec<OperationEvent>| [vec![step_event(WaveStep::Held)], events].concat();
+    let then = |event: OperationEvent| wave([running_task_events(), vec![event]].concat());
+    let terminate = OperationEvent::TerminationRequested { by: "ann".into(), at: at(6) };
     let finishing = Stage::Finishing { phase: OperationPhase::Failed, message: "failed".into() };
     vec![
         vec![],
-        vec![moved(Stage::DryRun)],
+        vec![moved_event(Stage::DryRun)],
         wave(vec![]),
-        wave(vec![to(WaveStep::DryRun)]),
-        wave(vec![to(WaveStep::Pruning)]),
+        wave(vec![step_event(WaveStep::DryRun)]),
+        wave(vec![step_event(WaveStep::Pruning)]),
         wave(vec![
-            to(WaveStep::Pruning),
-            Fact::PruneSent { task: PRUNE, gone: false },
-            to(WaveStep::AwaitingGone),
+            step_event(WaveStep::Pruning),
+            OperationEvent::DeletionStarted { task: PRUNE },
+            step_event(WaveStep::AwaitingGone),
         ]),
-        wave(vec![to(WaveStep::Clearing)]),
-        wave(vec![to(WaveStep::Applying)]),
-        then(to(WaveStep::AwaitingHealth)),
-        then(to(WaveStep::Settling { until: at(2000) })),
-        then(to(WaveStep::Verifying)),
-        then(to(WaveStep::Passed)),
-        wave(vec![attempt_failed(), moved(Stage::AwaitingRetry { until: at(5000) })]),
-        [then(terminate), vec![moved(Stage::Terminating)]].concat(),
-        wave(vec![attempt_failed(), moved(finishing)]),
+        wave(vec![step_event(WaveStep::Clearing)]),
+        wave(vec![step_event(WaveStep::Applying)]),
+        then(step_event(WaveStep::AwaitingHealth)),
+        then(step_event(WaveStep::Settling { until: at(2000) })),
+        then(step_event(WaveStep::Verifying)),
+        then(step_event(WaveStep::Passed)),
+        wave(vec![attempt_failed_event(), moved_event(Stage::AwaitingRetry { until: at(5000) })]),
+        [then(terminate), vec![moved_event(Stage::Terminating)]].concat(),
+        wave(vec![attempt_failed_event(), moved_event(finishing)]),
     ]
 }
 
-/// One representative of every state, paused ones where an operation can be paused.
+/// Returns one representative of every state, also paused if the operation can be paused there.
 pub fn representatives() -> Vec<State> {
-    let mut all = vec![State::New, fold([accepted()]), fold([accepted(), paused()])];
-    for facts in running() {
-        let state = fold([vec![accepted(), planned()], facts].concat());
-        let is_ending = matches!(place(&state).as_str(), "Terminating" | "Finishing");
+    let mut all =
+        vec![State::New, fold_events([accepted_event()]), fold_events([accepted_event(), paused_event()])];
+    for events in running_states() {
+        let state = fold_events([vec![accepted_event(), planned_event()], events].concat());
+        let is_ending = matches!(state_name(&state).as_str(), "Terminating" | "Finishing");
         if !is_ending {
-            all.push(evolve(state.clone(), &paused()).unwrap());
+            all.push(apply(state.clone(), &paused_event()).unwrap());
         }
         all.push(state);
     }
     for phase in [OperationPhase::Succeeded, OperationPhase::Failed, OperationPhase::Error] {
-        all.push(fold([accepted(), planned(), finished(phase)]));
+        all.push(fold_events([accepted_event(), planned_event(), finished_event(phase)]));
     }
     all
 }
 
 #[test]
-fn the_representatives_are_what_they_should_be() {
+fn representatives_cover_every_state() {
     for state in representatives() {
         let Some(operation) = state.operation() else { continue };
         if ["AwaitingHealth", "Settling", "Verifying", "Passed", "Terminating"]
-            .contains(&place(&state).as_str())
+            .contains(&state_name(&state).as_str())
         {
             assert!(matches!(operation.tasks[LATE_HOOK.index()].progress, Progress::Stopping { .. }));
-            assert!(operation.tasks[HOOK.index()].awaits_release());
+            assert!(operation.tasks[HOOK.index()].needs_release());
         }
     }
-    assert!(matches!(gate_open(), Fact::GateAnswered { .. }));
+    assert!(matches!(gate_open_event(), OperationEvent::GateEvaluated { .. }));
 }
 
-pub fn gate_open() -> Fact {
-    Fact::GateAnswered { gate: "gate".into(), verdict: Verdict::Open, at: at(3) }
+pub fn gate_open_event() -> OperationEvent {
+    OperationEvent::GateEvaluated { gate: "gate".into(), verdict: Verdict::Open, at: at(3) }
 }

@@ -1,154 +1,155 @@
-//! A world around one driver: a cluster, gates and people on virtual time. Calm, it answers at once and writes down what
-//! happens; otherwise answers are late, repeated or lost, sights are old, and the engine dies now and then.
+//! World around one driver: a cluster, gates and people on virtual time. When calm, it answers at once and records what happens;
+//! otherwise answers are late, repeated or lost, observations are old, and the engine crashes now and then.
 
+mod behavior;
 mod cluster;
-mod fate;
-mod listener;
-mod rough;
+mod disturbances;
+mod event_consumer;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tidegate_lifecycle::operation::{
-    Command, Driver, Fact, Identity, Input, NamespaceSight, Operation, SyncOperation, TaskCommand, Verdict,
+    Command, Driver, Input, NamespaceObservation, ObjectIdentity, Operation, OperationEvent, SyncOperation,
+    TaskCommand, Verdict,
 };
-use tidegate_lifecycle::{Arrival, Outbox, Shell};
+use tidegate_lifecycle::{Arrival, Outbox, Runner};
 use tidegate_model::{Observation, Plan, SyncRequest, Task, TaskId};
 
+pub use behavior::{Behavior, Disturbances, EvidenceKind, Reply, Rng, health_of};
 pub use cluster::{Change, Cluster, Write};
-pub use fate::{Dice, Fate, Proof, Reply, Weather, seen};
 
 use crate::build::{DIGEST, at, id};
 
-/// What will happen.
+/// A future event.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum SimEvent {
     Input(Input),
     /// A command reaches the cluster.
-    Reached(Command),
+    CommandArrived(Command),
     /// Its answer reaches the machine.
-    Answered(Command, Input),
-    /// Somebody looks at an awaited object.
-    Look(TaskId),
-    /// A gate says what it thinks.
-    Gate(Command),
+    AnswerArrived(Command, Input),
+    /// A read of an awaited object.
+    ReadObject(TaskId),
+    /// A gate gives its verdict.
+    GateVerdict(Command),
     Persisted,
-    /// The alarm rings that was set so many times before.
+    /// The alarm rings. The number identifies its setting.
     Alarm(u32),
 }
 
-/// After so many events an operation that has not ended never will.
+/// Maximum number of events. An operation that hasn't ended after that many events never will.
 const EVENTS_MAX: u32 = 30_000;
 
 pub struct World {
     pub plan: Plan,
-    pub shell: Shell<SyncOperation, Outbox<SyncOperation>>,
+    pub runner: Runner<SyncOperation, Outbox<SyncOperation>>,
     pub now: i64,
     pub cluster: Cluster,
-    /// When namespaces begin to go.
-    pub going: BTreeMap<String, i64>,
-    /// When namespaces have gone.
-    pub gone: BTreeMap<String, i64>,
-    /// When somebody makes namespaces again.
-    pub made_again: BTreeMap<String, i64>,
-    /// Whether it was recorded which namespaces there are.
-    pub knows_namespaces: bool,
-    /// Whether their going is told when it begins; otherwise it is found by looking.
-    pub tells_of_going: bool,
-    /// What each gate will answer; open when there is nothing left.
+    /// Times at which namespaces start terminating.
+    pub namespaces_terminating_at: BTreeMap<String, i64>,
+    /// Times at which namespaces are gone.
+    pub namespaces_gone_at: BTreeMap<String, i64>,
+    /// Times at which namespaces are created again.
+    pub namespaces_recreated_at: BTreeMap<String, i64>,
+    /// True if the identities of the namespaces were recorded.
+    pub records_namespaces: bool,
+    /// True if a watch reports their deletion; otherwise only a read finds it.
+    pub has_namespace_watch: bool,
+    /// Verdicts of each gate; open when none is left.
     pub gates: BTreeMap<String, VecDeque<Verdict>>,
-    /// What the log holds.
-    pub durable: Vec<Fact>,
-    /// What happened, one line each.
+    /// Content of the log.
+    pub durable: Vec<OperationEvent>,
+    /// Transcript, one line per event.
     pub transcript: Vec<String>,
-    pub weather: Weather,
-    /// The engine dies before this event, counted from 1; `None` once it did.
+    pub disturbances: Disturbances,
+    /// Event before which the engine crashes, counted from 1; `None` after the crash.
     pub crash_before: Option<u32>,
-    /// How often the log was written.
+    /// Number of writes to the log.
     pub writes: u32,
-    happened: u32,
-    offered: Vec<Input>,
+    event_count: u32,
+    offered_inputs: Vec<Input>,
     plan_replies: VecDeque<Reply>,
-    queue: BTreeMap<(i64, u32), Event>,
-    scheduled: u32,
-    alarms: u32,
-    message: String,
-    pub listener: listener::Listener,
+    queue: BTreeMap<(i64, u32), SimEvent>,
+    scheduled_count: u32,
+    alarm_count: u32,
+    last_message: String,
+    pub event_consumer: event_consumer::EventConsumer,
 }
 
 impl World {
     pub fn new(plan: Plan, request: SyncRequest) -> Self {
         let mut cluster = Cluster::default();
-        cluster.begin(plan.enumerate().map(|(id, task)| (id, task.clone())));
+        cluster.add_live_objects(plan.tasks_with_ids().map(|(id, task)| (id, task.clone())));
         let mut world = Self {
             plan,
-            shell: Shell::new(Outbox::default()),
+            runner: Runner::new(Outbox::default()),
             now: 0,
             cluster,
-            going: BTreeMap::new(),
-            gone: BTreeMap::new(),
-            made_again: BTreeMap::new(),
-            knows_namespaces: true,
-            tells_of_going: true,
+            namespaces_terminating_at: BTreeMap::new(),
+            namespaces_gone_at: BTreeMap::new(),
+            namespaces_recreated_at: BTreeMap::new(),
+            records_namespaces: true,
+            has_namespace_watch: true,
             gates: BTreeMap::new(),
             durable: Vec::new(),
             transcript: Vec::new(),
-            weather: Weather::calm(),
+            disturbances: Disturbances::calm(),
             crash_before: None,
             writes: 0,
-            happened: 0,
-            offered: Vec::new(),
+            event_count: 0,
+            offered_inputs: Vec::new(),
             plan_replies: VecDeque::new(),
             queue: BTreeMap::new(),
-            scheduled: 0,
-            alarms: 0,
-            message: String::new(),
-            listener: listener::Listener::default(),
+            scheduled_count: 0,
+            alarm_count: 0,
+            last_message: String::new(),
+            event_consumer: event_consumer::EventConsumer::default(),
         };
-        world.at(
+        world.schedule_input(
             0,
             Input::Request { operation: id(), request: Box::new(request), targets: DIGEST, plan: None },
         );
         world
     }
 
-    /// Something reaches the machine at a time.
-    pub fn at(&mut self, millis: i64, input: Input) {
-        self.schedule(millis, Event::Input(input));
+    /// Schedules an input of the machine at a time.
+    pub fn schedule_input(&mut self, millis: i64, input: Input) {
+        self.schedule(millis, SimEvent::Input(input));
     }
 
-    fn schedule(&mut self, millis: i64, event: Event) {
-        self.scheduled += 1;
-        self.queue.insert((millis.max(self.now), self.scheduled), event);
+    fn schedule(&mut self, millis: i64, event: SimEvent) {
+        self.scheduled_count += 1;
+        self.queue.insert((millis.max(self.now), self.scheduled_count), event);
     }
 
-    /// Changes what will happen to an object.
-    pub fn fate(&mut self, object: &str, change: impl FnOnce(&mut Fate)) {
-        let id = self.find(object);
-        change(self.cluster.fates.get_mut(&id).unwrap());
+    /// Changes the fate of an object.
+    pub fn configure(&mut self, object: &str, change: impl FnOnce(&mut Behavior)) {
+        let id = self.task_id(object);
+        change(self.cluster.behaviors.get_mut(&id).unwrap());
     }
 
-    pub fn planning(&mut self, replies: impl IntoIterator<Item = Reply>) {
+    pub fn set_plan_replies(&mut self, replies: impl IntoIterator<Item = Reply>) {
         self.plan_replies.extend(replies);
     }
 
-    pub fn find(&self, object: &str) -> TaskId {
-        self.plan.enumerate().find(|(_, task)| label(task) == object).map(|(id, _)| id).unwrap()
+    pub fn task_id(&self, object: &str) -> TaskId {
+        self.plan.tasks_with_ids().find(|(_, task)| label_of(task) == object).map(|(id, _)| id).unwrap()
     }
 
     pub fn driver(&self) -> &Driver {
-        self.shell.driver()
+        self.runner.driver()
     }
 
     pub fn operation(&self) -> &Operation {
-        self.shell.state().operation().unwrap()
+        self.runner.state().operation().unwrap()
     }
 
-    fn say(&mut self, line: String) {
+    fn log_line(&mut self, line: String) {
         self.transcript.push(line);
     }
 
-    /// Runs until the operation is over, or until nothing would ever happen.
+    /// Runs until the operation has finished, or no events are left.
     pub fn run(&mut self) -> &mut Self {
         self.run_until(i64::MAX)
     }
@@ -156,136 +157,142 @@ impl World {
     /// Runs everything that happens up to a time.
     pub fn run_until(&mut self, millis: i64) -> &mut Self {
         for _ in 0..EVENTS_MAX {
-            self.settle();
+            self.run_steps();
             let next = self.queue.first_key_value().map(|((at, _), _)| *at);
-            if self.shell.state().is_finished() && self.durable_is_complete() {
-                self.note_message();
+            if self.runner.state().is_finished() && self.is_log_complete() {
+                self.log_message();
                 return self;
             }
             if next.is_none_or(|next| next > self.now) {
-                self.note_message();
+                self.log_message();
             }
             let Some(next) = next.filter(|next| *next <= millis) else { return self };
             let Some((_, event)) = self.queue.pop_first() else { return self };
             self.now = next;
-            self.happened += 1;
-            if self.crash_before == Some(self.happened) {
+            self.event_count += 1;
+            if self.crash_before == Some(self.event_count) {
                 self.crash_before = None;
-                // Whether the event reaches the machine or not is up to its kind.
+                // The kind of the event decides whether it survives the crash.
                 self.schedule(self.now, event);
                 self.crash();
                 continue;
             }
-            self.happen(event);
-            self.misfortune();
+            self.handle_event(event);
+            self.disturb();
         }
-        panic!("the operation goes round in circles: {:#?}", self.shell.state().name());
+        panic!("the operation goes round in circles: {:#?}", self.runner.state().name());
     }
 
-    fn durable_is_complete(&self) -> bool {
+    fn is_log_complete(&self) -> bool {
         u64::try_from(self.durable.len()).unwrap() == self.driver().sequence()
     }
 
-    fn note_message(&mut self) {
-        let message = self.shell.state().message();
-        if message != self.message {
-            self.say(format!("# {message}"));
-            self.message = message;
+    fn log_message(&mut self) {
+        let message = self.runner.state().message();
+        if message != self.last_message {
+            self.log_line(format!("# {message}"));
+            self.last_message = message;
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle_event(&mut self, event: SimEvent) {
         match event {
-            Event::Input(input) => self.offer(input),
-            Event::Reached(command) => self.reach(command),
-            Event::Answered(command, input) => {
-                self.offered.push(input.clone());
-                self.take(Arrival::Answer { about: command.subject(), input });
+            SimEvent::Input(input) => self.offer_input(input),
+            SimEvent::CommandArrived(command) => self.execute(command),
+            SimEvent::AnswerArrived(command, input) => {
+                self.offered_inputs.push(input.clone());
+                self.deliver_arrival(Arrival::Answer { subject: command.subject(), input });
             }
-            Event::Look(task) => self.look(task),
-            Event::Gate(ask) => self.ask(&ask),
-            Event::Persisted => self.take(Arrival::Persisted),
-            Event::Alarm(set) if set == self.alarms => self.take(Arrival::Alarm),
-            Event::Alarm(_) => {}
+            SimEvent::ReadObject(task) => self.read_object(task),
+            SimEvent::GateVerdict(ask) => self.ask_gate(&ask),
+            SimEvent::Persisted => self.deliver_arrival(Arrival::Persisted),
+            SimEvent::Alarm(set) if set == self.alarm_count => self.deliver_arrival(Arrival::Alarm),
+            SimEvent::Alarm(_) => {}
         }
     }
 
-    fn take(&mut self, arrival: Arrival<SyncOperation, std::convert::Infallible>) {
+    fn deliver_arrival(&mut self, arrival: Arrival<SyncOperation, std::convert::Infallible>) {
         if matches!(arrival, Arrival::Persisted) {
-            self.listener.persisted();
+            self.event_consumer.batch_persisted();
         }
-        self.shell.take(arrival, at(self.now)).expect("only wishes are refused");
+        self.runner.process(arrival, at(self.now)).expect("only wishes are refused");
     }
 
-    /// People's wishes may be refused; nothing else may go wrong.
-    fn offer(&mut self, input: Input) {
-        self.offered.push(input.clone());
-        if !input.is_wish() {
-            return self.take(Arrival::Input(input));
+    /// Offers an input. Only requests of people may be rejected.
+    fn offer_input(&mut self, input: Input) {
+        self.offered_inputs.push(input.clone());
+        if !input.is_request() {
+            return self.deliver_arrival(Arrival::Input(input));
         }
-        self.shell.wish(&input, (), at(self.now)).expect("the machine's own facts fit");
-        for refused in std::mem::take(&mut self.shell.hands_mut().answers).into_iter().filter_map(Result::err)
+        self.runner.process_request(&input, (), at(self.now)).expect("the machine's own events fit");
+        for refused in
+            std::mem::take(&mut self.runner.effects_mut().answers).into_iter().filter_map(Result::err)
         {
-            self.say(format!("! {refused}"));
+            self.log_line(format!("! {refused}"));
         }
     }
 
-    /// Takes all arrows, writes the log, and sends commands out.
-    fn settle(&mut self) {
+    /// Takes all transitions, writes the log, and starts commands.
+    fn run_steps(&mut self) {
         loop {
-            let stage = self.shell.state().name();
-            let turn = self.shell.turn(at(self.now)).expect("the machine's own facts fit");
-            // A look at namespaces comes with every end and is not worth a line.
-            if self.shell.state().name() != stage && !self.shell.state().name().ends_with("Verifying") {
-                self.say(format!("@ {} {}", self.now, self.shell.state().name()));
+            let stage = self.runner.state().name();
+            let status = self.runner.step(at(self.now)).expect("the machine's own events fit");
+            // Every operation ends with a check of the namespaces, which is not worth a line.
+            if self.runner.state().name() != stage && !self.runner.state().name().ends_with("Verifying") {
+                self.log_line(format!("@ {} {}", self.now, self.runner.state().name()));
             }
-            self.shell.hands_mut().answers.clear();
-            let batch = self.shell.hands_mut().batch.take();
+            self.runner.effects_mut().answers.clear();
+            let batch = self.runner.effects_mut().batch.take();
             if let Some(batch) = &batch {
                 self.check_batch(batch);
             }
-            self.check(turn);
-            self.dispatch();
+            self.check(status);
+            self.start_commands();
             let Some(batch) = batch else { return };
             self.writes += 1;
-            self.listener.written(&batch.facts);
-            self.durable.extend(batch.facts);
-            if self.weather.slow > 0 {
-                let delay = self.delay();
-                return self.schedule(self.now + delay, Event::Persisted);
+            self.event_consumer.batch_written(&batch.events);
+            self.durable.extend(batch.events);
+            if self.disturbances.max_delay > 0 {
+                let delay = self.random_delay();
+                return self.schedule(self.now + delay, SimEvent::Persisted);
             }
-            self.take(Arrival::Persisted);
+            self.deliver_arrival(Arrival::Persisted);
         }
     }
 
-    fn dispatch(&mut self) {
-        let Outbox { commands, begun, alarm, .. } = std::mem::take(self.shell.hands_mut());
+    fn start_commands(&mut self) {
+        let Outbox { commands, started_subscriptions, alarm, .. } = std::mem::take(self.runner.effects_mut());
         if let Some(alarm) = alarm {
-            self.alarms += 1;
+            self.alarm_count += 1;
             if let Some(after) = alarm {
                 assert!(!after.is_zero(), "woken up at {}, which is now", self.now);
                 let after = i64::try_from(after.as_millis()).unwrap();
-                self.schedule(self.now.saturating_add(after), Event::Alarm(self.alarms));
+                self.schedule(self.now.saturating_add(after), SimEvent::Alarm(self.alarm_count));
             }
         }
         for command in commands {
             self.check_command(&command);
-            self.note_command(&command);
-            let delay = self.delay();
-            self.schedule(self.now + delay, Event::Reached(command));
+            self.log_command(&command);
+            let delay = self.random_delay();
+            self.schedule(self.now + delay, SimEvent::CommandArrived(command));
         }
-        for begun in begun {
-            self.note_command(&begun);
-            match begun {
+        for started in started_subscriptions {
+            self.log_command(&started);
+            match started {
                 Command::AskGate { .. } => {
-                    let delay = self.delay();
-                    self.schedule(self.now + delay, Event::Gate(begun));
+                    let delay = self.random_delay();
+                    self.schedule(self.now + delay, SimEvent::GateVerdict(started));
                 }
-                Command::Observe { task } => self.schedule(self.now, Event::Look(task)),
-                Command::WatchNamespaces if self.tells_of_going => {
-                    for (name, millis) in self.going.clone().into_iter().chain(self.made_again.clone()) {
-                        let sight = self.namespace(&name, millis);
-                        self.at(millis.max(self.now), Input::NamespaceSeen(sight));
+                Command::Observe { task } => self.schedule(self.now, SimEvent::ReadObject(task)),
+                Command::WatchNamespaces if self.has_namespace_watch => {
+                    for (name, millis) in self
+                        .namespaces_terminating_at
+                        .clone()
+                        .into_iter()
+                        .chain(self.namespaces_recreated_at.clone())
+                    {
+                        let observation = self.observe_namespace(&name, millis);
+                        self.schedule_input(millis.max(self.now), Input::NamespaceObserved(observation));
                     }
                 }
                 _ => {}
@@ -293,132 +300,143 @@ impl World {
         }
     }
 
-    fn note_command(&mut self, command: &Command) {
+    fn log_command(&mut self, command: &Command) {
         let line = match command {
             Command::Plan => "plan".to_owned(),
             Command::AskGate { gate, .. } => format!("ask {gate}"),
-            Command::Task { task, what, .. } => {
-                format!("{} {}", verb(what), label(self.plan.task(*task).unwrap()))
+            Command::Task { task, command: what, .. } => {
+                format!("{} {}", verb_of(what), label_of(self.plan.task(*task).unwrap()))
             }
-            Command::LookAtNamespaces
-            | Command::WatchNamespaces
-            | Command::Observe { .. }
-            | Command::Claim => return,
+            Command::ReadNamespaces | Command::WatchNamespaces | Command::Observe { .. } | Command::Claim => {
+                return;
+            }
         };
-        self.say(line);
+        self.log_line(line);
     }
 
-    fn reach(&mut self, command: Command) {
-        let input = self.answer(&command);
-        if self.weather.dice.percent(self.weather.twice) {
-            let _ = self.answer(&command);
+    fn execute(&mut self, command: Command) {
+        let input = self.execute_command(&command);
+        if self.disturbances.rng.chance(self.disturbances.repeat_chance) {
+            let _ = self.execute_command(&command);
         }
-        let delay = self.delay();
-        self.schedule(self.now + delay, Event::Answered(command, input));
+        let delay = self.random_delay();
+        self.schedule(self.now + delay, SimEvent::AnswerArrived(command, input));
     }
 
-    fn answer(&mut self, command: &Command) -> Input {
+    fn execute_command(&mut self, command: &Command) -> Input {
         match command {
-            Command::Plan => match self.plan_replies.pop_front().unwrap_or(Reply::Fine).into_result(()) {
+            Command::Plan => match self.plan_replies.pop_front().unwrap_or(Reply::Success).into_result(()) {
                 Ok(()) => Input::Planned {
                     plan: Arc::new(self.plan.clone()),
                     bundle: DIGEST,
-                    namespaces: if self.knows_namespaces {
-                        self.namespaces(self.now - 1)
+                    namespaces: if self.records_namespaces {
+                        self.observe_namespaces(self.now - 1)
                     } else {
                         Vec::new()
                     },
                 },
                 Err(error) => Input::PlanFailed(error),
             },
-            Command::Task { task, attempt, what } => {
+            Command::Task { task, attempt, command: what } => {
                 let planned = self.plan.task(*task).unwrap();
-                let state = self.shell.state().operation().and_then(|operation| operation.task(*task));
+                let state = self.runner.state().operation().and_then(|operation| operation.task(*task));
                 let leftover = state.and_then(|(_, state)| state.leftover.as_deref());
-                self.cluster.leave_behind(*task, leftover);
-                let answer = self.cluster.carry_out(*task, planned, *attempt, what, self.now);
+                self.cluster.disown_leftover(*task, leftover);
+                let answer = self.cluster.execute(*task, planned, *attempt, what, self.now);
                 Input::Answer { task: *task, attempt: *attempt, answer }
             }
-            Command::LookAtNamespaces => Input::NamespacesSeen { namespaces: self.namespaces(self.now) },
+            Command::ReadNamespaces => {
+                Input::NamespacesRead { namespaces: self.observe_namespaces(self.now) }
+            }
             Command::Observe { .. } | Command::WatchNamespaces | Command::Claim | Command::AskGate { .. } => {
                 unreachable!("these have no answer")
             }
         }
     }
 
-    fn namespaces(&self, millis: i64) -> Vec<NamespaceSight> {
-        let names: BTreeSet<&String> =
-            self.going.keys().chain(self.gone.keys()).chain(self.made_again.keys()).collect();
-        names.into_iter().map(|name| self.namespace(name, millis)).collect()
+    fn observe_namespaces(&self, millis: i64) -> Vec<NamespaceObservation> {
+        let names: BTreeSet<&String> = self
+            .namespaces_terminating_at
+            .keys()
+            .chain(self.namespaces_gone_at.keys())
+            .chain(self.namespaces_recreated_at.keys())
+            .collect();
+        names.into_iter().map(|name| self.observe_namespace(name, millis)).collect()
     }
 
-    /// What stands in the place of a namespace at a time.
-    fn namespace(&self, name: &str, millis: i64) -> NamespaceSight {
+    /// Returns the observation of a namespace at a time.
+    fn observe_namespace(&self, name: &str, millis: i64) -> NamespaceObservation {
         let since = |changes: &BTreeMap<String, i64>| changes.get(name).is_some_and(|at| *at <= millis);
-        let is_new = since(&self.made_again);
-        let which = |uid: &str| Identity { uid: uid.into(), resource_version: uid.into() };
-        NamespaceSight {
+        let is_new = since(&self.namespaces_recreated_at);
+        let which = |uid: &str| ObjectIdentity { uid: uid.into(), resource_version: uid.into() };
+        NamespaceObservation {
             name: name.into(),
-            found: if is_new { Some(which("2")) } else { (!since(&self.gone)).then(|| which("1")) },
-            terminating: since(&self.going) && !is_new && !since(&self.gone),
+            identity: if is_new {
+                Some(which("2"))
+            } else {
+                (!since(&self.namespaces_gone_at)).then(|| which("1"))
+            },
+            is_terminating: since(&self.namespaces_terminating_at)
+                && !is_new
+                && !since(&self.namespaces_gone_at),
         }
     }
 
-    /// A gate says what it thinks; one that is closed says so again after the time it gave, or what has changed.
-    fn ask(&mut self, ask: &Command) {
+    /// Asks a gate. A closed one repeats or changes its verdict after the interval that it gave.
+    fn ask_gate(&mut self, ask: &Command) {
         let Command::AskGate { wave, gate } = ask else { return };
-        if !self.shell.keeps_up(ask) {
+        if !self.runner.has_subscription(ask) {
             return;
         }
         let verdict = self.gates.get_mut(gate).and_then(VecDeque::pop_front).unwrap_or(Verdict::Open);
         if let Verdict::Closed { ask_again_after, .. } = &verdict {
             let after = i64::try_from(ask_again_after.as_millis()).unwrap();
-            self.schedule(self.now + after.max(1000), Event::Gate(ask.clone()));
+            self.schedule(self.now + after.max(1000), SimEvent::GateVerdict(ask.clone()));
         }
-        let delay = self.delay();
+        let delay = self.random_delay();
         let input = Input::Gate { wave: *wave, gate: gate.clone(), verdict };
-        self.schedule(self.now + delay, Event::Input(input));
+        self.schedule(self.now + delay, SimEvent::Input(input));
     }
 
-    /// A look at an awaited object, and the next one when it will have changed.
-    fn look(&mut self, task: TaskId) {
-        if !self.shell.keeps_up(&Command::Observe { task }) {
+    /// Reads an awaited object, and schedules the next read for its next change.
+    fn read_object(&mut self, task: TaskId) {
+        if !self.runner.has_subscription(&Command::Observe { task }) {
             return;
         }
         let began = self.now;
-        let mut sight = self.cluster.look(task, self.now);
-        if self.weather.dice.percent(self.weather.blurred) {
-            sight = self.blur(task, sight);
+        let mut observed = self.cluster.observe(task, self.now);
+        if self.disturbances.rng.chance(self.disturbances.distortion_chance) {
+            observed = self.distort(task, observed);
         }
-        if !self.weather.dice.percent(self.weather.blurred) {
-            let delay = self.delay();
-            let observation = Observation { at: at(began), seen: sight };
-            self.schedule(self.now + delay, Event::Input(Input::Observed { task, observation }));
+        if !self.disturbances.rng.chance(self.disturbances.distortion_chance) {
+            let delay = self.random_delay();
+            let observation = Observation { at: at(began), seen: observed };
+            self.schedule(self.now + delay, SimEvent::Input(Input::Observed { task, observation }));
         }
         let next = self.next_change(task).unwrap_or(self.now + 15_000).min(self.now + 15_000);
-        self.schedule(next, Event::Look(task));
+        self.schedule(next, SimEvent::ReadObject(task));
     }
 
     fn next_change(&self, task: TaskId) -> Option<i64> {
         let object = self.cluster.objects.get(&task)?;
-        let fate = &self.cluster.fates[&task];
-        let health = fate.health.iter().map(|(after, _)| *after).chain(fate.vanishes).chain([5]);
+        let fate = &self.cluster.behaviors[&task];
+        let health = fate.health.iter().map(|(after, _)| *after).chain(fate.deleted_after).chain([5]);
         health
             .map(|after| object.written_at.saturating_add(after))
-            .chain(object.goes_at)
+            .chain(object.removed_at)
             .chain(object.rival_until)
             .filter(|moment| *moment > self.now)
             .min()
     }
 
-    /// All that reached the machine, in order.
+    /// Returns all inputs that reached the machine, in order.
     pub fn inputs(&self) -> Vec<Input> {
-        self.offered.clone()
+        self.offered_inputs.clone()
     }
 
-    /// The results, one line each.
+    /// Returns the results, one line each.
     pub fn results(&self) -> Vec<String> {
-        let view = tidegate_lifecycle::operation::view(self.shell.state()).unwrap();
+        let view = tidegate_lifecycle::operation::view(self.runner.state()).unwrap();
         let word = |word: Option<String>| word.unwrap_or_else(|| "-".into());
         view.resources
             .iter()
@@ -434,7 +452,7 @@ impl World {
     }
 }
 
-pub fn verb(command: &TaskCommand) -> &'static str {
+pub fn verb_of(command: &TaskCommand) -> &'static str {
     match command {
         TaskCommand::Check => "check",
         TaskCommand::Prune { .. } => "prune",
@@ -448,6 +466,6 @@ pub fn verb(command: &TaskCommand) -> &'static str {
     }
 }
 
-pub fn label(task: &Task) -> String {
+pub fn label_of(task: &Task) -> String {
     format!("{}/{}", task.gvk.kind, task.name)
 }

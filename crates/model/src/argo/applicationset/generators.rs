@@ -5,50 +5,50 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{ApplicationSetTemplate, MatchExpression, PullRequestGenerator, ScmGenerator};
-use crate::argo::{Rest, is_false, schemas};
+use crate::argo::{UnknownFields, is_false, schema_overrides};
 
-/// One entry of `generators`: the generator that is set, and which of its sets of parameters count.
+/// Entry of `generators`: a generator and a selector of its sets of parameters.
 ///
-/// Of an entry of `spec.generators` every generator that is set runs; inside of a matrix or a merge there can be one only.
+/// All generators of an entry of `spec.generators` are run. An entry inside a matrix or merge generator must have exactly one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSetGenerator {
-    /// Sets that are written down.
+    /// Generates the listed sets of parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<ListGenerator>,
-    /// One set for each cluster that is declared.
+    /// Generates a set of parameters for each declared cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clusters: Option<ClusterGenerator>,
-    /// One a folder or file of a Git repository.
+    /// Generates a set of parameters for each folder or file of a Git repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git: Option<GitGenerator>,
-    /// One a repository of an organisation.
+    /// Generates a set of parameters for each repository of an organization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scm_provider: Option<ScmGenerator>,
-    /// One a cluster that some resource has decided for.
+    /// Generates a set of parameters for each cluster that is selected by a resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_decision_resource: Option<ClusterDecisionResourceGenerator>,
-    /// One an open pull request.
+    /// Generates a set of parameters for each open pull request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<PullRequestGenerator>,
-    /// Those of two generators, each with each.
+    /// Generates every combination of the sets of parameters of two generators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix: Option<Box<MatrixGenerator>>,
-    /// Those of a generator, changed by those of others.
+    /// Generates the sets of parameters of one generator, overridden by those of others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge: Option<Box<MergeGenerator>>,
-    /// What a program answers over HTTP.
+    /// Generates the sets of parameters that an HTTP service returns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin: Option<PluginGenerator>,
-    /// Only sets of parameters that it matches count; all if not said.
+    /// Selector of the sets of parameters (default: all sets).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    /// Everything else: generators that are not known here.
+    /// Unknown fields, such as unknown generators, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A generator of an [`ApplicationSetGenerator`].
+/// Generator of an [`ApplicationSetGenerator`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Generator<'g> {
     /// `list`
@@ -72,7 +72,7 @@ pub enum Generator<'g> {
 }
 
 impl<'g> Generator<'g> {
-    /// The name of its field.
+    /// Returns the name of the generator's field.
     pub const fn name(self) -> &'static str {
         match self {
             Self::List(_) => "list",
@@ -87,7 +87,7 @@ impl<'g> Generator<'g> {
         }
     }
 
-    /// What it says of the template.
+    /// Returns the template whose fields override those of `spec.template`.
     pub const fn template(self) -> Option<&'g ApplicationSetTemplate> {
         match self {
             Self::List(one) => one.template.as_ref(),
@@ -104,7 +104,7 @@ impl<'g> Generator<'g> {
 }
 
 impl ApplicationSetGenerator {
-    /// The generators that are set, always in the same order.
+    /// Returns the generators that are set, in a fixed order.
     pub fn generators(&self) -> impl Iterator<Item = Generator<'_>> {
         let all = [
             self.list.as_ref().map(Generator::List),
@@ -121,226 +121,226 @@ impl ApplicationSetGenerator {
     }
 }
 
-/// Which sets of parameters, clusters or resources count.
+/// Label selector of sets of parameters, clusters or resources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct LabelSelector {
-    /// Labels and their values.
+    /// Labels that must have these values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
-    /// Expressions; all must hold.
+    /// Requirements on labels. All of them must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schemas::selector_expressions")]
+    #[schemars(schema_with = "schema_overrides::selector_expressions")]
     pub match_expressions: Vec<MatchExpression>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Sets of parameters that are written down.
+/// Generator of the listed sets of parameters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListGenerator {
-    /// Each element is a set: an object, whose fields are the parameters.
+    /// Sets of parameters. Each element is an object whose fields are the parameters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elements: Vec<Value>,
-    /// More of them, as a YAML list; mostly made by a template inside of a matrix.
+    /// Additional elements as a YAML list, usually rendered from a template inside a matrix generator.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub elements_yaml: String,
-    /// What it says of the template.
+    /// Fields that override those of `spec.template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<ApplicationSetTemplate>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A set of parameters for each cluster that is declared.
+/// Generator of a set of parameters for each declared cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterGenerator {
-    /// By the labels of their declarations; all if empty, then with the local one.
+    /// Selector of the clusters by label. Empty selects all clusters, including the local one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    /// Further parameters, by name: `values.NAME` in templates.
+    /// Additional parameters by name, available as `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
-    /// One set for all of them, with the list `clusters`.
+    /// True if one set of parameters with the list `clusters` is generated for all clusters.
     #[serde(default, skip_serializing_if = "is_false")]
     pub flat_list: bool,
-    /// What it says of the template.
+    /// Fields that override those of `spec.template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<ApplicationSetTemplate>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A set of parameters for each folder, or for each file, of a Git repository.
+/// Generator of a set of parameters for each folder or file of a Git repository.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GitGenerator {
-    /// Address of the repository.
+    /// URL of the repository.
     #[serde(rename = "repoURL")]
     pub repo_url: String,
-    /// Branch, tag or commit; empty for `HEAD`.
+    /// Branch, tag or commit. Empty means `HEAD`.
     pub revision: String,
-    /// Patterns of folders; where there are any, `files` do not count.
+    /// Patterns of folders. If set, `files` is ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub directories: Vec<GitDirectory>,
-    /// Patterns of files; each that matches gives the sets that it holds, as YAML or JSON.
+    /// Patterns of files. Each matching file contains sets of parameters in YAML or JSON.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<GitFile>,
-    /// Parameters of the path are inside of one of this name.
+    /// Name of the parameter that contains the path parameters.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path_param_prefix: String,
-    /// Further parameters, by name: `values.NAME` in templates.
+    /// Additional parameters by name, available as `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
-    /// How often it is looked at, in seconds.
+    /// Polling interval in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue_after_seconds: Option<i64>,
-    /// What it says of the template.
+    /// Fields that override those of `spec.template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<ApplicationSetTemplate>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A pattern of folders.
+/// Pattern of folders.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GitDirectory {
-    /// The pattern; `*` stands for what is between two slashes.
+    /// Glob pattern of the path. `*` does not match slashes.
     pub path: String,
-    /// Folders that match do not count, whatever else says.
+    /// True if matching folders are excluded, even if another pattern includes them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude: bool,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A pattern of files.
+/// Pattern of files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GitFile {
-    /// The pattern; `*` stands for anything, slashes too.
+    /// Glob pattern of the path. `*` also matches slashes.
     pub path: String,
-    /// Files that match do not count, whatever else says.
+    /// True if matching files are excluded, even if another pattern includes them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude: bool,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A set of parameters for each cluster that some resource has decided for.
+/// Generator of a set of parameters for each cluster that is selected by a resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterDecisionResourceGenerator {
-    /// Name of the ConfigMap that says how the resources are read.
+    /// Name of the ConfigMap that describes how to read the resources.
     pub config_map_ref: String,
-    /// Name of the resource; or else `labelSelector`.
+    /// Name of the resource. Must be empty if `labelSelector` is set.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Labels of the resources; or else `name`.
+    /// Selector of the resources by label. Used instead of `name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
-    /// Further parameters, by name: `values.NAME` in templates.
+    /// Additional parameters by name, available as `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
-    /// How often it is looked at, in seconds.
+    /// Polling interval in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue_after_seconds: Option<i64>,
-    /// What it says of the template.
+    /// Fields that override those of `spec.template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<ApplicationSetTemplate>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// The sets of two generators, each with each.
+/// Generator of every combination of the sets of parameters of two generators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixGenerator {
-    /// The two; the second is a template too, which the sets of the first fill.
-    // The schema of a generator holds no schema of itself: `definitions` says how deep it goes.
-    #[schemars(with = "Vec<Rest>")]
+    /// Two generators. The second one is a template that is rendered with the parameters of the first.
+    // The schema of a generator cannot contain itself, so `definitions` adds the nested schemas.
+    #[schemars(with = "Vec<UnknownFields>")]
     pub generators: Vec<ApplicationSetGenerator>,
-    /// What it says of the template.
+    /// Fields that override those of `spec.template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<ApplicationSetTemplate>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// The sets of the first generator, changed by those of the others.
+/// Generator of the sets of parameters of one generator, overridden by those of others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MergeGenerator {
-    /// The generators; later ones win.
-    // The schema of a generator holds no schema of itself: `definitions` says how deep it goes.
-    #[schemars(with = "Vec<Rest>")]
+    /// Generators to merge. Later generators take precedence.
+    // The schema of a generator cannot contain itself, so `definitions` adds the nested schemas.
+    #[schemars(with = "Vec<UnknownFields>")]
     pub generators: Vec<ApplicationSetGenerator>,
-    /// Sets that have the same values of these parameters belong together.
+    /// Names of the parameters whose values identify the sets to merge.
     pub merge_keys: Vec<String>,
-    /// What it says of the template.
+    /// Fields that override those of `spec.template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<ApplicationSetTemplate>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What a program answers over HTTP.
+/// Generator of the sets of parameters that an HTTP service returns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginGenerator {
-    /// Where the program is.
+    /// Reference to the ConfigMap with the address of the service.
     pub config_map_ref: PluginConfigMap,
-    /// What it is asked.
+    /// Input that is sent to the service.
     #[serde(default, skip_serializing_if = "PluginInput::is_empty")]
     pub input: PluginInput,
-    /// Further parameters, by name: `values.NAME` in templates.
+    /// Additional parameters by name, available as `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
-    /// How often it is asked, in seconds.
+    /// Polling interval in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue_after_seconds: Option<i64>,
-    /// What it says of the template.
+    /// Fields that override those of `spec.template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<ApplicationSetTemplate>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// The ConfigMap that says where a program is.
+/// Reference to the ConfigMap with the address of an HTTP service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PluginConfigMap {
-    /// `metadata.name` of the ConfigMap, which holds the address and where the token is.
+    /// Name of the ConfigMap, which contains the address and a reference to the token.
     pub name: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What a program is asked.
+/// Input that is sent to an HTTP service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PluginInput {
-    /// Any values, by name.
+    /// Parameters by name. Their values may have any type.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "schemas::any_values")]
+    #[schemars(schema_with = "schema_overrides::any_values")]
     pub parameters: BTreeMap<String, Value>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 impl PluginInput {
-    /// Whether nothing is asked.
+    /// Returns true if there is no input.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

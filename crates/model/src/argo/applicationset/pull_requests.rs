@@ -1,4 +1,4 @@
-//! Whom the generator `pullRequest` asks, and how.
+//! The generator `pullRequest` and its providers.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ApplicationSetTemplate, BasicAuth, BearerToken, ConfigMapKey, SecretKey};
-use crate::argo::{Rest, is_false};
+use crate::argo::{UnknownFields, is_false};
 
-/// A set of parameters for each open pull request of a repository.
+/// Generator of a set of parameters for each open pull request of a repository.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestGenerator {
@@ -24,133 +24,133 @@ pub struct PullRequestGenerator {
     /// Pull requests of a repository on Bitbucket Cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bitbucket: Option<PullRequestBitbucket>,
-    /// Pull requests of a repository on a Bitbucket server.
+    /// Pull requests of a repository on Bitbucket Server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bitbucket_server: Option<PullRequestBitbucketServer>,
     /// Pull requests of a repository on Azure DevOps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub azuredevops: Option<PullRequestAzureDevOps>,
-    /// Which pull requests count: what one of them lets pass; all if empty.
+    /// Filters of the pull requests. A pull request must match at least one of them (default: all pull requests).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<PullRequestFilter>,
-    /// A repository that is not there has no pull requests, instead of being an error.
+    /// True if a missing repository yields no pull requests instead of an error.
     #[serde(default, skip_serializing_if = "is_false")]
     pub continue_on_repo_not_found_error: bool,
-    /// Further parameters, by name: `values.NAME` in templates.
+    /// Additional parameters by name, available as `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
-    /// How often it is asked, in seconds.
+    /// Polling interval in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue_after_seconds: Option<i64>,
-    /// What it says of the template.
+    /// Fields that override those of `spec.template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<ApplicationSetTemplate>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A repository on GitHub.
+/// Repository on GitHub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestGithub {
-    /// Name of the user or organisation.
+    /// Name of the user or organization.
     pub owner: String,
     /// Name of the repository.
     pub repo: String,
-    /// Address of the API.
+    /// URL of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api: String,
-    /// Where the token is that the API is asked with.
+    /// Reference to the Secret entry that contains the API token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
-    /// The repository Secret with the GitHub App that is used.
+    /// Name of the repository Secret that contains the GitHub App credentials.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub app_secret_name: String,
-    /// Only pull requests with all of these labels.
+    /// Labels that a pull request must have. All of them must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A project on GitLab.
+/// Project on GitLab.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestGitlab {
-    /// Its path or number.
+    /// Path or ID of the project.
     pub project: String,
-    /// Address of the API.
+    /// URL of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api: String,
-    /// Where the token is that the API is asked with.
+    /// Reference to the Secret entry that contains the API token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
-    /// Only pull requests with all of these labels.
+    /// Labels that a pull request must have. All of them must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// Only merge requests in this state; all if empty.
+    /// State that a merge request must have. Empty matches all states.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pull_request_state: String,
-    /// The certificate of the server is not checked.
+    /// True if the TLS certificate of the server is not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
-    /// Authorities that the server may be certified by.
+    /// Reference to the ConfigMap entry that contains the trusted CA certificates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_ref: Option<ConfigMapKey>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A repository on Gitea.
+/// Repository on Gitea.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestGitea {
-    /// Name of the user or organisation.
+    /// Name of the user or organization.
     pub owner: String,
     /// Name of the repository.
     pub repo: String,
-    /// Address of the API.
+    /// URL of the API.
     pub api: String,
-    /// Where the token is that the API is asked with.
+    /// Reference to the Secret entry that contains the API token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
-    /// Only pull requests with all of these labels.
+    /// Labels that a pull request must have. All of them must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// The certificate of the server is not checked.
+    /// True if the TLS certificate of the server is not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A repository on Bitbucket Cloud.
+/// Repository on Bitbucket Cloud.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestBitbucket {
-    /// Name of the user or organisation.
+    /// Name of the user or organization.
     pub owner: String,
     /// Name of the repository.
     pub repo: String,
-    /// Address of the API.
+    /// URL of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api: String,
-    /// User and password that the API is asked with.
+    /// Credentials for HTTP basic authentication to the API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basic_auth: Option<BasicAuth>,
-    /// A token that the API is asked with, instead of user and password.
+    /// Bearer token for the API. Used instead of `basicAuth`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer_token: Option<BearerToken>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A repository on a Bitbucket server.
+/// Repository on Bitbucket Server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestBitbucketServer {
@@ -158,63 +158,63 @@ pub struct PullRequestBitbucketServer {
     pub project: String,
     /// Name of the repository.
     pub repo: String,
-    /// Address of the API.
+    /// URL of the API.
     pub api: String,
-    /// User and password that the API is asked with.
+    /// Credentials for HTTP basic authentication to the API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basic_auth: Option<BasicAuth>,
-    /// A token that the API is asked with, instead of user and password.
+    /// Bearer token for the API. Used instead of `basicAuth`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer_token: Option<BearerToken>,
-    /// The certificate of the server is not checked.
+    /// True if the TLS certificate of the server is not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
-    /// Authorities that the server may be certified by.
+    /// Reference to the ConfigMap entry that contains the trusted CA certificates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_ref: Option<ConfigMapKey>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A repository on Azure DevOps.
+/// Repository on Azure DevOps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestAzureDevOps {
-    /// Name of the organisation.
+    /// Name of the organization.
     pub organization: String,
     /// Name of the project.
     pub project: String,
     /// Name of the repository.
     pub repo: String,
-    /// Address of the API.
+    /// URL of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api: String,
-    /// Where the token is that the API is asked with.
+    /// Reference to the Secret entry that contains the API token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
-    /// Only pull requests with all of these labels.
+    /// Labels that a pull request must have. All of them must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What lets a pull request pass: all that is said.
+/// Filter of pull requests. All of its fields must match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestFilter {
-    /// Name of the branch, a regular expression.
+    /// Regular expression that the name of the branch must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_match: Option<String>,
-    /// Name of the branch it is for, a regular expression.
+    /// Regular expression that the name of the target branch must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_branch_match: Option<String>,
-    /// Its title, a regular expression.
+    /// Regular expression that the title must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title_match: Option<String>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }

@@ -1,4 +1,4 @@
-//! Whom the generator `scmProvider` asks, and how.
+//! The generator `scmProvider` and its providers.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ApplicationSetTemplate, BasicAuth, BearerToken, ConfigMapKey, SecretKey};
-use crate::argo::{Rest, is_false};
+use crate::argo::{UnknownFields, is_false};
 
-/// A set of parameters for each repository of an organisation, or for each branch of them.
+/// Generator of a set of parameters for each repository of an organization, or for each branch of these repositories.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScmGenerator {
-    /// Repositories of an organisation on GitHub.
+    /// Repositories of an organization on GitHub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub github: Option<ScmGithub>,
     /// Projects of a group on GitLab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gitlab: Option<ScmGitlab>,
-    /// Repositories of a user or organisation on Gitea.
+    /// Repositories of a user or organization on Gitea.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gitea: Option<ScmGitea>,
     /// Repositories of a user or workspace on Bitbucket Cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bitbucket: Option<ScmBitbucket>,
-    /// Repositories of a project on a Bitbucket server.
+    /// Repositories of a project on Bitbucket Server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bitbucket_server: Option<ScmBitbucketServer>,
     /// Repositories of a team project on Azure DevOps.
@@ -33,50 +33,50 @@ pub struct ScmGenerator {
     /// Repositories of an account on AWS CodeCommit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aws_code_commit: Option<ScmAwsCodeCommit>,
-    /// Which repositories and branches count: what one of them lets pass; all if empty.
+    /// Filters of repositories and branches. One filter of each kind must match (default: all repositories and branches).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<ScmFilter>,
-    /// How it is cloned: `ssh` or `https`.
+    /// Protocol for cloning the repositories: `ssh` or `https`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub clone_protocol: String,
-    /// Further parameters, by name: `values.NAME` in templates.
+    /// Additional parameters by name, available as `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
-    /// How often it is asked, in seconds.
+    /// Polling interval in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue_after_seconds: Option<i64>,
-    /// What it says of the template.
+    /// Fields that override those of `spec.template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<ApplicationSetTemplate>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Repositories of an organisation on GitHub.
+/// Repositories of an organization on GitHub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScmGithub {
-    /// Name of the organisation.
+    /// Name of the organization.
     pub organization: String,
-    /// Address of the API.
+    /// URL of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api: String,
-    /// Where the token is that the API is asked with.
+    /// Reference to the Secret entry that contains the API token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
-    /// The repository Secret with the GitHub App that is used.
+    /// Name of the repository Secret that contains the GitHub App credentials.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub app_secret_name: String,
-    /// All branches, and not only the default one.
+    /// True if all branches are included instead of only the default branch.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all_branches: bool,
-    /// Archived repositories do not count.
+    /// True if archived repositories are excluded.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude_archived_repos: bool,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 /// Projects of a group on GitLab.
@@ -85,184 +85,184 @@ pub struct ScmGithub {
 pub struct ScmGitlab {
     /// Name of the group.
     pub group: String,
-    /// Address of the API.
+    /// URL of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api: String,
-    /// Where the token is that the API is asked with.
+    /// Reference to the Secret entry that contains the API token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
-    /// All branches, and not only the default one.
+    /// True if all branches are included instead of only the default branch.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all_branches: bool,
-    /// Projects of groups in the group count too.
+    /// True if projects of subgroups are included.
     #[serde(default, skip_serializing_if = "is_false")]
     pub include_subgroups: bool,
-    /// Projects that are shared with the group count too; they do if nothing is said.
+    /// True if projects that are shared with the group are included (default: true).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_shared_projects: Option<bool>,
-    /// Archived projects count too; they do if nothing is said.
+    /// True if archived projects are included (default: true).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_archived_repos: Option<bool>,
-    /// Only projects of this topic.
+    /// Topic that a project must have.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub topic: String,
-    /// The certificate of the server is not checked.
+    /// True if the TLS certificate of the server is not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
-    /// Authorities that the server may be certified by.
+    /// Reference to the ConfigMap entry that contains the trusted CA certificates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_ref: Option<ConfigMapKey>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Repositories of a user or organisation on Gitea.
+/// Repositories of a user or organization on Gitea.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScmGitea {
-    /// Name of the user or organisation.
+    /// Name of the user or organization.
     pub owner: String,
-    /// Address of the API.
+    /// URL of the API.
     pub api: String,
-    /// Where the token is that the API is asked with.
+    /// Reference to the Secret entry that contains the API token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
-    /// All branches, and not only the default one.
+    /// True if all branches are included instead of only the default branch.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all_branches: bool,
-    /// Archived repositories do not count.
+    /// True if archived repositories are excluded.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude_archived_repos: bool,
-    /// The certificate of the server is not checked.
+    /// True if the TLS certificate of the server is not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 /// Repositories of a user or workspace on Bitbucket Cloud.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScmBitbucket {
-    /// Name of the user or organisation.
+    /// Name of the user or organization.
     pub owner: String,
-    /// Name of the user whose password it is.
+    /// Name of the user for authentication.
     pub user: String,
-    /// Where the app password of that user is.
+    /// Reference to the Secret entry that contains the app password of the user.
     pub app_password_ref: SecretKey,
-    /// All branches, and not only the default one.
+    /// True if all branches are included instead of only the default branch.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all_branches: bool,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Repositories of a project on a Bitbucket server.
+/// Repositories of a project on Bitbucket Server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScmBitbucketServer {
     /// Name of the project.
     pub project: String,
-    /// Address of the API.
+    /// URL of the API.
     pub api: String,
-    /// User and password that the API is asked with.
+    /// Credentials for HTTP basic authentication to the API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basic_auth: Option<BasicAuth>,
-    /// A token that the API is asked with, instead of user and password.
+    /// Bearer token for the API. Used instead of `basicAuth`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer_token: Option<BearerToken>,
-    /// All branches, and not only the default one.
+    /// True if all branches are included instead of only the default branch.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all_branches: bool,
-    /// The certificate of the server is not checked.
+    /// True if the TLS certificate of the server is not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
-    /// Authorities that the server may be certified by.
+    /// Reference to the ConfigMap entry that contains the trusted CA certificates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_ref: Option<ConfigMapKey>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 /// Repositories of a team project on Azure DevOps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScmAzureDevOps {
-    /// Name of the organisation.
+    /// Name of the organization.
     pub organization: String,
     /// Name of the team project.
     pub team_project: String,
-    /// Where the token is that the API is asked with.
+    /// Reference to the Secret entry that contains the API token.
     pub access_token_ref: SecretKey,
-    /// Address of the API.
+    /// URL of the API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api: String,
-    /// All branches, and not only the default one.
+    /// True if all branches are included instead of only the default branch.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all_branches: bool,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 /// Repositories of an account on AWS CodeCommit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScmAwsCodeCommit {
-    /// The region; that of the program if empty.
+    /// AWS region (default: the region of the controller).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub region: String,
-    /// The role to take on.
+    /// ARN of the IAM role to assume.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
-    /// Only repositories with one of these tags.
+    /// Tags of the repositories. A repository must have at least one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tag_filters: Vec<TagFilter>,
-    /// All branches, and not only the default one.
+    /// True if all branches are included instead of only the default branch.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all_branches: bool,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A tag of repositories.
+/// Tag of a repository.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TagFilter {
     /// Key of the tag.
     pub key: String,
-    /// Its value; any if empty.
+    /// Value of the tag. Empty matches all values.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What lets a repository, and a branch of it, pass: all that is said.
+/// Filter of repositories and their branches. All of its fields must match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScmFilter {
-    /// Name of the repository, a regular expression.
+    /// Regular expression that the name of the repository must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository_match: Option<String>,
-    /// One of its labels, a regular expression.
+    /// Regular expression that at least one label must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_match: Option<String>,
-    /// Name of the branch, a regular expression.
+    /// Regular expression that the name of the branch must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_match: Option<String>,
-    /// Paths that must all be there.
+    /// Paths that must all exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths_exist: Vec<String>,
-    /// Paths none of which may be there.
+    /// Paths none of which may exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths_do_not_exist: Vec<String>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }

@@ -1,54 +1,54 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::argo::Rest;
+use crate::argo::UnknownFields;
 
-/// A user, and where their password is.
+/// Credentials for HTTP basic authentication.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BasicAuth {
     /// Name of the user.
     pub username: String,
-    /// Where the password is.
+    /// Reference to the Secret entry that contains the password.
     pub password_ref: SecretKey,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Where a token is that says by itself who asks.
+/// Bearer token for authentication.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BearerToken {
-    /// Where the token is.
+    /// Reference to the Secret entry that contains the token.
     pub token_ref: SecretKey,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Where something secret is.
+/// Reference to an entry of a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretKey {
-    /// `metadata.name` of the Secret.
+    /// Name of the Secret.
     pub secret_name: String,
-    /// Which of its entries: a key of its `data`.
+    /// Key in the `data` of the Secret.
     pub key: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Where a text is.
+/// Reference to an entry of a ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigMapKey {
-    /// `metadata.name` of the ConfigMap.
+    /// Name of the ConfigMap.
     pub config_map_name: String,
-    /// Which of its entries: a key of its `data`.
+    /// Key in the `data` of the ConfigMap.
     pub key: String,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }

@@ -3,109 +3,111 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::argo::{HealthState, ResourceStatus, Rest, Time, is_zero};
+use crate::argo::{HealthState, ResourceStatus, Time, UnknownFields, is_zero};
 
-/// What was found out and done: `status` of an ApplicationSet.
+/// Observed state of an ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSetStatus {
-    /// What is true of it.
+    /// Current conditions of the ApplicationSet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ApplicationSetCondition>,
-    /// How each Application stands in the progressive sync.
+    /// Status of each Application in the progressive sync.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub application_status: Vec<ApplicationSetApplicationStatus>,
-    /// Its Applications; not more than a limit.
+    /// Applications of the ApplicationSet. Their number is limited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceStatus>,
-    /// How many they are.
+    /// Total number of Applications.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resources_count: i64,
-    /// How well it does.
+    /// Health of the ApplicationSet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthState>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 impl ApplicationSetStatus {
-    /// Whether nothing is known yet.
+    /// Returns true if no field is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Something that is, or is not, true of an ApplicationSet.
+/// Condition of an ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["message", "reason", "status", "type"]))]
 pub struct ApplicationSetCondition {
-    /// What: `ErrorOccurred`, `ParametersGenerated`, `ResourcesUpToDate`, `RolloutProgressing`.
+    /// Type: `ErrorOccurred`, `ParametersGenerated`, `ResourcesUpToDate` or `RolloutProgressing`.
     #[serde(default, rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     #[serde(default)]
     pub status: String,
-    /// Why, in one word.
+    /// Machine-readable reason in one word.
     #[serde(default)]
     pub reason: String,
-    /// Why, in a sentence for people.
+    /// Human-readable reason.
     #[serde(default)]
     pub message: String,
-    /// When `status` became what it is.
+    /// Time of the last change of `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// How one Application stands in the progressive sync.
+/// Status of one Application in a progressive sync.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["application", "message", "status", "step", "targetRevisions"]))]
 pub struct ApplicationSetApplicationStatus {
-    /// `metadata.name` of the Application.
+    /// Name of the Application.
     #[serde(default)]
     pub application: String,
-    /// Where it stands: `Waiting`, `Pending`, `Progressing` or `Healthy`.
+    /// Status: `Waiting`, `Pending`, `Progressing`, `Healthy` or `RolledBack`.
     #[serde(default)]
     pub status: MemberStatus,
-    /// Why, in a sentence for people.
+    /// Human-readable reason for the status.
     #[serde(default)]
     pub message: String,
-    /// Number of its step, from 1; `-1` for an Application of no step.
+    /// Number of the step, starting at 1. `-1` if the Application is in no step.
     #[serde(default)]
     pub step: String,
-    /// The revisions it is to have, one a source. Older programs wrote null.
+    /// Target revisions, one for each source. Older versions of the controller wrote null.
     #[serde(default, deserialize_with = "null_as_empty")]
     pub target_revisions: Vec<String>,
-    /// When `status` became what it is.
+    /// Time of the last change of `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
 fn null_as_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// How an Application stands in a progressive sync.
+/// Status of an Application in a progressive sync.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MemberStatus {
-    /// Its step has not come.
+    /// Its step has not started.
     #[default]
     Waiting,
-    /// It is to be synced.
+    /// Its sync has not started.
     Pending,
-    /// It is being synced, or not healthy yet.
+    /// Its sync is running, or it is not healthy yet.
     Progressing,
-    /// It is what it should be.
+    /// It is synced and healthy.
     Healthy,
-    /// One that is not known here.
+    /// It was rolled back to its previous revision after a step had failed.
+    RolledBack,
+    /// An unknown status.
     #[serde(untagged)]
     Other(String),
 }

@@ -4,80 +4,80 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::argo::Rest;
+use crate::argo::UnknownFields;
 
-/// `spec.strategy`: in which order Applications are synced and deleted.
+/// Order in which Applications are synced and deleted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSetStrategy {
-    /// `AllAtOnce` (also if empty) or `RollingSync`; any text can be there.
+    /// Type of the strategy: `AllAtOnce` (default) or `RollingSync`. The schema accepts any string.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The steps of the strategy `RollingSync`; others have none.
+    /// Steps of the strategy `RollingSync`. Other strategies have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling_sync: Option<RolloutSteps>,
-    /// `AllAtOnce` (also if empty), `Reverse` or `Custom`; any text can be there.
+    /// Order of deletion: `AllAtOnce` (default), `Reverse` or `Custom`. The schema accepts any string.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub deletion_order: String,
-    /// The steps of the deletion order `Custom`. Argo CD's own definition does not have them.
+    /// Steps of the deletion order `Custom`. Not part of Argo CD's definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_sync: Option<RolloutSteps>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// Steps, one after the other.
+/// Sequence of steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RolloutSteps {
-    /// The steps, in their order.
+    /// Steps, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<RolloutStep>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// One step: the Applications that it is about, and how many of them at once.
+/// Step: a selection of Applications and the maximum number of concurrent updates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStep {
-    /// By their labels: all of these must hold.
+    /// Requirements on the labels of the Applications. All of them must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<MatchExpression>,
-    /// How many at once: a number, or a share such as `10%`; all if not said.
+    /// Maximum number of concurrent updates, as a number or a percentage such as `10%` (default: all).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "IntOrString")]
     pub max_update: Option<IntOrString>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// What is asked of one label.
+/// Requirement on a label.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatchExpression {
     /// Name of the label.
     #[serde(default)]
     pub key: String,
-    /// `In`, `NotIn`; in selectors `Exists` and `DoesNotExist` too. Any text can be there.
+    /// Operator: `In` or `NotIn`. Selectors also support `Exists` and `DoesNotExist`. The schema accepts any string.
     #[serde(default)]
     pub operator: String,
-    /// The values it is about.
+    /// Values that the operator compares the label with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
-    /// What this program does not know, kept as it is.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub rest: Rest,
+    pub rest: UnknownFields,
 }
 
-/// A number, or a text such as `10%`.
+/// Number, or a string such as `10%`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum IntOrString {
-    /// A number of Applications.
+    /// Number of Applications.
     Int(i64),
-    /// A text: a share of them, such as `10%`.
+    /// String: a percentage of the Applications, such as `10%`.
     String(String),
 }
 
@@ -95,8 +95,8 @@ impl JsonSchema for IntOrString {
         "IntOrString".into()
     }
 
-    /// Whatever it is: where a schema says `x-kubernetes-int-or-string`, Kubernetes 1.20 does without it when it applies a
-    /// resource, and takes each list for one value. What is neither is refused when it is read.
+    /// The schema permits any value. With `x-kubernetes-int-or-string`, Kubernetes 1.20 ignores the schema during apply and
+    /// treats each list as atomic. Values of other types are rejected when the resource is read.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"x-kubernetes-preserve-unknown-fields": true})
     }

@@ -1,8 +1,9 @@
-//! jq path expressions, as far as they can name fields to ignore.
+//! jq path expressions, limited to expressions that select fields to ignore.
 //!
-//! jq is a programming language, and programs may run for ever. What names fields needs little of it, so only that is
-//! let in: every step goes down into the object, nothing is computed, nothing refers back up, and everything that
-//! multiplies work is counted. So the work is bounded by the size of the object, without a clock.
+//! jq is a programming language, and its programs can run forever. Only a small part of it is needed to
+//! select fields, so only that part is accepted: every step descends into the object, values are never
+//! computed, references never point back up, and everything that multiplies work is counted. The size of the
+//! object therefore bounds the work, without a timeout.
 
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Term};
@@ -16,24 +17,24 @@ use serde_json::Value;
 
 use super::super::path::{Path, Step};
 
-/// Bytes of one expression. Real ones have fewer than a hundred.
+/// Maximum length of an expression in bytes. Real expressions have fewer than a hundred.
 const LENGTH_MAX: usize = 1_000;
-/// Brackets inside each other: reading an expression recurses.
+/// Maximum nesting of brackets, because the parser recurses.
 const NESTING_MAX: usize = 32;
-/// How often `..` may be in one expression: each may multiply the work by the size of the object.
+/// Maximum number of `..` in an expression: each can multiply the work by the size of the object.
 const DESCENTS_MAX: usize = 2;
-/// How many lists may be built in one expression.
+/// Maximum number of lists built in an expression.
 const LISTS_MAX: usize = 4;
-/// How many ways there may be to the same field, by commas and alternatives.
-const WAYS_MAX: usize = 256;
-/// Fields that one expression may name in one object.
+/// Maximum number of ways to reach the same field through commas and alternatives.
+const BRANCHES_MAX: usize = 256;
+/// Maximum number of fields that an expression may name in one object.
 const PATHS_MAX: usize = 10_000;
-/// Memory of one compiled regular expression.
+/// Maximum memory of a compiled regular expression in bytes.
 const REGEX_BYTES_MAX: usize = 1 << 18;
 
-/// What an expression may call: name and number of arguments. None of them can loop, or make a value larger than what
-/// it was given.
-const CALLS: [(&str, usize); 34] = [
+/// Functions that an expression may call: name and number of arguments. None of them can loop or return a value larger than
+/// its input.
+const ALLOWED_FUNCTIONS: [(&str, usize); 34] = [
     ("all", 0),
     ("all", 1),
     ("all", 2),
@@ -70,8 +71,8 @@ const CALLS: [(&str, usize); 34] = [
     ("values", 0),
 ];
 
-/// Those of the functions above that neither the core of jaq nor its library has in this form.
-const DEFINITIONS: &str = r#"
+/// Allowed functions that jaq lacks in this form.
+const FUNCTION_DEFINITIONS: &str = r#"
 def null: [][0];
 def keys: keys_unsorted | sort;
 def type:
@@ -83,56 +84,56 @@ def arrays: select(type == "array");
 def objects: select(type == "object");
 "#;
 
-/// Why a jq expression cannot be used.
+/// Reason for rejecting a jq expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JqError {
-    /// It is too long, or nested too deeply.
-    #[error("it is too large; at most {LENGTH_MAX} characters and {NESTING_MAX} brackets inside each other")]
+    /// The expression is too long or nested too deeply.
+    #[error("it is too large; use at most {LENGTH_MAX} characters and {NESTING_MAX} levels of brackets")]
     TooLarge,
-    /// It is no jq.
-    #[error("it is not a jq expression")]
+    /// The expression is not valid jq.
+    #[error("it is not valid jq")]
     Syntax,
-    /// It uses something that does not name fields.
+    /// The expression uses a construct that doesn't select fields.
     #[error(
-        "{0} cannot be used to name fields; write a path such as .spec.containers[] | select(.name == \"a\") | .image"
+        "{0} cannot select fields; use a path such as .spec.containers[] | select(.name == \"a\") | .image"
     )]
     NotAPath(String),
-    /// It could take very long.
+    /// The expression could take too long.
     #[error("it could take too long; use `..`, lists, commas and `//` less often, or several expressions")]
     TooMuchWork,
 }
 
-type Filter = jaq_core::Filter<data::JustLut<Val>>;
+type JqFilter = jaq_core::Filter<data::JustLut<Val>>;
 
-/// An expression of `jqPathExpressions`, compiled, which names fields and does nothing else.
-pub(super) struct Jq(Filter);
+/// Compiled `jqPathExpressions` entry, which only selects fields.
+pub(super) struct Jq(JqFilter);
 
 impl Jq {
-    /// Compiles an expression, when it does no more than name fields.
+    /// Compiles an expression. Returns an error if it does more than select fields.
     pub fn compile(expression: &str) -> Result<Self, JqError> {
         check_size(expression)?;
         let term = load::parse(expression, |parser| parser.term()).ok_or(JqError::Syntax)?;
-        let mut cost = Cost::default();
-        if cost.ways(&term)? > WAYS_MAX || cost.descents > DESCENTS_MAX || cost.lists > LISTS_MAX {
+        let mut cost = WorkEstimate::default();
+        if cost.count_paths(&term)? > BRANCHES_MAX || cost.descents > DESCENTS_MAX || cost.lists > LISTS_MAX {
             return Err(JqError::TooMuchWork);
         }
-        // The expression is whole, so its brackets match; the line break ends a comment.
+        // The expression was first parsed on its own, so its brackets match. The line break ends a comment.
         let code = format!("path({expression}\n)");
-        let definitions = load::parse(DEFINITIONS, |parser| parser.defs()).ok_or(JqError::Syntax)?;
+        let definitions = load::parse(FUNCTION_DEFINITIONS, |parser| parser.defs()).ok_or(JqError::Syntax)?;
         let arena = Arena::default();
         let loader = Loader::new(jaq_core::defs().chain(definitions));
         let modules =
             loader.load(&arena, File { code: code.as_str(), path: () }).map_err(|_| JqError::Syntax)?;
         let functions = jaq_core::funs().chain(jaq_std::base_funs()).chain(jaq_json::funs());
         Compiler::default()
-            .with_funs(functions.chain([test()]))
+            .with_funs(functions.chain([regex_test_function()]))
             .compile(modules)
             .map(Self)
             .map_err(|_| JqError::Syntax)
     }
 
-    /// The fields it names in an object, whether they are there or not. An expression that fails names none, as in
-    /// Argo CD.
+    /// Returns the fields that the expression selects in an object, whether or not they exist. As in Argo CD,
+    /// an expression that fails doesn't select any fields.
     pub fn paths(&self, object: &Value) -> Vec<Path> {
         let context = Ctx::<data::JustLut<Val>>::new(&self.0.lut, Vars::new([]));
         let found = self.0.id.run((context, to_jq(object))).map(unwrap_valr);
@@ -157,32 +158,33 @@ fn check_size(expression: &str) -> Result<(), JqError> {
     if expression.len() > LENGTH_MAX { Err(JqError::TooLarge) } else { Ok(()) }
 }
 
-/// What multiplies the work of an expression.
+/// Factors that multiply the work of an expression.
 #[derive(Default)]
-struct Cost {
+struct WorkEstimate {
     descents: usize,
     lists: usize,
 }
 
-impl Cost {
-    /// In how many ways an expression may come to one and the same value; refuses what does not name fields.
-    fn ways(&mut self, term: &Term<&str>) -> Result<usize, JqError> {
+impl WorkEstimate {
+    /// Returns the number of ways in which an expression can reach the same value. Rejects constructs that
+    /// don't select fields.
+    fn count_paths(&mut self, term: &Term<&str>) -> Result<usize, JqError> {
         let refused = |what: &str| Err(JqError::NotAPath(what.to_owned()));
         Ok(match term {
             Term::Id | Term::Num(_) => 1,
-            Term::Recurse => self.descend(),
+            Term::Recurse => self.add_descent(),
             Term::Str(None, parts) if parts.iter().all(|part| !matches!(part, StrPart::Term(_))) => 1,
-            Term::Str(..) => return refused("a text with a format or an inserted value"),
+            Term::Str(..) => return refused("a formatted or interpolated string"),
             Term::Arr(None) => 1,
             Term::Arr(Some(items)) => {
                 self.lists += 1;
-                self.ways(items)?
+                self.count_paths(items)?
             }
             Term::Obj(fields) if fields.is_empty() => 1,
-            Term::Obj(_) => return refused("an object that is built"),
-            Term::Neg(inner) => self.ways(inner)?,
+            Term::Obj(_) => return refused("an object construction"),
+            Term::Neg(inner) => self.count_paths(inner)?,
             Term::BinOp(left, operator, right) => {
-                let (left, right) = (self.ways(left)?, self.ways(right)?);
+                let (left, right) = (self.count_paths(left)?, self.count_paths(right)?);
                 match operator {
                     BinaryOp::Comma | BinaryOp::Alt => left.saturating_add(right),
                     BinaryOp::Pipe(None) | BinaryOp::Or | BinaryOp::And | BinaryOp::Cmp(_) => {
@@ -194,59 +196,62 @@ impl Cost {
                 }
             }
             Term::TryCatch(tried, caught) => {
-                let caught = caught.as_ref().map_or(Ok(0), |caught| self.ways(caught))?;
-                self.ways(tried)?.saturating_add(caught)
+                let caught = caught.as_ref().map_or(Ok(0), |caught| self.count_paths(caught))?;
+                self.count_paths(tried)?.saturating_add(caught)
             }
-            Term::IfThenElse(branches, otherwise) => self.branches(branches, otherwise.as_deref())?,
-            Term::Call(name, arguments) => self.call(name, arguments)?,
+            Term::IfThenElse(branches, otherwise) => self.count_branches(branches, otherwise.as_deref())?,
+            Term::Call(name, arguments) => self.count_call(name, arguments)?,
             Term::Path(start, path) => {
-                let mut ways = self.ways(start)?;
+                let mut ways = self.count_paths(start)?;
                 for (part, _) in &path.0 {
                     match part {
-                        Part::Index(index) => ways = ways.saturating_mul(self.ways(index)?),
+                        Part::Index(index) => ways = ways.saturating_mul(self.count_paths(index)?),
                         Part::Range(None, None) => {}
-                        Part::Range(..) => return refused("a slice of a list"),
+                        Part::Range(..) => return refused("a slice of an array"),
                     }
                 }
                 ways
             }
             Term::Label(..) | Term::Break(_) => return refused("a label"),
             Term::Fold(..) => return refused("reduce or foreach"),
-            Term::Def(..) => return refused("a definition"),
+            Term::Def(..) => return refused("a function definition"),
             Term::Var(_) => return refused("a variable"),
         })
     }
 
-    fn descend(&mut self) -> usize {
+    fn add_descent(&mut self) -> usize {
         self.descents += 1;
         1
     }
 
-    fn branches(
+    fn count_branches(
         &mut self,
         branches: &[(Term<&str>, Term<&str>)],
         otherwise: Option<&Term<&str>>,
     ) -> Result<usize, JqError> {
-        let mut ways = otherwise.map_or(Ok(1), |term| self.ways(term))?;
+        let mut ways = otherwise.map_or(Ok(1), |term| self.count_paths(term))?;
         for (condition, consequence) in branches {
-            ways = ways.saturating_add(self.ways(condition)?.saturating_mul(self.ways(consequence)?));
+            ways = ways
+                .saturating_add(self.count_paths(condition)?.saturating_mul(self.count_paths(consequence)?));
         }
         Ok(ways)
     }
 
-    fn call(&mut self, name: &str, arguments: &[Term<&str>]) -> Result<usize, JqError> {
-        if !CALLS.contains(&(name, arguments.len())) {
+    fn count_call(&mut self, name: &str, arguments: &[Term<&str>]) -> Result<usize, JqError> {
+        if !ALLOWED_FUNCTIONS.contains(&(name, arguments.len())) {
             return Err(JqError::NotAPath(format!("{name}/{}", arguments.len())));
         }
         if name == "recurse" {
-            self.descend();
+            self.add_descent();
         }
-        arguments.iter().try_fold(1, |ways: usize, argument| Ok(ways.saturating_mul(self.ways(argument)?)))
+        arguments
+            .iter()
+            .try_fold(1, |ways: usize, argument| Ok(ways.saturating_mul(self.count_paths(argument)?)))
     }
 }
 
-/// `test(regex)`, with bounded memory.
-fn test() -> jaq_core::native::Fun<data::JustLut<Val>> {
+/// Returns the function `regex_test_function(regex)` with bounded memory.
+fn regex_test_function() -> jaq_core::native::Fun<data::JustLut<Val>> {
     let test: Native<jaq_core::RunPtr<data::JustLut<Val>>> = ("test", v(1), |cv| {
         unary(cv, |text: Val, pattern: Val| {
             let pattern = String::from_utf8_lossy(pattern.try_as_utf8_bytes()?).into_owned();
@@ -274,8 +279,8 @@ fn to_jq(value: &Value) -> Val {
     }
 }
 
-/// A path of jq as one of ours: `None` when it is none, `Some(None)` when it counts from the end of a list that is not
-/// there or not that long.
+/// Converts a jq path. Returns `None` if it isn't a path, and `Some(None)` if it counts from the end of a
+/// list that is missing or too short.
 fn to_path(path: &Val, object: &Value) -> Option<Option<Path>> {
     let Val::Arr(steps) = path else { return None };
     let mut path = Path::default();
@@ -302,7 +307,7 @@ mod tests {
 
     use super::*;
 
-    fn named(expression: &str) -> Vec<String> {
+    fn named_paths(expression: &str) -> Vec<String> {
         let object = json!({"spec": {"replicas": 3, "containers": [
             {"name": "a", "image": "x:1", "env": [{"name": "K"}]}, {"name": "b", "image": "y:2"}]},
             "webhooks": [{"clientConfig": {"caBundle": "x"}}, {"clientConfig": {}}], "data": {"a.b/c": "1"}});
@@ -311,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_named() {
+    fn expressions_name_fields() {
         for (expression, paths) in [
             (".spec.replicas", &["/spec/replicas"][..]),
             (".spec.missing.below", &["/spec/missing/below"]),
@@ -347,12 +352,12 @@ mod tests {
                 assert!(Jq::compile(expression).is_err());
                 continue;
             }
-            assert_eq!(named(expression), paths, "{expression}");
+            assert_eq!(named_paths(expression), paths, "{expression}");
         }
     }
 
     #[test]
-    fn what_is_not_a_path_or_could_take_long_is_refused() {
+    fn non_path_and_expensive_expressions_are_rejected() {
         for expression in [
             "",
             ".spec.",
@@ -385,7 +390,9 @@ mod tests {
     }
 
     #[test]
-    fn large_regular_expressions_fail_small() {
-        assert!(named(r#".spec.containers[] | select(.name | test("((a{1000}){1000}){1000}"))"#).is_empty());
+    fn large_regular_expressions_are_rejected() {
+        assert!(
+            named_paths(r#".spec.containers[] | select(.name | test("((a{1000}){1000}){1000}"))"#).is_empty()
+        );
     }
 }

@@ -1,61 +1,61 @@
-//! Which fields of an object do not count?
+//! Rules for ignored fields of objects.
 
 mod jq;
 
 use serde_json::Value;
 use tidegate_model::{IgnoreDifference, Object};
 
-use super::owned;
+use super::field_ownership;
 use super::path::{Path, find_pointer};
 use jq::Jq;
 pub use jq::JqError;
 
-/// What is wrong with an entry of `ignoreDifferences`. The entry's other fields hold.
+/// Error in an entry of `ignoreDifferences`. The entry's other fields stay in effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IgnoreError {
-    /// An entry without a kind fits nothing.
-    #[error("entry {entry} has no kind; write a kind, or \"*\" for all")]
+    /// Entry without a kind, which never matches.
+    #[error("entry {entry} has no kind; set a kind, or \"*\" for all")]
     NoKind {
-        /// Which entry, from 1.
+        /// Number of the entry, counted from 1.
         entry: usize,
     },
-    /// An entry that names no fields.
-    #[error(
-        "entry {entry} ignores nothing; give it jsonPointers, jqPathExpressions or managedFieldsManagers"
-    )]
+    /// Entry that doesn't specify any fields.
+    #[error("entry {entry} ignores nothing; set jsonPointers, jqPathExpressions or managedFieldsManagers")]
     NoFields {
-        /// Which entry, from 1.
+        /// Number of the entry, counted from 1.
         entry: usize,
     },
-    /// A pattern with more than `*` and `?`.
-    #[error("entry {entry}: the pattern {pattern:?} has more than * and ?; write one entry for each kind")]
+    /// Pattern with wildcards other than `*` and `?`.
+    #[error(
+        "entry {entry}: pattern {pattern:?} has wildcards other than * and ?; use one entry for each kind"
+    )]
     Pattern {
-        /// Which entry, from 1.
+        /// Number of the entry, counted from 1.
         entry: usize,
-        /// The group or kind.
+        /// Pattern of the group or kind.
         pattern: String,
     },
-    /// Not a JSON pointer.
-    #[error("entry {entry}: {pointer:?} is not a JSON pointer; write for example /spec/replicas")]
+    /// Invalid JSON pointer.
+    #[error("entry {entry}: invalid JSON pointer {pointer:?}; use a path such as /spec/replicas")]
     Pointer {
-        /// Which entry, from 1.
+        /// Number of the entry, counted from 1.
         entry: usize,
-        /// The text that should be one.
+        /// The invalid pointer.
         pointer: String,
     },
-    /// Not a path expression.
-    #[error("entry {entry}: the jq expression {expression:?}: {cause}")]
+    /// Invalid path expression.
+    #[error("entry {entry}: invalid jq expression {expression:?}: {cause}")]
     Jq {
-        /// Which entry, from 1.
+        /// Number of the entry, counted from 1.
         entry: usize,
-        /// The expression, as it was written.
+        /// The expression as written.
         expression: String,
-        /// What about it is wrong, or too much.
+        /// Reason why the expression is invalid.
         cause: JqError,
     },
 }
 
-/// Fields that do not count, ready for use.
+/// Compiled rules for ignored fields.
 #[derive(Default)]
 pub(super) struct IgnoreRules {
     rules: Vec<Rule>,
@@ -67,14 +67,14 @@ struct Rule {
 }
 
 impl IgnoreRules {
-    /// Compiles entries. What is wrong with some does not touch the others.
+    /// Compiles entries. Invalid entries do not affect the others.
     pub fn compile(entries: &[IgnoreDifference]) -> (Self, Vec<IgnoreError>) {
         let mut errors = Vec::new();
         let mut rules = Vec::new();
         for (index, scope) in entries.iter().enumerate() {
             let entry = index + 1;
             let before = errors.len();
-            check(entry, scope, &mut errors);
+            check_entry(entry, scope, &mut errors);
             let mut jq = Vec::new();
             for expression in &scope.jq_path_expressions {
                 match Jq::compile(expression) {
@@ -93,20 +93,20 @@ impl IgnoreRules {
         (Self { rules }, errors)
     }
 
-    /// Whether some rule is about the object.
-    pub fn apply_to(&self, object: &Object) -> bool {
-        self.rules.iter().any(|rule| rule.is_about(object))
+    /// Returns true if a rule matches the object.
+    pub fn has_rule_for(&self, object: &Object) -> bool {
+        self.rules.iter().any(|rule| rule.applies_to(object))
     }
 
-    /// The places in `value` that do not count. `value` is what is compared of `object`, wanted or live, and
-    /// `live` says who owns which field.
+    /// Returns the ignored places in `value`, which is the compared part of `object`. `object` is a target or
+    /// a live object; `live` provides the field owners.
     pub fn paths(&self, object: &Object, value: &Value, live: &Object) -> Vec<Path> {
         let mut paths = Vec::new();
-        for rule in self.rules.iter().filter(|rule| rule.is_about(object)) {
+        for rule in self.rules.iter().filter(|rule| rule.applies_to(object)) {
             paths.extend(rule.scope.json_pointers.iter().filter_map(|pointer| find_pointer(pointer, value)));
             paths.extend(rule.jq.iter().flat_map(|jq| jq.paths(value)));
             for manager in &rule.scope.managed_fields_managers {
-                paths.extend(owned::places_of(manager, live, value));
+                paths.extend(field_ownership::field_places(manager, live, value));
             }
         }
         paths
@@ -114,7 +114,7 @@ impl IgnoreRules {
 }
 
 impl Rule {
-    fn is_about(&self, object: &Object) -> bool {
+    fn applies_to(&self, object: &Object) -> bool {
         let Self { scope, .. } = self;
         matches_glob(&scope.kind, object.kind())
             && matches_glob(&scope.group, object.group())
@@ -123,7 +123,7 @@ impl Rule {
     }
 }
 
-fn check(entry: usize, scope: &IgnoreDifference, errors: &mut Vec<IgnoreError>) {
+fn check_entry(entry: usize, scope: &IgnoreDifference, errors: &mut Vec<IgnoreError>) {
     if scope.kind.is_empty() {
         errors.push(IgnoreError::NoKind { entry });
     }
@@ -145,11 +145,11 @@ fn check(entry: usize, scope: &IgnoreDifference, errors: &mut Vec<IgnoreError>) 
     }
 }
 
-/// `*` stands for any text, `?` for any one character.
+/// Matches a pattern: `*` matches any text, `?` any single character.
 fn matches_glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut read) = (0, 0);
-    // Where the last `*` was, and how much it has taken so far.
+    // Position of the last `*`, and the length of the text that it has matched so far.
     let mut star: Option<(usize, usize)> = None;
     while read < text.len() {
         match pattern.get(at) {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_and_the_rest_holds() {
+    fn invalid_entries_are_reported_and_the_others_apply() {
         let entry = |value: Value| serde_json::from_value::<IgnoreDifference>(value).unwrap();
         let (rules, errors) = IgnoreRules::compile(&[
             entry(json!({"kind": "Deployment", "group": "apps", "jsonPointers": ["/spec/replicas", "spec"],
@@ -207,8 +207,8 @@ mod tests {
         ]);
         let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(messages.len(), 5, "{messages:#?}");
-        assert!(messages[0].contains("\"spec\" is not a JSON pointer"));
-        assert!(messages[1].contains("now/0 cannot be used to name fields"));
+        assert!(messages[0].contains("invalid JSON pointer \"spec\""));
+        assert!(messages[1].contains("now/0 cannot select fields"));
         let object = Object::try_from(json!({"apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "a", "namespace": "n"}, "spec": {"replicas": 1}}))
         .unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_for_their_objects_only() {
+    fn rules_apply_only_to_their_objects() {
         let rule = |name: &str, namespace: &str| IgnoreDifference {
             kind: "Config*".into(),
             name: name.into(),
@@ -237,7 +237,7 @@ mod tests {
             ("b", "n", false),
         ] {
             let (rules, _) = IgnoreRules::compile(&[rule(name, namespace)]);
-            assert_eq!(rules.apply_to(&object), expected, "{name} {namespace}");
+            assert_eq!(rules.has_rule_for(&object), expected, "{name} {namespace}");
         }
     }
 }

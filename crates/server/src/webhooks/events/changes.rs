@@ -1,16 +1,18 @@
-//! What is about pull requests, and about repositories that come and go.
+//! Events of pull requests, and of the creation and removal of repositories.
 
 use serde::Deserialize;
-use tidegate_application::hosted::{About, News, Service};
+use tidegate_application::webhook_events::{ChangeSubject, RepositoryChange, ScmService};
 
 use super::super::Sender;
 use super::super::provider::Provider;
-use super::{BitbucketRepository, BitbucketServerRepository, GitHubRepository, GitLabProject, read, service};
+use super::{
+    BitbucketRepository, BitbucketServerRepository, GitHubRepository, GitLabProject, parse_body, scm_service,
+};
 use crate::problem::Problem;
 
-/// What is done to a pull request that a generator may see: it is there or not, at which commit, and what its filters look at.
-/// Reviews and comments are not.
-const GITHUB_REQUESTS: [&str; 10] = [
+/// Pull request actions that affect generators, through its existence, its commit, or the fields that filters test. Reviews and
+/// comments have no effect.
+const GITHUB_PULL_REQUEST_ACTIONS: [&str; 10] = [
     "opened",
     "closed",
     "reopened",
@@ -22,40 +24,46 @@ const GITHUB_REQUESTS: [&str; 10] = [
     "label_updated",
     "label_cleared",
 ];
-const GITLAB_REQUESTS: [&str; 5] = ["open", "close", "reopen", "update", "merge"];
-const BITBUCKET_REQUESTS: [&str; 4] =
+const GITLAB_MERGE_REQUEST_ACTIONS: [&str; 5] = ["open", "close", "reopen", "update", "merge"];
+const BITBUCKET_PULL_REQUEST_EVENTS: [&str; 4] =
     ["pullrequest:created", "pullrequest:updated", "pullrequest:fulfilled", "pullrequest:rejected"];
-const BITBUCKET_SERVER_REQUESTS: [&str; 6] =
+const BITBUCKET_SERVER_PULL_REQUEST_EVENTS: [&str; 6] =
     ["pr:opened", "pr:from_ref_updated", "pr:modified", "pr:merged", "pr:declined", "pr:deleted"];
-const GITLAB_PROJECTS: [&str; 5] =
+const GITLAB_PROJECT_EVENTS: [&str; 5] =
     ["project_create", "project_destroy", "project_rename", "project_transfer", "project_update"];
 
-/// What has changed by an event that is no push.
-pub(super) fn hear(sender: &Sender, body: &[u8]) -> Result<Vec<News>, Problem> {
+/// Returns the changes reported by an event other than a push.
+pub(super) fn parse_changes(sender: &Sender, body: &[u8]) -> Result<Vec<RepositoryChange>, Problem> {
     let name = sender.event.as_str();
     let news = match sender.provider {
         Provider::GitHub | Provider::Gogs => match name {
-            // Gitea has events of their own for what happens to labels and commits.
+            // Gitea has separate events for changes to labels and commits.
             "pull_request" | "pull_request_label" | "pull_request_sync" => {
-                read::<GitHubRequest>(sender, body)?.news(service(sender))
+                parse_body::<GitHubPullRequest>(sender, body)?.repository_change(scm_service(sender))
             }
             "repository" | "create" | "delete" => {
-                let address = read::<GitHubChange>(sender, body)?.repository.html_url;
-                Some(News::at(service(sender), About::Repository, &address))
+                let address = parse_body::<GitHubChange>(sender, body)?.repository.html_url;
+                Some(RepositoryChange::from_address(scm_service(sender), ChangeSubject::Repository, &address))
             }
             _ => None,
         },
         Provider::GitLab => match name {
-            "Merge Request Hook" => read::<GitLabRequest>(sender, body)?.news(),
-            "System Hook" => read::<GitLabSystem>(sender, body)?.news(sender, body)?,
+            "Merge Request Hook" => parse_body::<GitLabMergeRequest>(sender, body)?.repository_change(),
+            "System Hook" => {
+                parse_body::<GitLabSystemEvent>(sender, body)?.repository_change(sender, body)?
+            }
             _ => None,
         },
-        Provider::Bitbucket if BITBUCKET_REQUESTS.contains(&name) => {
-            let address = read::<BitbucketChange>(sender, body)?.repository.links.html.href;
-            Some(News::at(Service::Bitbucket, About::PullRequests, &address))
+        Provider::Bitbucket if BITBUCKET_PULL_REQUEST_EVENTS.contains(&name) => {
+            let address = parse_body::<BitbucketChange>(sender, body)?.repository.links.html.href;
+            Some(RepositoryChange::from_address(ScmService::Bitbucket, ChangeSubject::PullRequests, &address))
         }
-        Provider::BitbucketServer if BITBUCKET_SERVER_REQUESTS.contains(&name) => {
-            read::<BitbucketServerRequest>(sender, body)?.pull_request.to.repository.news(About::PullRequests)
+        Provider::BitbucketServer if BITBUCKET_SERVER_PULL_REQUEST_EVENTS.contains(&name) => {
+            parse_body::<BitbucketServerRequest>(sender, body)?
+                .pull_request
+                .to
+                .repository
+                .repository_change(ChangeSubject::PullRequests)
         }
         _ => None,
     };
@@ -63,15 +71,17 @@ pub(super) fn hear(sender: &Sender, body: &[u8]) -> Result<Vec<News>, Problem> {
 }
 
 #[derive(Deserialize)]
-struct GitHubRequest {
+struct GitHubPullRequest {
     action: String,
     repository: GitHubRepository,
 }
 
-impl GitHubRequest {
-    fn news(&self, service: Service) -> Option<News> {
-        let is_seen = GITHUB_REQUESTS.contains(&self.action.as_str());
-        is_seen.then(|| News::at(service, About::PullRequests, &self.repository.html_url))
+impl GitHubPullRequest {
+    fn repository_change(&self, service: ScmService) -> Option<RepositoryChange> {
+        let is_seen = GITHUB_PULL_REQUEST_ACTIONS.contains(&self.action.as_str());
+        is_seen.then(|| {
+            RepositoryChange::from_address(service, ChangeSubject::PullRequests, &self.repository.html_url)
+        })
     }
 }
 
@@ -81,29 +91,29 @@ struct GitHubChange {
 }
 
 #[derive(Deserialize)]
-struct GitLabRequest {
+struct GitLabMergeRequest {
     project: GitLabProject,
     object_attributes: GitLabAttributes,
 }
 
-/// A merge request that is looked at by a system hook need not have an action.
+/// A merge request. In a system hook, the action may be missing.
 #[derive(Deserialize)]
 struct GitLabAttributes {
     #[serde(default)]
     action: Option<String>,
 }
 
-impl GitLabRequest {
-    fn news(&self) -> Option<News> {
+impl GitLabMergeRequest {
+    fn repository_change(&self) -> Option<RepositoryChange> {
         let action = self.object_attributes.action.as_deref();
-        let is_seen = action.is_some_and(|action| GITLAB_REQUESTS.contains(&action));
-        is_seen.then(|| self.project.news(About::PullRequests))
+        let is_seen = action.is_some_and(|action| GITLAB_MERGE_REQUEST_ACTIONS.contains(&action));
+        is_seen.then(|| self.project.repository_change(ChangeSubject::PullRequests))
     }
 }
 
-/// What the servers of GitLab tell about all of their projects.
+/// System hook that a GitLab server sends about any of its projects.
 #[derive(Deserialize)]
-struct GitLabSystem {
+struct GitLabSystemEvent {
     #[serde(default)]
     event_name: Option<String>,
     #[serde(default)]
@@ -112,14 +122,16 @@ struct GitLabSystem {
     path_with_namespace: Option<String>,
 }
 
-impl GitLabSystem {
-    fn news(&self, sender: &Sender, body: &[u8]) -> Result<Option<News>, Problem> {
+impl GitLabSystemEvent {
+    fn repository_change(&self, sender: &Sender, body: &[u8]) -> Result<Option<RepositoryChange>, Problem> {
         if self.object_kind.as_deref() == Some("merge_request") {
-            return Ok(read::<GitLabRequest>(sender, body)?.news());
+            return Ok(parse_body::<GitLabMergeRequest>(sender, body)?.repository_change());
         }
-        let is_project = self.event_name.as_deref().is_some_and(|name| GITLAB_PROJECTS.contains(&name));
+        let is_project = self.event_name.as_deref().is_some_and(|name| GITLAB_PROJECT_EVENTS.contains(&name));
         let path = self.path_with_namespace.as_deref().filter(|_| is_project);
-        Ok(path.map(|path| News::named(Service::GitLab, About::Repository, path.split('/'))))
+        Ok(path.map(|path| {
+            RepositoryChange::from_name(ScmService::GitLab, ChangeSubject::Repository, path.split('/'))
+        }))
     }
 }
 

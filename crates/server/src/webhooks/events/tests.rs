@@ -1,28 +1,28 @@
-#![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use super::super::proof::Proof;
 use super::*;
 
-fn heard(provider: Provider, event: &str, body: &str) -> Heard {
-    let sender = Sender { provider, event: event.to_owned(), proof: Proof::Shown };
-    hear(&sender, body.as_bytes()).unwrap()
+fn parse_webhook(provider: Provider, event: &str, body: &str) -> WebhookEvent {
+    let sender = Sender { provider, event: event.to_owned(), proof: Proof::Verified };
+    parse_event(&sender, body.as_bytes()).unwrap()
 }
 
-/// What is pushed, by an event of this name.
-fn pushed(provider: Provider, event: &str, body: &str) -> Vec<Push> {
-    let heard = heard(provider, event, body);
-    assert_eq!(heard.event, event);
-    heard.told.pushes
+/// Returns the pushes in the event with this name.
+fn parse_pushes(provider: Provider, event: &str, body: &str) -> Vec<PushEvent> {
+    let webhook_event = parse_webhook(provider, event, body);
+    assert_eq!(webhook_event.event, event);
+    webhook_event.changes.pushes
 }
 
-fn shop() -> Push {
-    Push::to(["https://example.com/org/shop", "git@example.com:org/shop.git"])
+fn shop_push() -> PushEvent {
+    PushEvent::new(["https://example.com/org/shop", "git@example.com:org/shop.git"])
 }
 
 const BEFORE: &str = "95790bf891e76fee5e1747ab589903a6a1f80f22";
-const NOTHING: &str = "0000000000000000000000000000000000000000";
+const NULL_COMMIT: &str = "0000000000000000000000000000000000000000";
 
-/// As <https://docs.github.com/en/webhooks/webhook-events-and-payloads#push> describes it.
+/// Documented at <https://docs.github.com/en/webhooks/webhook-events-and-payloads#push>.
 fn github(name: &str, before: &str, more: &str) -> String {
     format!(
         r#"{{"ref": "{name}", "before": "{before}", "after": "da1560886d4f094c3e6c9ef40349f7d38b5d27d7", "created": false,
@@ -36,39 +36,48 @@ fn github(name: &str, before: &str, more: &str) -> String {
 }
 
 #[test]
-fn pushes_of_github_and_of_those_who_do_as_it_does() {
+fn pushes_of_github_and_compatible_services_are_parsed() {
     let files = || ["a/new.yaml", "b.yaml", "c/old.yaml"].map(str::to_owned).to_vec();
     for (name, before, more, expected) in [
-        ("refs/heads/main", BEFORE, "", shop().of("main", true).changing(files())),
-        ("refs/heads/team/a", BEFORE, "", shop().of("team/a", false).changing(files())),
-        ("refs/tags/main", BEFORE, "", shop().of("main", false).changing(files())),
-        // Nobody says all that has changed.
-        ("refs/heads/main", NOTHING, "", shop().of("main", true)),
-        ("refs/heads/main", BEFORE, ", \"forced\": true", shop().of("main", true)),
-        ("refs/heads/main", BEFORE, ", \"total_commits\": 7", shop().of("main", true)),
-        ("refs/heads/main", BEFORE, ", \"total_commits\": 2", shop().of("main", true).changing(files())),
+        ("refs/heads/main", BEFORE, "", shop_push().with_ref("main", true).with_files(files())),
+        ("refs/heads/team/a", BEFORE, "", shop_push().with_ref("team/a", false).with_files(files())),
+        ("refs/tags/main", BEFORE, "", shop_push().with_ref("main", false).with_files(files())),
+        // The event does not list all changes.
+        ("refs/heads/main", NULL_COMMIT, "", shop_push().with_ref("main", true)),
+        ("refs/heads/main", BEFORE, ", \"forced\": true", shop_push().with_ref("main", true)),
+        ("refs/heads/main", BEFORE, ", \"total_commits\": 7", shop_push().with_ref("main", true)),
+        (
+            "refs/heads/main",
+            BEFORE,
+            ", \"total_commits\": 2",
+            shop_push().with_ref("main", true).with_files(files()),
+        ),
     ] {
         let body = github(name, before, more);
         for provider in [Provider::GitHub, Provider::Gogs] {
             assert_eq!(
-                pushed(provider, "push", &body),
+                parse_pushes(provider, "push", &body),
                 std::slice::from_ref(&expected),
                 "{provider:?} {name} {more}"
             );
         }
     }
     for event in ["ping", "issues", "star", ""] {
-        assert!(heard(Provider::GitHub, event, "{}").told.is_empty(), "{event}");
+        assert!(parse_webhook(Provider::GitHub, event, "{}").changes.is_empty(), "{event}");
     }
     let many: Vec<String> = (0..1001).map(|number| format!("\"{number}\"")).collect();
     let body = github("refs/heads/main", BEFORE, "").replace("\"a/new.yaml\"", &many.join(","));
-    let found = pushed(Provider::GitHub, "push", &body);
-    assert_eq!(found, [shop().of("main", true)], "so many that it is not asked whom each is about");
+    let found = parse_pushes(Provider::GitHub, "push", &body);
+    assert_eq!(
+        found,
+        [shop_push().with_ref("main", true)],
+        "so many that it is not asked whom each is about"
+    );
 }
 
-/// As <https://docs.gitlab.com/user/project/integrations/webhook_events/> describes it.
+/// Documented at <https://docs.gitlab.com/user/project/integrations/webhook_events/>.
 #[test]
-fn pushes_of_gitlab() {
+fn pushes_of_gitlab_are_parsed() {
     let body = |before: &str, total: usize| {
         format!(
             r#"{{"object_kind": "push", "event_name": "push", "ref": "refs/heads/main", "before": "{before}", "after": "2",
@@ -77,68 +86,87 @@ fn pushes_of_gitlab() {
             "commits": [{{"id": "1", "added": ["a"], "modified": [], "removed": []}}], "total_commits_count": {total}}}"#
         )
     };
-    let known = shop().of("main", true).changing(vec!["a".to_owned()]);
+    let known = shop_push().with_ref("main", true).with_files(vec!["a".to_owned()]);
     for (event, before, total, expected) in [
         ("Push Hook", BEFORE, 1, known.clone()),
         ("System Hook", BEFORE, 1, known),
-        ("Push Hook", BEFORE, 30, shop().of("main", true)),
-        ("Tag Push Hook", NOTHING, 1, shop().of("main", true)),
+        ("Push Hook", BEFORE, 30, shop_push().with_ref("main", true)),
+        ("Tag Push Hook", NULL_COMMIT, 1, shop_push().with_ref("main", true)),
     ] {
-        assert_eq!(pushed(Provider::GitLab, event, &body(before, total)), [expected], "{event} {total}");
+        assert_eq!(
+            parse_pushes(Provider::GitLab, event, &body(before, total)),
+            [expected],
+            "{event} {total}"
+        );
     }
     for (event, body) in [("System Hook", r#"{"event_name": "user_create"}"#), ("Note Hook", "{}")] {
-        assert!(heard(Provider::GitLab, event, body).told.is_empty(), "{event}");
+        assert!(parse_webhook(Provider::GitLab, event, body).changes.is_empty(), "{event}");
     }
 }
 
-/// As <https://support.atlassian.com/bitbucket-cloud/docs/event-payloads/#Push> and the page of the same name of Bitbucket
-/// Data Center describe them.
+/// Documented at <https://support.atlassian.com/bitbucket-cloud/docs/event-payloads/#Push> and the page of the same name for
+/// Bitbucket Data Center.
 #[test]
-fn pushes_of_bitbucket_and_its_server() {
+fn pushes_of_bitbucket_and_bitbucket_server_are_parsed() {
     let body = r#"{"actor": {}, "repository": {"full_name": "org/shop", "links": {"self": {"href": "https://api.example.com"},
         "html": {"href": "https://example.com/org/shop"}}},
         "push": {"changes": [
           {"new": {"type": "branch", "name": "main", "target": {}}, "old": {"type": "branch", "name": "main"}, "forced": false},
           {"new": null, "old": {"type": "tag", "name": "v1"}, "closed": true}
         ]}}"#;
-    let shop = Push::to(["https://example.com/org/shop"]);
-    let expected = [shop.clone().of("main", true), shop.clone().of("v1", true)];
-    assert_eq!(pushed(Provider::Bitbucket, "repo:push", body), expected);
-    assert!(heard(Provider::Bitbucket, "issue:created", "{}").told.is_empty());
+    let shop = PushEvent::new(["https://example.com/org/shop"]);
+    let expected = [shop.clone().with_ref("main", true), shop.clone().with_ref("v1", true)];
+    assert_eq!(parse_pushes(Provider::Bitbucket, "repo:push", body), expected);
+    assert!(parse_webhook(Provider::Bitbucket, "issue:created", "{}").changes.is_empty());
     let body = r#"{"eventKey": "repo:refs_changed", "repository": {"slug": "shop", "project": {"key": "ORG"}, "links": {
         "clone": [{"href": "https://example.com/org/shop.git", "name": "http"},
                   {"href": "ssh://git@example.com:7999/org/shop.git", "name": "ssh"}]}},
         "changes": [{"ref": {"id": "refs/heads/main", "displayId": "main", "type": "BRANCH"}, "type": "UPDATE"}]}"#;
-    assert_eq!(pushed(Provider::BitbucketServer, "repo:refs_changed", body), [shop.of("main", true)]);
-    assert!(heard(Provider::BitbucketServer, "diagnostics:ping", r#"{"test": true}"#).told.is_empty());
+    assert_eq!(
+        parse_pushes(Provider::BitbucketServer, "repo:refs_changed", body),
+        [shop.with_ref("main", true)]
+    );
+    assert!(
+        parse_webhook(Provider::BitbucketServer, "diagnostics:ping", r#"{"test": true}"#).changes.is_empty()
+    );
 }
 
-/// As <https://learn.microsoft.com/en-us/azure/devops/service-hooks/events#code-pushed> describes it.
+/// Documented at <https://learn.microsoft.com/en-us/azure/devops/service-hooks/events#code-pushed>.
 #[test]
-fn pushes_of_azure_devops() {
+fn pushes_of_azure_devops_are_parsed() {
     let body = r#"{"eventType": "git.push", "publisherId": "tfs", "resource": {
         "refUpdates": [{"name": "refs/heads/main", "oldObjectId": "a", "newObjectId": "b"}, {"name": "refs/heads/x"}],
         "repository": {"id": "1", "name": "shop", "defaultBranch": "refs/heads/main",
           "remoteUrl": "https://dev.azure.com/org/team/_git/shop"}}}"#;
-    let shop = Push::to(["https://dev.azure.com/org/team/_git/shop"]);
-    let found = heard(Provider::AzureDevOps, "", body);
-    assert_eq!(found.told.pushes, [shop.clone().of("main", true), shop.of("x", false)]);
-    let other = heard(Provider::AzureDevOps, "", r#"{"eventType": "build.complete", "resource": {"id": 1}}"#);
-    assert_eq!(other, Heard { event: "build.complete".to_owned(), told: Told::default() });
+    let shop = PushEvent::new(["https://dev.azure.com/org/team/_git/shop"]);
+    let found = parse_webhook(Provider::AzureDevOps, "", body);
+    assert_eq!(found.changes.pushes, [shop.clone().with_ref("main", true), shop.with_ref("x", false)]);
+    let other =
+        parse_webhook(Provider::AzureDevOps, "", r#"{"eventType": "build.complete", "resource": {"id": 1}}"#);
+    assert_eq!(
+        other,
+        WebhookEvent { event: "build.complete".to_owned(), changes: WebhookChanges::default() }
+    );
 }
 
 #[test]
-fn pushes_that_somebody_tells_of_by_themselves() {
+fn pushes_of_custom_programs_are_parsed() {
     for (body, expected) in [
-        (r#"{"repository": "./repo"}"#, Push::to(["./repo"])),
-        (r#"{"repository": "./repo", "revision": "main"}"#, Push::to(["./repo"]).of("main", true)),
+        (r#"{"repository": "./repo"}"#, PushEvent::new(["./repo"])),
+        (
+            r#"{"repository": "./repo", "revision": "main"}"#,
+            PushEvent::new(["./repo"]).with_ref("main", true),
+        ),
         (
             r#"{"repository": "./repo", "revision": "refs/tags/v1", "files": ["a"]}"#,
-            Push::to(["./repo"]).of("v1", true).changing(vec!["a".to_owned()]),
+            PushEvent::new(["./repo"]).with_ref("v1", true).with_files(vec!["a".to_owned()]),
         ),
     ] {
-        assert_eq!(heard(Provider::Generic, "", body).told.pushes, [expected], "{body}");
+        assert_eq!(parse_webhook(Provider::Generic, "", body).changes.pushes, [expected], "{body}");
     }
-    let sender = Sender { provider: Provider::Generic, event: String::new(), proof: Proof::Shown };
-    assert!(hear(&sender, br#"{"repository": "a", "branch": "main"}"#).is_err(), "not missed in silence");
+    let sender = Sender { provider: Provider::Generic, event: String::new(), proof: Proof::Verified };
+    assert!(
+        parse_event(&sender, br#"{"repository": "a", "branch": "main"}"#).is_err(),
+        "not missed in silence"
+    );
 }

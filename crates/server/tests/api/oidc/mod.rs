@@ -1,6 +1,6 @@
-//! Signing in with a provider, over real connections.
+//! Sign-in with a provider, over real connections.
 
-mod door;
+mod access;
 mod provider;
 mod tokens;
 
@@ -16,52 +16,52 @@ use tidegate_server::{Limits, Rate, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::client::{Served, serve_as};
-use crate::provider::{Manners, Provider, SECRET};
+use crate::client::{TestServer, serve_with_settings};
+use crate::provider::{Provider, ProviderBehavior, SECRET};
 
 const BEGIN: &str = "/api/v1/session/oidc";
 const WITH_SECRET: &str = "name: The Provider\nclientSecretFile: client-secret\n";
 
-/// What is changed of a good provider.
-type Change = fn(&mut Manners);
+/// Change to a well-behaved provider.
+type ProviderChange = fn(&mut ProviderBehavior);
 
-/// Tests sign in more often than strangers may.
+/// Returns high limits, because tests sign in more often than unauthenticated callers may.
 fn limits() -> Limits {
-    let strangers = Rate { per_second: 1000.0, burst: 100_000.0 };
-    Limits { strangers, provider_keys_again: Duration::ZERO, ..Limits::default() }
+    let unauthenticated_rate = Rate { per_second: 1000.0, burst: 100_000.0 };
+    Limits { unauthenticated_rate, provider_keys_interval: Duration::ZERO, ..Limits::default() }
 }
 
-/// A file in a folder, closed to others.
-fn write(dir: &TempDir, name: &str, text: &str) -> PathBuf {
+/// Writes a file in a folder. Other users cannot read it.
+fn write_file(dir: &TempDir, name: &str, text: &str) -> PathBuf {
     let path = dir.path().join(name);
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     path
 }
 
-/// A service that has people sign in there.
-async fn serve(provider: &Provider, more: &str, limits: Limits) -> Served {
-    serve_with(&provider.settings(more), limits).await
+/// Starts a service with sign-in at this provider.
+async fn serve(provider: &Provider, more: &str, limits: Limits) -> TestServer {
+    serve_with_provider_settings(&provider.settings(more), limits).await
 }
 
-async fn serve_with(text: &str, limits: Limits) -> Served {
+async fn serve_with_provider_settings(text: &str, limits: Limits) -> TestServer {
     let dir = tempfile::tempdir().unwrap();
-    write(&dir, "client-secret", &format!("{SECRET}\n"));
+    write_file(&dir, "client-secret", &format!("{SECRET}\n"));
     let mut settings = Settings::new("127.0.0.1:0".parse().unwrap());
-    settings.oidc = Some(write(&dir, "oidc.yaml", text));
+    settings.oidc = Some(write_file(&dir, "oidc.yaml", text));
     settings.limits = limits;
-    serve_as(&settings, dir).await.unwrap()
+    serve_with_settings(&settings, dir).await.unwrap()
 }
 
-/// An answer as it came.
+/// A raw response.
 #[derive(Debug)]
-struct Told {
+struct RawResponse {
     status: u16,
     headers: Vec<(String, String)>,
     body: String,
 }
 
-impl Told {
+impl RawResponse {
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -80,68 +80,68 @@ impl Told {
     }
 }
 
-/// Asks an address of this machine, and reads until the other side ends.
-async fn raw(address: &str, target: &str, headers: &str) -> Told {
+/// Sends a request to an address of this machine, and reads until the server closes the connection.
+async fn send_raw(address: &str, target: &str, headers: &str) -> RawResponse {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {target} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.unwrap();
-    Told::parse(&answer)
+    RawResponse::parse(&answer)
 }
 
-/// Somebody with a browser that keeps cookies.
-struct Visitor<'s> {
-    served: &'s Served,
+/// A browser with cookies.
+struct Browser<'s> {
+    server: &'s TestServer,
     cookies: BTreeMap<String, String>,
 }
 
-impl<'s> Visitor<'s> {
-    fn new(served: &'s Served) -> Self {
-        Self { served, cookies: BTreeMap::new() }
+impl<'s> Browser<'s> {
+    fn new(server: &'s TestServer) -> Self {
+        Self { server, cookies: BTreeMap::new() }
     }
 
-    fn cookie(&self) -> String {
+    fn cookie_header(&self) -> String {
         let pairs: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         format!("cookie: {}", pairs.join("; "))
     }
 
-    async fn get(&mut self, target: &str, more: &str) -> Told {
-        let address = self.served.address.to_string();
-        let told = raw(&address, target, &format!("{}\r\n{more}", self.cookie())).await;
-        for (_, value) in told.headers.iter().filter(|(name, _)| name == "set-cookie") {
+    async fn get(&mut self, target: &str, more: &str) -> RawResponse {
+        let address = self.server.address.to_string();
+        let response = send_raw(&address, target, &format!("{}\r\n{more}", self.cookie_header())).await;
+        for (_, value) in response.headers.iter().filter(|(name, _)| name == "set-cookie") {
             let (name, rest) = value.split_once('=').unwrap();
             match rest.contains("; Max-Age=0;") {
                 true => self.cookies.remove(name),
                 false => self.cookies.insert(name.to_owned(), rest.split(';').next().unwrap().to_owned()),
             };
         }
-        told
+        response
     }
 
-    /// Goes to the provider, and returns what address that sends them back to.
-    async fn leave(&mut self, next: &str) -> String {
-        let begun = self.get(&format!("{BEGIN}{next}"), "sec-fetch-site: same-origin\r\n").await;
-        assert_eq!(begun.status, 303, "{begun:?}");
-        let (address, target) = split(begun.location());
-        let sent = raw(&address, &target, "").await;
+    /// Goes to the provider, and returns the redirect address.
+    async fn start_login(&mut self, next: &str) -> String {
+        let started = self.get(&format!("{BEGIN}{next}"), "sec-fetch-site: same-origin\r\n").await;
+        assert_eq!(started.status, 303, "{started:?}");
+        let (address, target) = split_url(started.location());
+        let sent = send_raw(&address, &target, "").await;
         assert_eq!(sent.status, 302, "{sent:?}");
-        let (own, back) = split(sent.location());
-        assert_eq!(own, self.served.address.to_string());
+        let (own, back) = split_url(sent.location());
+        assert_eq!(own, self.server.address.to_string());
         back
     }
 
-    async fn sign_in(&mut self, next: &str) -> Told {
-        let back = self.leave(next).await;
+    async fn sign_in(&mut self, next: &str) -> RawResponse {
+        let back = self.start_login(next).await;
         self.get(&back, "sec-fetch-site: cross-site\r\n").await
     }
 
-    async fn who(&mut self) -> Value {
+    async fn session(&mut self) -> Value {
         serde_json::from_str(&self.get("/api/v1/session", "").await.body).unwrap()
     }
 }
 
-fn split(url: &str) -> (String, String) {
+fn split_url(url: &str) -> (String, String) {
     let (authority, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     (authority.to_owned(), format!("/{path}"))
 }

@@ -1,4 +1,4 @@
-//! How the provider is asked, and what becomes of one that does not answer as it should.
+//! Requests to the provider, and handling of invalid responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +10,25 @@ use serde_json::json;
 use tidegate_server::{Limits, Settings};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{BEGIN, Change, Visitor, WITH_SECRET, limits, raw, serve, serve_with, split, write};
-use crate::client::{run, serve_as};
-use crate::provider::{CONFIGURATION, Instead, Manners, Provider};
+use super::{
+    BEGIN, Browser, ProviderChange, WITH_SECRET, limits, send_raw, serve, serve_with_provider_settings,
+    split_url, write_file,
+};
+use crate::client::{run_test, serve_with_settings};
+use crate::provider::{CONFIGURATION, EndpointFault, Provider, ProviderBehavior};
 
 #[test]
-fn a_client_proves_who_it_is_as_the_provider_takes_it() {
-    run(async {
-        let rows: [(&str, Change, &str); 6] = [
+fn a_client_authenticates_as_the_provider_requires() {
+    run_test(async {
+        let rows: [(&str, ProviderChange, &str); 6] = [
             (WITH_SECRET, |_| (), "303"),
             (
                 WITH_SECRET,
                 |m| {
-                    m.configuration = |told| {
-                        drop(told.as_object_mut().unwrap().remove("token_endpoint_auth_methods_supported"))
+                    m.configuration = |response| {
+                        drop(
+                            response.as_object_mut().unwrap().remove("token_endpoint_auth_methods_supported"),
+                        )
                     }
                 },
                 "303",
@@ -33,120 +38,130 @@ fn a_client_proves_who_it_is_as_the_provider_takes_it() {
             (
                 WITH_SECRET,
                 |m| m.ways = &["private_key_jwt"],
-                "neither by client_secret_basic nor by client_secret_post",
+                "supports neither client_secret_basic nor client_secret_post",
             ),
             ("", |_| (), "(invalid_client)"),
         ];
         for (more, change, expected) in rows {
-            let mut manners = Manners::default();
+            let mut manners = ProviderBehavior::default();
             change(&mut manners);
             let provider = Provider::new(manners);
-            let served = serve(&provider, more, limits()).await;
-            let told = Visitor::new(&served).sign_in("").await;
+            let server = serve(&provider, more, limits()).await;
+            let response = Browser::new(&server).sign_in("").await;
             assert!(
-                told.status.to_string() == expected || told.body.contains(expected),
-                "{expected}: {told:?}"
+                response.status.to_string() == expected || response.body.contains(expected),
+                "{expected}: {response:?}"
             );
         }
     });
 }
 
 #[test]
-fn a_provider_that_does_not_answer_as_it_should_is_named_and_believed_in_nothing() {
-    run(async {
+fn an_invalid_provider_response_is_named_and_not_trusted() {
+    run_test(async {
         let (soon, never) = (Duration::from_millis(300), Duration::from_secs(600));
         for path in ["/token", "/keys", "/userinfo"] {
             for (instead, part) in [
-                (Instead::Status(500, "<b>no</b>"), "answers with 500"),
+                (EndpointFault::Status(500, "<b>no</b>"), "returns status 500"),
                 (
-                    Instead::Status(200, "an-access-token"),
-                    if path == "/keys" { "its key set is none" } else { "something else than it has to" },
+                    EndpointFault::Status(200, "an-access-token"),
+                    if path == "/keys" { "its key set is invalid" } else { "returns an invalid response" },
                 ),
-                (Instead::Elsewhere, "sends us on to another address"),
-                (Instead::Endless, "answers with more than 65536 bytes"),
-                (Instead::Silence, "does not answer within 0.3 s"),
+                (EndpointFault::Elsewhere, "returns a redirect"),
+                (EndpointFault::Endless, "returns more than 65536 bytes"),
+                (EndpointFault::Silence, "does not respond within 0.3 s"),
             ] {
-                let mut manners = Manners { person: json!({}), ..Manners::default() };
+                let mut manners = ProviderBehavior { person: json!({}), ..ProviderBehavior::default() };
                 manners.userinfo =
                     Some(json!({"sub": "0001", "preferred_username": "ann", "groups": ["platform"]}));
                 manners.instead.insert(path, instead.clone());
                 let provider = Provider::new(manners);
-                let provider_within = if matches!(instead, Instead::Silence) { soon } else { never };
-                let limits = Limits { provider_bytes: 64 << 10, provider_within, ..limits() };
-                let served = serve(&provider, WITH_SECRET, limits).await;
-                let mut visitor = Visitor::new(&served);
-                // Where there is little patience, another endpoint may have been too slow for it.
+                let provider_timeout = if matches!(instead, EndpointFault::Silence) { soon } else { never };
+                let limits = Limits { provider_bytes: 64 << 10, provider_timeout, ..limits() };
+                let server = serve(&provider, WITH_SECRET, limits).await;
+                let mut visitor = Browser::new(&server);
+                // If the time limit is short, another endpoint may have been too slow.
                 while visitor.get(BEGIN, "").await.status != 303 {}
-                let told = visitor.sign_in("").await;
-                assert!(told.status == 502 && told.body.contains(part), "{path} {instead:?}: {told:?}");
-                assert!(!told.body.contains("<b>") && !told.body.contains("an-access-token"), "{told:?}");
-                assert_eq!(provider.count(&format!("/elsewhere{path}")), 0, "nobody goes there");
+                let response = visitor.sign_in("").await;
+                assert!(
+                    response.status == 502 && response.body.contains(part),
+                    "{path} {instead:?}: {response:?}"
+                );
+                assert!(
+                    !response.body.contains("<b>") && !response.body.contains("an-access-token"),
+                    "{response:?}"
+                );
+                assert_eq!(
+                    provider.count(&format!("/elsewhere{path}")),
+                    0,
+                    "this endpoint is never requested"
+                );
             }
         }
     });
 }
 
 #[test]
-fn what_a_provider_says_of_itself_has_to_be_right() {
-    run(async {
-        let rows: [(&str, Change); 9] = [
-            ("is of the issuer https://evil.example", |m| {
+fn provider_metadata_must_be_valid() {
+    run_test(async {
+        let rows: [(&str, ProviderChange); 9] = [
+            ("has the issuer https://evil.example", |m| {
                 m.configuration = |told| told["issuer"] = json!("https://evil.example")
             }),
-            ("and not of http://127.0.0.1", |m| {
+            ("instead of http://127.0.0.1", |m| {
                 m.configuration =
                     |told| told["issuer"] = json!(format!("{}/", told["issuer"].as_str().unwrap()))
             }),
-            ("has no token_endpoint that is taken", |m| {
+            ("has an invalid token_endpoint", |m| {
                 m.configuration = |told| told["token_endpoint"] = json!("http://id.example.com/token")
             }),
-            ("has no jwks_uri that is taken", |m| {
+            ("has an invalid jwks_uri", |m| {
                 m.configuration = |told| told["jwks_uri"] = json!("file:///etc/passwd")
             }),
-            ("has no authorization_endpoint that is taken", |m| {
+            ("has an invalid authorization_endpoint", |m| {
                 m.configuration = |told| told["authorization_endpoint"] = json!("javascript:alert(1)")
             }),
-            ("has no userinfo_endpoint that is taken", |m| {
+            ("has an invalid userinfo_endpoint", |m| {
                 m.configuration = |told| told["userinfo_endpoint"] = json!("https://me:pw@id.example.com/")
             }),
-            ("something else than it has to", |m| {
+            ("returns an invalid response", |m| {
                 m.configuration = |told| drop(told.as_object_mut().unwrap().remove("jwks_uri"))
             }),
-            ("answers with 404", |m| m.instead = [(CONFIGURATION, Instead::Status(404, ""))].into()),
-            ("sends us on to another address", |m| m.instead = [(CONFIGURATION, Instead::Elsewhere)].into()),
+            ("returns status 404", |m| m.instead = [(CONFIGURATION, EndpointFault::Status(404, ""))].into()),
+            ("returns a redirect", |m| m.instead = [(CONFIGURATION, EndpointFault::Elsewhere)].into()),
         ];
         for (part, change) in rows {
-            let mut manners = Manners::default();
+            let mut manners = ProviderBehavior::default();
             change(&mut manners);
             let provider = Provider::new(manners);
-            let served = serve(&provider, WITH_SECRET, limits()).await;
-            let mut visitor = Visitor::new(&served);
+            let server = serve(&provider, WITH_SECRET, limits()).await;
+            let mut visitor = Browser::new(&server);
             let told = visitor.get(BEGIN, "").await;
             assert!(told.status == 502 && told.body.contains(part), "{part}: {told:?}");
             assert_eq!(visitor.cookies.len(), 0);
-            // As soon as it is right, people sign in.
-            provider.change(|manners| *manners = Manners::default());
-            assert_eq!(Visitor::new(&served).sign_in("").await.status, 303, "{part}");
+            // Once the provider works, people can sign in.
+            provider.change(|manners| *manners = ProviderBehavior::default());
+            assert_eq!(Browser::new(&server).sign_in("").await.status, 303, "{part}");
         }
-        // One that names itself in its answers has to do so.
-        let provider = Provider::new(Manners {
+        // A provider that announces an issuer in its responses must include it.
+        let provider = Provider::new(ProviderBehavior {
             configuration: |told| told["authorization_response_iss_parameter_supported"] = json!(true),
-            ..Manners::default()
+            ..ProviderBehavior::default()
         });
-        let served = serve(&provider, WITH_SECRET, limits()).await;
+        let server = serve(&provider, WITH_SECRET, limits()).await;
         let issuer = provider.issuer.replace(':', "%3A").replace('/', "%2F");
         for (more, status) in
             [("", 400), ("&iss=https%3A%2F%2Fevil.example", 400), (&format!("&iss={issuer}"), 303)]
         {
-            let mut visitor = Visitor::new(&served);
-            let back = visitor.leave("").await;
+            let mut visitor = Browser::new(&server);
+            let back = visitor.start_login("").await;
             assert_eq!(visitor.get(&format!("{back}{more}"), "").await.status, status, "{more}");
         }
     });
 }
 
-/// TLS in front of a provider, at an address of its own.
-async fn with_tls(pair: &CertifiedKey<KeyPair>, manners: Manners) -> Provider {
+/// Puts TLS in front of a provider, at a separate address.
+async fn with_tls(pair: &CertifiedKey<KeyPair>, manners: ProviderBehavior) -> Provider {
     let key = PrivateKeyDer::from_pem_slice(pair.signing_key.serialize_pem().as_bytes()).unwrap();
     let config =
         rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -164,7 +179,7 @@ async fn with_tls(pair: &CertifiedKey<KeyPair>, manners: Manners) -> Provider {
         while let Ok((stream, _)) = listener.accept().await {
             let (acceptor, address) = (acceptor.clone(), address.clone());
             tokio::spawn(async move {
-                // Whoever does not believe the certificate goes away.
+                // A client that rejects the certificate disconnects.
                 let Ok(mut stream) = acceptor.accept(stream).await else { return };
                 let mut behind = TcpStream::connect(address).await.unwrap();
                 let _ = tokio::io::copy_bidirectional(&mut stream, &mut behind).await;
@@ -175,34 +190,35 @@ async fn with_tls(pair: &CertifiedKey<KeyPair>, manners: Manners) -> Provider {
 }
 
 #[test]
-fn a_provider_is_believed_for_whom_the_named_authority_vouches() {
-    run(async {
+fn a_provider_is_trusted_through_the_configured_authority() {
+    run_test(async {
         let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let provider = with_tls(&pair, Manners { secret: None, ..Manners::default() }).await;
+        let provider =
+            with_tls(&pair, ProviderBehavior { secret: None, ..ProviderBehavior::default() }).await;
         let dir = tempfile::tempdir().unwrap();
         let settings = |pem: &str| {
-            let path = write(&dir, "ca.pem", pem);
+            let path = write_file(&dir, "ca.pem", pem);
             provider.settings(&format!("caFile: {}\n", path.display()))
         };
         for text in [provider.settings(""), settings(&other.cert.pem())] {
-            let served = serve_with(&text, limits()).await;
-            let told = Visitor::new(&served).get(BEGIN, "").await;
-            assert!(told.status == 502 && told.body.contains("certificate"), "{told:?}");
+            let server = serve_with_provider_settings(&text, limits()).await;
+            let response = Browser::new(&server).get(BEGIN, "").await;
+            assert!(response.status == 502 && response.body.contains("certificate"), "{response:?}");
         }
         assert_eq!(provider.count(CONFIGURATION), 0);
-        let served = serve_with(&settings(&pair.cert.pem()), limits()).await;
-        let mut ann = Visitor::new(&served);
-        let begun = ann.get(BEGIN, "").await;
-        let target = begun.location().strip_prefix(&provider.issuer).unwrap();
-        let (_, back) = split(raw(&provider.address, target, "").await.location());
+        let server = serve_with_provider_settings(&settings(&pair.cert.pem()), limits()).await;
+        let mut ann = Browser::new(&server);
+        let started = ann.get(BEGIN, "").await;
+        let target = started.location().strip_prefix(&provider.issuer).unwrap();
+        let (_, back) = split_url(send_raw(&provider.address, target, "").await.location());
         assert_eq!(ann.get(&back, "").await.status, 303);
-        assert_eq!(ann.who().await["name"], json!("oidc:ann"));
-        // What is no authority is an error at the start.
-        write(&dir, "ca.pem", "nothing");
+        assert_eq!(ann.session().await["name"], json!("oidc:ann"));
+        // An invalid certificate authority is an error at startup.
+        write_file(&dir, "ca.pem", "nothing");
         let mut bad = Settings::new("127.0.0.1:0".parse().unwrap());
-        bad.oidc = Some(write(&dir, "oidc.yaml", &provider.settings("caFile: ca.pem\n")));
-        let error = serve_as(&bad, tempfile::tempdir().unwrap()).await.err().unwrap().to_string();
+        bad.oidc = Some(write_file(&dir, "oidc.yaml", &provider.settings("caFile: ca.pem\n")));
+        let error = serve_with_settings(&bad, tempfile::tempdir().unwrap()).await.err().unwrap().to_string();
         assert!(error.contains("oidc.yaml: caFile: "), "{error}");
     });
 }

@@ -1,57 +1,57 @@
-//! What a provider says of somebody: what lets nobody in, and where names and groups come from.
+//! Claims from a provider: rejected tokens, and where names and groups come from.
 
 use std::time::Duration;
 
 use serde_json::json;
 use tidegate_server::Limits;
 
-use super::{Change, Visitor, WITH_SECRET, limits, serve, serve_with};
-use crate::client::run;
-use crate::provider::{Manners, Provider, Signs, now};
+use super::{Browser, ProviderChange, WITH_SECRET, limits, serve, serve_with_provider_settings};
+use crate::client::run_test;
+use crate::provider::{Provider, ProviderBehavior, Signs, now};
 
-/// Under which name somebody is signed in, with which role; nothing where they are not.
-type Named = Option<(&'static str, &'static str)>;
-/// What it is, what is changed of a good provider, and what somebody is told then.
-type Row = (&'static str, Change, &'static str);
+/// Name and role of a signed-in person; `None` if the sign-in fails.
+type SignedInAs = Option<(&'static str, &'static str)>;
+/// Description, change to a well-behaved provider, and the expected message.
+type Row = (&'static str, ProviderChange, &'static str);
 
 const TOKENS: [Row; 28] = [
     (
         "another key of the same curve",
         |m| (m.signs, m.kid) = (Signs::OtherEc, Some("ec")),
-        "has a signature that is not right",
+        "has an invalid signature",
     ),
-    ("changed after it was signed", |m| m.signs = Signs::Changed, "has a signature that is not right"),
-    ("alg none", |m| m.signs = Signs::None, "is signed in a way that is not believed"),
+    ("changed after it was signed", |m| m.signs = Signs::Changed, "has an invalid signature"),
+    ("alg none", |m| m.signs = Signs::None, "uses an unsupported signature algorithm"),
     (
         "HMAC with the public key",
         |m| m.signs = Signs::WithPublicKey,
-        "is signed in a way that is not believed",
+        "uses an unsupported signature algorithm",
     ),
     (
         "HMAC with a secret of the set",
         |m| (m.signs, m.keys) = (Signs::WithPublicKey, &["secret"]),
-        "is signed in a way that is not believed",
+        "uses an unsupported signature algorithm",
     ),
-    ("an unknown algorithm", |m| m.signs = Signs::Unknown, "is signed in a way that is not believed"),
-    ("something critical", |m| m.signs = Signs::Critical, "is no signed token"),
-    ("no token", |m| m.signs = Signs::Garbage, "is no signed token"),
-    ("an unknown key", |m| m.kid = Some("withdrawn"), "is signed with a key that is not among its keys"),
-    ("a key of another kind", |m| m.kid = Some("ec"), "is signed with a key that is not among its keys"),
+    ("an unknown algorithm", |m| m.signs = Signs::Unknown, "uses an unsupported signature algorithm"),
+    ("something critical", |m| m.signs = Signs::Critical, "is not a signed token"),
+    ("no token", |m| m.signs = Signs::Garbage, "is not a signed token"),
+    ("an unknown key", |m| m.kid = Some("withdrawn"), "is signed with a key that is not in the key set"),
+    ("a key of another kind", |m| m.kid = Some("ec"), "is signed with a key that is not in the key set"),
     (
         "no key, and two that it can be",
         |m| (m.signs, m.kid, m.keys) = (Signs::Ec, None, &["ec", "other"]),
-        "is signed with a key that is not among its keys",
+        "is signed with a key that is not in the key set",
     ),
     (
         "a key for something else",
         |m| m.keys = &["rsa-for-encryption"],
-        "is signed with a key that is not among its keys",
+        "is signed with a key that is not in the key set",
     ),
-    ("a key that is too short", |m| m.keys = &["short"], "is signed with a key that is not among its keys"),
+    ("a key that is too short", |m| m.keys = &["short"], "is signed with a key that is not in the key set"),
     (
         "another issuer",
         |m| m.twist = |claims| drop(claims.insert("iss".to_owned(), json!("https://evil.example"))),
-        "is of another issuer",
+        "has another issuer",
     ),
     (
         "several issuers",
@@ -61,85 +61,83 @@ const TOKENS: [Row; 28] = [
                 claims.insert("iss".to_owned(), json!([own, "https://evil.example"]));
             }
         },
-        "is of another issuer",
+        "has another issuer",
     ),
     (
         "another audience",
         |m| m.twist = |claims| drop(claims.insert("aud".to_owned(), json!("other"))),
-        "is for somebody else",
+        "has another audience",
     ),
-    ("no audience", |m| m.twist = |claims| drop(claims.remove("aud")), "is for somebody else"),
+    ("no audience", |m| m.twist = |claims| drop(claims.remove("aud")), "has another audience"),
     (
-        "several audiences and nobody it is given to",
+        "several audiences without an authorized party",
         |m| m.twist = |claims| drop(claims.insert("aud".to_owned(), json!(["tidegate", "other"]))),
-        "is for somebody else",
+        "has another audience",
     ),
     (
-        "given to somebody else",
+        "issued to another client",
         |m| m.twist = |claims| drop(claims.insert("azp".to_owned(), json!("other"))),
-        "is for somebody else",
+        "has another audience",
     ),
-    (
-        "over",
-        |m| m.twist = |claims| drop(claims.insert("exp".to_owned(), json!(now() - 120))),
-        "was over before it came",
-    ),
-    ("no end", |m| m.twist = |claims| drop(claims.remove("exp")), "has no time at which it ends"),
+    ("over", |m| m.twist = |claims| drop(claims.insert("exp".to_owned(), json!(now() - 120))), "has expired"),
+    ("no end", |m| m.twist = |claims| drop(claims.remove("exp")), "has no expiry time"),
     (
         "an end that is a text",
         |m| m.twist = |claims| drop(claims.insert("exp".to_owned(), json!("9999999999"))),
-        "has no time at which it ends",
+        "has no expiry time",
     ),
     (
-        "from the future",
+        "in the future",
         |m| m.twist = |claims| drop(claims.insert("iat".to_owned(), json!(now() + 600))),
-        "is from the future",
+        "in the future",
     ),
     (
         "not yet",
         |m| m.twist = |claims| drop(claims.insert("nbf".to_owned(), json!(now() + 600))),
-        "is from the future",
+        "in the future",
     ),
     (
         "another nonce",
         |m| m.twist = |claims| drop(claims.insert("nonce".to_owned(), json!("x"))),
-        "answers another question than ours",
+        "has another nonce",
     ),
-    ("no nonce", |m| m.twist = |claims| drop(claims.remove("nonce")), "answers another question than ours"),
-    (
-        "nobody",
-        |m| m.twist = |claims| drop(claims.insert("sub".to_owned(), json!(""))),
-        "does not say whom it is about",
-    ),
+    ("no nonce", |m| m.twist = |claims| drop(claims.remove("nonce")), "has another nonce"),
+    ("nobody", |m| m.twist = |claims| drop(claims.insert("sub".to_owned(), json!(""))), "has no subject"),
     (
         "a name with a line in it",
         |m| m.person = json!({"preferred_username": "ann\nben", "groups": ["platform"]}),
-        "characters that cannot be seen",
+        "invisible characters",
     ),
 ];
 
 #[test]
-fn an_id_token_that_is_wrong_in_anything_lets_nobody_in() {
-    run(async {
-        let provider = Provider::new(Manners::default());
+fn an_invalid_id_token_is_rejected() {
+    run_test(async {
+        let provider = Provider::new(ProviderBehavior::default());
         for (what, change, part) in TOKENS {
             provider.change(|manners| {
-                *manners = Manners::default();
+                *manners = ProviderBehavior::default();
                 change(manners);
             });
-            // One that knows no keys yet.
-            let served = serve(&provider, WITH_SECRET, limits()).await;
-            let mut visitor = Visitor::new(&served);
-            let told = visitor.sign_in("").await;
-            assert!(told.body.contains(part) && matches!(told.status, 502 | 403), "{what}: {told:?}");
-            assert!(!told.body.contains("eyJ") && !told.body.contains("an-access-token"), "{what}: {told:?}");
+            // A service that has not fetched any keys.
+            let server = serve(&provider, WITH_SECRET, limits()).await;
+            let mut visitor = Browser::new(&server);
+            let response = visitor.sign_in("").await;
+            assert!(
+                response.body.contains(part) && matches!(response.status, 502 | 403),
+                "{what}: {response:?}"
+            );
+            assert!(
+                !response.body.contains("eyJ") && !response.body.contains("an-access-token"),
+                "{what}: {response:?}"
+            );
             assert_eq!(
-                (visitor.who().await["role"].clone(), visitor.cookies.len()),
+                (visitor.session().await["role"].clone(), visitor.cookies.len()),
                 (json!(null), 0),
                 "{what}"
             );
         }
-        let right: [(&str, Change); 7] = [
+        let right: [(&str, ProviderChange); 7] = [
             ("on a curve", |m| (m.signs, m.kid) = (Signs::Ec, Some("ec"))),
             ("no key, and one that it can be", |m| m.kid = None),
             ("a key without a name", |m| (m.kid, m.keys) = (None, &["rsa-nameless", "ec"])),
@@ -162,50 +160,50 @@ fn an_id_token_that_is_wrong_in_anything_lets_nobody_in() {
         ];
         for (what, change) in right {
             provider.change(|manners| {
-                *manners = Manners::default();
+                *manners = ProviderBehavior::default();
                 change(manners);
             });
-            let served = serve(&provider, WITH_SECRET, limits()).await;
-            let told = Visitor::new(&served).sign_in("").await;
-            assert_eq!(told.status, 303, "{what}: {told:?}");
+            let server = serve(&provider, WITH_SECRET, limits()).await;
+            let response = Browser::new(&server).sign_in("").await;
+            assert_eq!(response.status, 303, "{what}: {response:?}");
         }
     });
 }
 
 #[test]
-fn keys_are_fetched_again_for_one_that_is_new_and_not_too_often() {
-    run(async {
-        let provider = Provider::new(Manners::default());
+fn keys_are_refetched_for_an_unknown_key_but_not_too_often() {
+    run_test(async {
+        let provider = Provider::new(ProviderBehavior::default());
         let often = serve(&provider, WITH_SECRET, limits()).await;
         let seldom = serve(
             &provider,
             WITH_SECRET,
-            Limits { provider_keys_again: Duration::from_secs(3600), ..limits() },
+            Limits { provider_keys_interval: Duration::from_secs(3600), ..limits() },
         )
         .await;
-        for served in [&often, &seldom] {
-            assert_eq!(Visitor::new(served).sign_in("").await.status, 303);
+        for server in [&often, &seldom] {
+            assert_eq!(Browser::new(server).sign_in("").await.status, 303);
         }
         let signs = |signs, kid| provider.change(|manners| (manners.signs, manners.kid) = (signs, Some(kid)));
         provider.change(|manners| manners.keys = &["other"]);
         signs(Signs::OtherEc, "other");
-        assert_eq!(Visitor::new(&often).sign_in("").await.status, 303);
-        // The old key counts no more.
+        assert_eq!(Browser::new(&often).sign_in("").await.status, 303);
+        // The old key is no longer valid.
         signs(Signs::Rsa, "rsa");
-        assert!(Visitor::new(&often).sign_in("").await.body.contains("not among its keys"));
+        assert!(Browser::new(&often).sign_in("").await.body.contains("not in the key set"));
         signs(Signs::OtherEc, "other");
         let before = provider.count("/keys");
         for _ in 0..3 {
-            assert!(Visitor::new(&seldom).sign_in("").await.body.contains("not among its keys"));
+            assert!(Browser::new(&seldom).sign_in("").await.body.contains("not in the key set"));
         }
         assert_eq!(provider.count("/keys"), before);
     });
 }
 
 #[test]
-fn names_and_groups_come_from_where_they_are() {
-    run(async {
-        let rows: [(&str, Change, Named); 7] = [
+fn names_and_groups_come_from_the_configured_claims() {
+    run_test(async {
+        let rows: [(&str, ProviderChange, SignedInAs); 7] = [
             (
                 "",
                 |m| {
@@ -216,7 +214,7 @@ fn names_and_groups_come_from_where_they_are() {
                 },
                 Some(("oidc:ann@example.com", "read-only")),
             ),
-            // What is signed counts more than what is not.
+            // Signed claims take precedence over unsigned ones.
             (
                 "",
                 |m| {
@@ -251,26 +249,26 @@ fn names_and_groups_come_from_where_they_are() {
             ("", |m| m.person = json!({"groups": ["platform"], "preferred_username": "\u{202e}nna"}), None),
         ];
         for (more, change, expected) in rows {
-            let mut manners = Manners::default();
+            let mut manners = ProviderBehavior::default();
             change(&mut manners);
             let provider = Provider::new(manners);
-            let served = serve(&provider, &format!("{WITH_SECRET}{more}"), limits()).await;
-            let mut visitor = Visitor::new(&served);
-            let told = visitor.sign_in("").await;
-            let who = visitor.who().await;
+            let server = serve(&provider, &format!("{WITH_SECRET}{more}"), limits()).await;
+            let mut visitor = Browser::new(&server);
+            let response = visitor.sign_in("").await;
+            let who = visitor.session().await;
             let found = who["role"].as_str().map(|role| (who["name"].as_str().unwrap(), role));
-            assert_eq!(found, expected, "{more}: {told:?}");
+            assert_eq!(found, expected, "{more}: {response:?}");
         }
-        // A single person has a role by the name that the provider gives to nobody else.
-        let provider = Provider::new(Manners {
+        // A single person gets a role by the unique name from the provider.
+        let provider = Provider::new(ProviderBehavior {
             person: json!({"email": "ann@example.com", "groups": []}),
-            ..Manners::default()
+            ..ProviderBehavior::default()
         });
         let people = provider.settings(&format!("{WITH_SECRET}nameClaim: email\n"));
         let people = people.replace("}}", "}, people: {ann@example.com: operator}}");
-        let served = serve_with(&people, limits()).await;
-        let mut visitor = Visitor::new(&served);
+        let server = serve_with_provider_settings(&people, limits()).await;
+        let mut visitor = Browser::new(&server);
         visitor.sign_in("").await;
-        assert_eq!(visitor.who().await["role"], json!("operator"));
+        assert_eq!(visitor.session().await["role"], json!("operator"));
     });
 }

@@ -1,232 +1,254 @@
-//! The operation that an application asks for.
+//! Requested operation of an Application.
 
 use std::sync::Arc;
 
 use ractor::ActorRef;
 use tidegate_application::approval;
 use tidegate_application::dependencies::DEPENDS_ON;
-use tidegate_application::operation::{self, ID_REMARK, Progress};
-use tidegate_application::recorded as remembered;
-use tidegate_application::refresh::{self, Level};
-use tidegate_application::running;
-use tidegate_application::superseding::{self, Busy, NOT_TAKEN};
+use tidegate_application::history as remembered;
+use tidegate_application::operation::{self, EngineProgress, ID_INFO};
+use tidegate_application::refresh::{self, RefreshLevel};
+use tidegate_application::rollout_operation;
+use tidegate_application::supersede::{self, BusyError, OPERATION_REFUSED_CONDITION};
 use tidegate_model::argo::OperationRequest;
-use tidegate_model::{IfTaken, OperationId, PlanApproval, Timestamp, Wisher};
+use tidegate_model::{ClaimConflictPolicy, OperationId, PlanApproval, Requester, Timestamp};
 
-use super::AppState;
-use crate::applications::announce_refusal;
-use crate::applications::carrying;
-use crate::applications::messages::{AppMessage, ByPlan};
+use super::ActorState;
+use crate::applications::messages::{AppMessage, PlanReference};
+use crate::applications::run_operation;
+use crate::applications::write_refusal_event;
 
-impl AppState {
-    /// Somebody asks for an operation. What is answered with a yes is on the disk.
-    pub(super) async fn asked(
+impl ActorState {
+    /// Requests an operation. A successful request is durable.
+    pub(super) async fn request_operation(
         &mut self,
         myself: &ActorRef<AppMessage>,
-        asked: OperationRequest,
-        plan: Option<ByPlan>,
+        request: OperationRequest,
+        plan: Option<PlanReference>,
     ) -> Result<(), String> {
-        // A plan is carried out as it was approved; whoever writes the resource may name what they like, as with Argo CD.
+        // A plan runs exactly as it was approved. Clients that write the resource may name any revision, as
+        // in Argo CD.
         let is_another_matter = self.application.is_deleting()
             || self.problem.is_some()
-            || refresh::left_alone(&self.application).is_some();
+            || refresh::skip_reason(&self.application).is_some();
         if plan.is_none() && !is_another_matter {
-            operation::may_name(&self.application, &asked).map_err(|refused| refused.to_string())?;
+            operation::check_named_revisions(&self.application, &request)
+                .map_err(|refused| refused.to_string())?;
         }
         let before = (self.application.operation.clone(), self.application.status.operation_state.clone());
-        let answer = self.sync(asked, plan);
+        let answer = self.set_operation(request, plan);
         if answer.is_ok() {
-            self.recall_plan().await;
-            self.tell_begin(self.now());
+            self.load_pending_plan().await;
+            self.reset_operation_status(self.now());
         }
-        let kept = self.keep_now(myself).await;
-        if answer.is_ok() && kept.is_err() {
-            // Whoever is told that nothing was begun may ask again.
+        let persisted = self.persist_now(myself).await;
+        if answer.is_ok() && persisted.is_err() {
+            // The caller gets an error, so the request must not remain.
             (self.application.operation, self.application.status.operation_state) = before;
         }
-        answer.and(kept)
+        answer.and(persisted)
     }
 
-    /// Ends its operation, unless somebody means one that is over by now.
-    pub(super) async fn terminate_named(
+    /// Terminates the current operation. Returns an error if `meant` is a different operation that is no longer
+    /// running.
+    pub(super) async fn terminate_operation(
         &mut self,
         meant: Option<OperationId>,
         by: &str,
     ) -> Result<(), String> {
-        let current = self.application.operation.as_ref().map(operation::id);
+        let current = self.application.operation.as_ref().map(operation::engine_id);
         if let (Some(meant), Some(current)) = (meant, current)
             && current != Some(meant)
         {
             let current = current.map(|id| format!(": {id}")).unwrap_or_default();
             return Err(format!(
-                "operation {meant} of application {} is not at work any more, and another one is{current}; look at that one before you end it",
+                "operation {meant} of application {} is no longer running, but another one is{current}; check that operation before you \
+                 terminate it",
                 self.key
             ));
         }
-        self.terminate(by).await
+        self.terminate_current(by).await
     }
 
-    /// Ends its operation, whatever that is waiting for.
-    pub(super) async fn terminate(&mut self, by: &str) -> Result<(), String> {
-        let Some(asked) = &self.application.operation else {
+    /// Terminates the current operation in any state.
+    pub(super) async fn terminate_current(&mut self, by: &str) -> Result<(), String> {
+        let Some(request) = &self.application.operation else {
             return Err("Unable to terminate operation. No operation is in progress".to_owned());
         };
-        let id = operation::id(asked);
+        let id = operation::engine_id(request);
         if let Some(id) = id
-            && carrying::terminate(&self.shared, id, by).await?
+            && run_operation::terminate(&self.shared, id, by).await?
         {
+            operation::set_terminating(&mut self.application);
             return Ok(());
         }
-        // The engine does not know it yet: what leads there ends. It may have come there meanwhile.
-        self.carrying.shutdown().await;
-        (self.preparing, self.carried) = (false, None);
+        // The engine doesn't know the operation yet, so stop the handover. The engine may have received the
+        // operation in the meantime.
+        self.operation_tasks.shutdown().await;
+        (self.is_preparing, self.running_operation) = (false, None);
         if let Some(id) = id
-            && carrying::terminate(&self.shared, id, by).await?
+            && run_operation::terminate(&self.shared, id, by).await?
         {
+            operation::set_terminating(&mut self.application);
             return Ok(());
         }
         let now = self.now();
-        if let Some(revisions) = self.rejected() {
+        if let Some(revisions) = self.rejected_revisions() {
             operation::set_revisions(&mut self.application, &revisions);
         }
-        // How long it has waited stays in its status.
+        // Keeps the time when the wait started in the status.
         let state = self.application.status.operation_state.as_ref();
-        let since = state.filter(|state| state.finished_at.is_none()).map(|state| state.started_at.moment());
+        let since =
+            state.filter(|state| state.finished_at.is_none()).map(|state| state.started_at.timestamp());
         let started_at = since.unwrap_or(now);
-        operation::take_in(&mut self.application, Progress { started_at, ..Progress::terminated(by, now) });
-        // Nobody but what is written down knows that it does not begin any more.
+        operation::apply_progress(
+            &mut self.application,
+            EngineProgress { started_at, ..EngineProgress::terminated(by, now) },
+        );
+        // Only the persisted state prevents the operation from starting.
         self.is_urgent = true;
         if self.application.operation.is_none() {
-            let Wisher { by, reason } = Wisher::read(by);
+            let Requester { name: by, reason } = Requester::parse(by);
             let by = PlanApproval { by: by.to_owned(), reason: reason.to_owned(), at: now };
             self.withdraw_plan(Some(by)).await;
         }
-        self.ask(Level::Latest);
+        self.request_comparison(RefreshLevel::Latest);
         Ok(())
     }
 
-    pub(super) fn sync(&mut self, mut asked: OperationRequest, plan: Option<ByPlan>) -> Result<(), String> {
-        operation::disown(&mut asked);
-        let policy = superseding::take_policy(&mut asked).map_err(|busy| busy.to_string())?;
-        if let Some(why) = refresh::left_alone(&self.application) {
-            return Err(why);
+    pub(super) fn set_operation(
+        &mut self,
+        mut request: OperationRequest,
+        plan: Option<PlanReference>,
+    ) -> Result<(), String> {
+        operation::remove_controller_infos(&mut request);
+        let policy = supersede::take_policy(&mut request).map_err(|busy| busy.to_string())?;
+        if let Some(reason) = refresh::skip_reason(&self.application) {
+            return Err(reason);
         }
         if self.application.is_deleting() {
             return Err(format!("application {} is deleting", self.key));
         }
-        if let Some(cycle) = self.cycle() {
+        if let Some(cycle) = self.dependency_cycle() {
             return Err(format!(
-                "application {} cannot be synced: {DEPENDS_ON} makes a cycle: {cycle}; take one of these away",
+                "application {} cannot be synced: {DEPENDS_ON} forms a cycle: {cycle}; remove one of these dependencies",
                 self.key
             ));
         }
-        if self.application.operation.is_some() && policy == IfTaken::Refuse {
-            return Err(Busy::InProgress(self.key.to_string()).to_string());
+        if self.application.operation.is_some() && policy == ClaimConflictPolicy::Refuse {
+            return Err(BusyError::InProgress(self.key.to_string()).to_string());
         }
         if let Some(problem) = &self.problem {
             return Err(format!("application {} cannot be synced: {problem}", self.key));
         }
-        if let Some(held) = self.shared.windows(&self.application).held(true, self.now()) {
-            return Err(carrying::held_back(&held));
+        if let Some(held) = self.shared.sync_windows(&self.application).find_hold(true, self.now()) {
+            return Err(run_operation::window_error(&held));
         }
-        if let Some(ByPlan { hash, allow_drift }) = plan {
-            approval::set_plan(&mut asked, &hash.to_string(), allow_drift);
+        if let Some(PlanReference { hash, allow_drift }) = plan {
+            approval::set_plan(&mut request, &hash.to_string(), allow_drift);
         }
         let now = self.now();
-        superseding::receive(&mut self.application, asked, (policy, !self.preparing), now)
+        supersede::accept_request(&mut self.application, request, (policy, !self.is_preparing), now)
             .map_err(|busy| busy.to_string())
     }
 
-    pub(super) fn prepared(&mut self, prepared: Result<(Vec<String>, OperationId), String>) {
-        self.preparing = false;
+    pub(super) fn handle_preparation(&mut self, prepared: Result<(Vec<String>, OperationId), String>) {
+        self.is_preparing = false;
         match prepared {
             Ok((revisions, id)) => {
-                // There may be a newer commit than was known: those it depends on are to be at that one.
-                self.found = Some(revisions.clone());
-                let is_held = self.not_ready().is_some();
-                let Some(asked) = &mut self.application.operation else { return };
-                if is_held && operation::cascade(asked).is_none() {
+                // The commit may be newer than the known one, and the dependencies must have that commit too.
+                self.prepared_revisions = Some(revisions.clone());
+                let is_held = self.dependencies_not_ready().is_some();
+                let Some(request) = &mut self.application.operation else { return };
+                if is_held && operation::deletion_cascade(request).is_none() {
                     return;
                 }
-                asked.set_remark(ID_REMARK, id.to_string());
+                request.set_info(ID_INFO, id.to_string());
                 operation::set_revisions(&mut self.application, &revisions);
             }
             Err(message) => {
-                self.refuse(message);
-                self.ask(Level::Latest);
+                self.refuse_operation(message);
+                self.request_comparison(RefreshLevel::Latest);
             }
         }
     }
 
-    /// The operation that is asked for ends before it began. Nothing but its state, and an Event, tells of that.
-    pub(super) fn refuse(&mut self, why: String) {
-        let refused = Progress::refused(why.clone(), self.now());
-        operation::take_in(&mut self.application, refused);
+    /// Ends the requested operation before it starts. Only its state and an Event record this.
+    pub(super) fn refuse_operation(&mut self, reason: String) {
+        let refused = EngineProgress::rejected(reason.clone(), self.now());
+        operation::apply_progress(&mut self.application, refused);
         let (shared, application) = (Arc::clone(&self.shared), self.application.clone());
-        self.tasks.spawn(async move { announce_refusal(&shared, &application, &why).await });
+        self.tasks.spawn(async move { write_refusal_event(&shared, &application, &reason).await });
     }
 
-    pub(super) fn moved(&mut self, id: OperationId, progress: Progress) {
-        let is_current = self.application.operation.as_ref().and_then(operation::id) == Some(id);
+    pub(super) fn handle_progress(&mut self, id: OperationId, progress: EngineProgress) {
+        let is_current = self.application.operation.as_ref().and_then(operation::engine_id) == Some(id);
         if !is_current {
             return;
         }
-        let automated = self.application.operation.as_ref().is_some_and(|asked| asked.initiated_by.automated);
-        self.look_before_retry(&progress);
-        let again = self.anew(&progress);
-        operation::take_in(&mut self.application, progress);
-        self.run_begun(id);
+        let automated =
+            self.application.operation.as_ref().is_some_and(|request| request.initiated_by.automated);
+        self.compare_before_retry(&progress);
+        let again = self.repeat_request(&progress);
+        operation::apply_progress(&mut self.application, progress);
+        self.record_child_begin(id);
         if self.application.operation.is_none() && !self.application.is_deleting() {
             self.application.operation = again;
         }
-        if self.application.operation.as_ref().and_then(operation::id) != Some(id) {
-            self.carried = None;
-            self.ended = self.ended.wrapping_add(1);
-            self.memory.forget();
-            self.deployments.newest = running::deployed(&self.application).or(self.deployments.newest.take());
+        if self.application.operation.as_ref().and_then(operation::engine_id) != Some(id) {
+            self.running_operation = None;
+            self.ended_operations = self.ended_operations.wrapping_add(1);
+            // Earlier comparisons don't include the operation's effects.
+            self.undecided_comparisons = 0;
+            self.comparison_cache.clear();
+            self.deployments.newest =
+                rollout_operation::last_deployment(&self.application).or(self.deployments.newest.take());
             let now = self.now();
-            remembered::tell(&mut self.application, None, now);
-            self.say(NOT_TAKEN, &[], now);
-            // What it has done is to be seen, and never before it ended.
-            self.ask(if automated { Level::Latest } else { Level::Forced });
+            remembered::set_rebuilt_condition(&mut self.application, None, now);
+            self.set_condition(OPERATION_REFUSED_CONDITION, &[], now);
+            // Compare after the operation has finished, to include its effects.
+            self.request_comparison(if automated { RefreshLevel::Latest } else { RefreshLevel::Forced });
         }
     }
 
-    /// It is not in the engine's hands yet, and says what it waits for.
-    pub(super) fn waits(&mut self, id: OperationId, why: String) {
-        if self.application.operation.as_ref().and_then(operation::id) == Some(id) {
+    /// Sets the reason why an operation that isn't in the engine yet is waiting.
+    pub(super) fn set_wait_reason(&mut self, id: OperationId, reason: String) {
+        if self.application.operation.as_ref().and_then(operation::engine_id) == Some(id) {
             let now = self.now();
-            operation::wait(&mut self.application, why, now);
+            operation::set_waiting(&mut self.application, reason, now);
         }
     }
 
-    /// Says of an operation that has no id yet, and waits for nothing, that it is about to begin: or the status would be about the
-    /// one before, until this one is far enough to tell of itself.
-    pub(super) fn tell_begin(&mut self, now: Timestamp) {
-        let has_no_id =
-            self.application.operation.as_ref().is_some_and(|asked| operation::id(asked).is_none());
-        // Looked at first: whoever changes it has one of his own from then on.
-        if has_no_id && !operation::tells_of_itself(&self.application) {
-            operation::say_it_begins(&mut self.application, now);
+    /// Updates the status for an operation that doesn't have an ID yet and isn't waiting. Otherwise the
+    /// status would show the previous operation until this one reports progress.
+    pub(super) fn reset_operation_status(&mut self, now: Timestamp) {
+        let has_no_id = self
+            .application
+            .operation
+            .as_ref()
+            .is_some_and(|request| operation::engine_id(request).is_none());
+        // Check this first, because mutable access copies the Application.
+        if has_no_id && !operation::describes_current_operation(&self.application) {
+            operation::set_starting(&mut self.application, now);
         }
     }
 
-    /// Prepares the operation that is asked for, or carries it out.
-    pub(super) fn carry_on(&mut self, myself: &ActorRef<AppMessage>) {
-        let Some(asked) = &self.application.operation else { return };
+    /// Prepares or runs the requested operation.
+    pub(super) fn run_operation(&mut self, myself: &ActorRef<AppMessage>) {
+        let Some(request) = &self.application.operation else { return };
         let with = || (Arc::clone(&self.shared), self.application.clone(), myself.clone());
-        match operation::id(asked) {
-            Some(id) if self.carried != Some(id) => {
+        match operation::engine_id(request) {
+            Some(id) if self.running_operation != Some(id) => {
                 let (shared, application, actor) = with();
-                self.carried = Some(id);
-                self.carrying.spawn(carrying::carry(shared, application.share(), id, actor));
+                self.running_operation = Some(id);
+                self.operation_tasks.spawn(run_operation::run(shared, application.share(), id, actor));
             }
-            None if !self.preparing => {
+            None if !self.is_preparing => {
                 let (shared, application, actor) = with();
-                self.preparing = true;
-                self.carrying.spawn(async move {
-                    let prepared = carrying::prepare(&shared, &application).await;
-                    drop(actor.send_message(AppMessage::Prepared(prepared)));
+                self.is_preparing = true;
+                self.operation_tasks.spawn(async move {
+                    let prepared = run_operation::prepare(&shared, &application).await;
+                    drop(actor.send_message(AppMessage::OperationPrepared(prepared)));
                 });
             }
             _ => {}
@@ -235,10 +257,5 @@ impl AppState {
 }
 
 #[cfg(test)]
-#[allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests stop at the first surprise"
-)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 mod tests;

@@ -1,113 +1,159 @@
-//! What is done about its operation when something newer is wanted.
+//! Handles newer requests and revisions during an operation.
 
 use ractor::ActorRef;
-use tidegate_application::operation::{self, Progress};
-use tidegate_application::refresh::Level;
-use tidegate_application::superseding::{self, Decision, Given, NOT_TAKEN, POLICY_REMARK, WAITING};
+use tidegate_application::operation::{self, EngineProgress};
+use tidegate_application::refresh::RefreshLevel;
+use tidegate_application::sources::revisions_of_fields;
+use tidegate_application::supersede::{
+    self, ManifestComparison, NEW_REVISION_CONDITION, OPERATION_REFUSED_CONDITION, POLICY_INFO,
+    SupersedeDecision, SupersedeInputs,
+};
 use tidegate_model::argo::OperationRequest;
 use tidegate_model::{OperationId, Timestamp};
 
-use super::AppState;
-use crate::applications::carrying;
+use super::ActorState;
+use crate::applications::compare::OperationRelation;
 use crate::applications::messages::AppMessage;
+use crate::applications::run_operation;
 
-/// What waits for its operation.
+/// Requests that are waiting for the current operation.
 #[derive(Default)]
-pub(super) struct Superseding {
-    /// The operation that is ending for it.
-    ending: Option<OperationId>,
-    /// What its operation does that is not broken off.
-    in_the_way: Option<String>,
-    /// The operation whose very manifests the revisions have that were compared last.
-    pub(super) same: Option<OperationId>,
+pub(super) struct SupersedeState {
+    /// Operation that is ending so that another one can start.
+    ending_operation: Option<OperationId>,
+    /// Step of the operation that must not be interrupted.
+    uninterruptible_step: Option<String>,
+    /// Relation between the manifests of the last comparison and the manifests of the operation that was running
+    /// when the comparison started.
+    last_comparison: OperationRelation,
+    /// Revisions of the last comparison.
+    revisions: Vec<String>,
 }
 
-impl AppState {
-    /// Somebody has written an operation into the resource. Nobody there hears an answer: that it is not taken is said in the
-    /// conditions, until the operation under way is over.
-    pub(super) fn written(&mut self, asked: OperationRequest) {
+impl ActorState {
+    /// Handles an operation that a client has written into the resource. The client doesn't get a reply, so a
+    /// rejection is shown as a condition until the running operation ends.
+    pub(super) fn handle_written_operation(&mut self, request: OperationRequest) {
         if self.application.operation.is_none() {
-            self.application.operation = Some(asked);
+            self.application.operation = Some(request);
             return;
         }
-        let refused = self.sync(superseding::of_writer(asked), None).err().map(|why| {
+        let refused = self.set_operation(supersede::normalize_written_request(request), None).err().map(|reason| {
             format!(
-                "the operation that was written into the resource is not taken: {why}; written with {POLICY_REMARK} in its info, as queue or supersede, it follows the one under way or takes its place"
+                "the operation in the resource is rejected: {reason}; set {POLICY_INFO} in its info to queue or supersede to run it after \
+                 the running operation or instead of it"
             )
         });
-        self.say(NOT_TAKEN, refused.as_slice(), self.now());
+        self.set_condition(OPERATION_REFUSED_CONDITION, refused.as_slice(), self.now());
     }
 
-    /// Another attempt may take a newer revision, which is looked for before it begins.
-    pub(super) fn look_before_retry(&mut self, progress: &Progress) {
-        let takes_newest = |asked: &tidegate_model::argo::OperationRequest| {
-            asked.retry.as_ref().is_some_and(|retry| retry.refresh)
+    /// Requests a comparison before a retry that may take a newer revision.
+    pub(super) fn compare_before_retry(&mut self, progress: &EngineProgress) {
+        let takes_newest = |request: &tidegate_model::argo::OperationRequest| {
+            request.retry.as_ref().is_some_and(|retry| retry.refresh)
         };
-        let told = self.application.status.operation_state.as_ref();
-        let is_news = told.is_none_or(|told| told.message != progress.message);
+        let state = self.application.status.operation_state.as_ref();
+        let is_news = state.is_none_or(|state| state.message != progress.message);
         if is_news
-            && superseding::awaits_retry(&progress.message)
+            && supersede::awaits_retry(&progress.message)
             && self.application.operation.as_ref().is_some_and(takes_newest)
         {
-            self.ask(Level::Forced);
+            self.request_comparison(RefreshLevel::Forced);
         }
     }
 
-    /// Decides about its operation by what was compared last, and says in the conditions what waits for it.
-    pub(super) fn compare_with_newer(&mut self, now: Timestamp) -> Decision {
-        if self.problem.is_none() {
-            superseding::refresh_retry(&mut self.application);
+    /// Records a finished comparison, whose outcome is in the status.
+    pub(super) fn record_operation_comparison(&mut self, compared: OperationRelation) {
+        (self.supersede_state.last_comparison, self.supersede_state.revisions) =
+            (compared, self.newest_revisions());
+    }
+
+    fn newest_revisions(&self) -> Vec<String> {
+        let newest = self.application.status.sync.as_ref();
+        newest.map(|sync| revisions_of_fields(&sync.revision, &sync.revisions)).unwrap_or_default()
+    }
+
+    /// Returns the relation between the newest manifests and the running operation's manifests, or `None`
+    /// until a comparison covers both. A comparison by an earlier process, or of another operation or other
+    /// revisions, doesn't count.
+    fn newest_manifests(&self) -> Option<ManifestComparison> {
+        let SupersedeState { last_comparison, revisions, .. } = &self.supersede_state;
+        let current = self.application.operation.as_ref().and_then(operation::engine_id)?;
+        let is_about = last_comparison.operation == Some(current) && *revisions == self.newest_revisions();
+        is_about.then_some(last_comparison.newest)
+    }
+
+    /// Requests a comparison if there are newer revisions whose manifests haven't been compared with the
+    /// operation's.
+    pub(super) fn compare_newer_revisions(&mut self) {
+        if supersede::has_newer_revisions(&self.application) && self.newest_manifests().is_none() {
+            self.request_comparison(RefreshLevel::Recent);
         }
-        let current = self.application.operation.as_ref();
-        let is_held = current.is_some() && self.shared.windows(&self.application).held(false, now).is_some();
-        let is_same = current.and_then(operation::id).is_some_and(|id| self.superseding.same == Some(id));
-        let decided = superseding::decide(&self.application, Given { is_held, is_same }, now);
-        let words = match &decided {
-            Decision::GoOn => None,
-            Decision::Finish(why) => Some(why.clone()),
-            Decision::Supersede { why, .. } => Some(match &self.superseding.in_the_way {
-                Some(in_the_way) => format!("{why}: {in_the_way}"),
-                None => why.clone(),
-            }),
+    }
+
+    /// Decides from the last comparison if the operation ends, and sets the condition for waiting requests.
+    pub(super) fn decide_supersede(&mut self, now: Timestamp) -> SupersedeDecision {
+        let newest = self.newest_manifests().unwrap_or_default();
+        if self.problem.is_none() {
+            supersede::set_retry_successor(&mut self.application, newest);
+        }
+        let is_at_work = self.application.operation.is_some();
+        let is_held =
+            is_at_work && self.shared.sync_windows(&self.application).find_hold(false, now).is_some();
+        let decided = supersede::decide_supersede(
+            &self.application,
+            SupersedeInputs { is_blocked: is_held, newest_manifests: newest },
+            now,
+        );
+        let text = match &decided {
+            SupersedeDecision::Continue => None,
+            SupersedeDecision::Finish(reason) => Some(reason.clone()),
+            SupersedeDecision::Supersede { why, .. } => {
+                Some(match &self.supersede_state.uninterruptible_step {
+                    Some(uninterruptible_step) => format!("{why}: {uninterruptible_step}"),
+                    None => why.clone(),
+                })
+            }
         };
-        self.say(WAITING, words.as_slice(), now);
+        self.set_condition(NEW_REVISION_CONDITION, text.as_slice(), now);
         if self.application.operation.is_none() {
-            self.say(NOT_TAKEN, &[], now);
+            self.set_condition(OPERATION_REFUSED_CONDITION, &[], now);
         }
         decided
     }
 
-    /// Has its operation end, where that is decided and does no harm now. It is asked again whenever the operation has moved.
-    pub(super) async fn supersede(&mut self, myself: &ActorRef<AppMessage>, decided: Decision) {
-        let current = self.application.operation.as_ref().and_then(operation::id);
-        let (Decision::Supersede { by, when, .. }, Some(id)) = (decided, current) else {
-            (self.superseding.ending, self.superseding.in_the_way) = (None, None);
+    /// Ends the operation if that has been decided and is safe now. Tries again each time the operation makes
+    /// progress.
+    pub(super) async fn supersede_operation(
+        &mut self,
+        myself: &ActorRef<AppMessage>,
+        decided: SupersedeDecision,
+    ) {
+        let current = self.application.operation.as_ref().and_then(operation::engine_id);
+        let (SupersedeDecision::Supersede { by, when, .. }, Some(id)) = (decided, current) else {
+            (self.supersede_state.ending_operation, self.supersede_state.uninterruptible_step) = (None, None);
             return;
         };
-        if self.superseding.ending == Some(id) {
+        if self.supersede_state.ending_operation == Some(id) {
             return;
         }
-        let in_the_way = match carrying::supersede(&self.shared, id, by, when).await {
+        let uninterruptible_step = match run_operation::supersede(&self.shared, id, by, when).await {
             Ok(()) => {
-                tracing::info!(application = %self.key, operation = %id, "an operation is superseded");
-                self.superseding.ending = Some(id);
+                tracing::info!(application = %self.key, operation = %id, "operation superseded");
+                self.supersede_state.ending_operation = Some(id);
                 None
             }
-            Err(why) => Some(why),
+            Err(reason) => Some(reason),
         };
-        if self.superseding.in_the_way != in_the_way {
-            self.superseding.in_the_way = in_the_way;
-            // It is shown, and nothing else may happen for long.
-            drop(myself.send_message(AppMessage::Related));
+        if self.supersede_state.uninterruptible_step != uninterruptible_step {
+            self.supersede_state.uninterruptible_step = uninterruptible_step;
+            // Starts a step that publishes the change. Otherwise it could take a long time until the next
+            // message.
+            drop(myself.send_message(AppMessage::RelatedChanged));
         }
     }
 }
 
 #[cfg(test)]
-#[allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests stop at the first surprise"
-)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 mod tests;

@@ -1,42 +1,42 @@
-//! What a file beside manifests is.
+//! Classification of files in a manifest folder.
 
-/// How files begin whose content Git LFS keeps elsewhere.
+/// First bytes of a Git LFS pointer.
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/";
-/// What a file says that is not to be read.
-const SKIPPED: &[u8] = b"+argocd:skip-file-rendering";
-/// What every manifest has.
-const WORDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+/// Marker in files that must be skipped.
+const SKIP_MARKER: &[u8] = b"+argocd:skip-file-rendering";
+/// Words that occur in every manifest.
+const MANIFEST_WORDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// What a file is, as far as that is seen before it is read.
+/// Kind of file, as far as it can be recognized without parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
-    /// It is read, and may be wrong.
+pub(super) enum FileKind {
+    /// A manifest, which may be invalid.
     Manifest,
-    /// It stands for a file that is elsewhere.
-    Pointer,
-    /// It says that it is not to be read, or is YAML beside manifests, such as the values of a chart, and lacks a word that every
-    /// manifest has, as Argo CD sees it. One that has two of its three fields is a manifest that is wrong, and so is what is no
-    /// text: what is left out may be pruned.
-    LeftOut,
+    /// A Git LFS pointer to content stored elsewhere.
+    LfsPointer,
+    /// A file with the skip marker, or a YAML file next to manifests, such as a chart's values, that lacks
+    /// one of the words in every manifest, as in Argo CD. A file with two of the three fields is an invalid
+    /// manifest, and so is a binary file. Otherwise the objects in the skipped file could be pruned.
+    Skipped,
 }
 
-pub(super) fn what(path: &str, content: &[u8]) -> What {
+pub(super) fn classify(path: &str, content: &[u8]) -> FileKind {
     if content.starts_with(LFS_POINTER) {
-        return What::Pointer;
+        return FileKind::LfsPointer;
     }
-    if content.windows(SKIPPED.len()).any(|part| part == SKIPPED) {
-        return What::LeftOut;
+    if content.windows(SKIP_MARKER.len()).any(|part| part == SKIP_MARKER) {
+        return FileKind::Skipped;
     }
     let Some(text) = std::str::from_utf8(content).ok().filter(|text| !text.contains('\0')) else {
-        return What::Manifest;
+        return FileKind::Manifest;
     };
     let is_field = |word: &&&str| {
         text.split('\n').any(|line| line.strip_prefix(**word).is_some_and(|rest| rest.starts_with(':')))
     };
     let is_manifest = path.ends_with(".json")
-        || WORDS.iter().all(|word| text.contains(word))
-        || WORDS.iter().filter(is_field).count() > 1;
-    if is_manifest { What::Manifest } else { What::LeftOut }
+        || MANIFEST_WORDS.iter().all(|word| text.contains(word))
+        || MANIFEST_WORDS.iter().filter(is_field).count() > 1;
+    if is_manifest { FileKind::Manifest } else { FileKind::Skipped }
 }
 
 #[cfg(test)]
@@ -44,26 +44,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_manifest_is_left_out() {
+    fn files_that_are_no_manifests_are_skipped() {
         let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
         for (content, path, expected) in [
-            (map, "a.yaml", What::Manifest),
-            (r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#, "a.yaml", What::Manifest),
-            ("foo: bar\n", "a.yaml", What::LeftOut),
-            ("apiVersion: v2\nname: web\nversion: 1.0.0\n", "a.yaml", What::LeftOut),
-            ("image: {kind: a}\napiVersion: b\n", "a.yml", What::LeftOut),
-            ("apiVersion: v1\nkind: ConfigMap\n", "a.yaml", What::Manifest),
-            ("apiversion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "a.yaml", What::Manifest),
-            ("kind: [\n", "a.yaml", What::LeftOut),
-            ("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "a.yaml", What::Pointer),
-            ("k\0i\0n\0d\0", "a.yaml", What::Manifest),
-            ("# +argocd:skip-file-rendering\n{{ no yaml }}\n", "a.yaml", What::LeftOut),
-            (&format!("{map}---\n# +argocd:skip-file-rendering\n"), "a.yaml", What::LeftOut),
-            ("{}", "a.json", What::Manifest),
-            ("{{ .apiVersion }} kind: metadata:", "a.yaml", What::Manifest),
+            (map, "a.yaml", FileKind::Manifest),
+            (
+                r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#,
+                "a.yaml",
+                FileKind::Manifest,
+            ),
+            ("foo: bar\n", "a.yaml", FileKind::Skipped),
+            ("apiVersion: v2\nname: web\nversion: 1.0.0\n", "a.yaml", FileKind::Skipped),
+            ("image: {kind: a}\napiVersion: b\n", "a.yml", FileKind::Skipped),
+            ("apiVersion: v1\nkind: ConfigMap\n", "a.yaml", FileKind::Manifest),
+            ("apiversion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "a.yaml", FileKind::Manifest),
+            ("kind: [\n", "a.yaml", FileKind::Skipped),
+            (
+                "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
+                "a.yaml",
+                FileKind::LfsPointer,
+            ),
+            ("k\0i\0n\0d\0", "a.yaml", FileKind::Manifest),
+            ("# +argocd:skip-file-rendering\n{{ no yaml }}\n", "a.yaml", FileKind::Skipped),
+            (&format!("{map}---\n# +argocd:skip-file-rendering\n"), "a.yaml", FileKind::Skipped),
+            ("{}", "a.json", FileKind::Manifest),
+            ("{{ .apiVersion }} kind: metadata:", "a.yaml", FileKind::Manifest),
         ] {
-            assert_eq!(what(path, content.as_bytes()), expected, "{content}");
+            assert_eq!(classify(path, content.as_bytes()), expected, "{content}");
         }
-        assert_eq!(what("a.yaml", b"\xff\xfe"), What::Manifest);
+        assert_eq!(classify("a.yaml", b"\xff\xfe"), FileKind::Manifest);
     }
 }

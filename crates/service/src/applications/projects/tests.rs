@@ -1,5 +1,5 @@
-//! Random projects, random objects: the audit of the cluster says that nothing was written which a project does not permit,
-//! whatever changes meanwhile.
+//! Random projects and objects. The cluster's audit log must not contain any write that a project doesn't
+//! permit, regardless of changes meanwhile.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,12 +15,12 @@ use tidegate_model::{
 use tidegate_oplog::MemoryLog;
 use tidegate_planner::manifests::{Limits, parse};
 
-use super::super::carrying::held_by;
+use super::super::run_operation::operation_targets;
 use super::*;
 
 const START: Timestamp = Timestamp::from_millis(1_795_253_400_000);
 const NAMESPACES: [&str; 3] = ["web", "shop", "kube-system"];
-/// Kinds, and whether they live in namespaces.
+/// Kinds, and true for namespaced kinds.
 const KINDS: [(&str, &str, bool); 6] = [
     ("v1", "ConfigMap", true),
     ("v1", "Secret", true),
@@ -30,84 +30,84 @@ const KINDS: [(&str, &str, bool); 6] = [
     ("v1", "Namespace", false),
 ];
 
-/// Numbers that are the same every time.
-struct Dice(u64);
+/// Reproducible random numbers.
+struct RandomNumbers(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+impl RandomNumbers {
+    fn below(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % sides
     }
 
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.roll(of.len())]
+    fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len())]
     }
 
-    fn some<T: Clone>(&mut self, of: &[T]) -> Vec<T> {
-        of.iter().filter(|_| self.roll(2) == 0).cloned().collect()
+    fn pick_some<T: Clone>(&mut self, of: &[T]) -> Vec<T> {
+        of.iter().filter(|_| self.below(2) == 0).cloned().collect()
     }
 }
 
-fn named(spec: &Value) -> Arc<AppProject> {
+fn project_from_spec(spec: &Value) -> Arc<AppProject> {
     let value = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": "shop"}, "spec": spec,
     });
     Arc::new(serde_json::from_value(value).unwrap())
 }
 
-fn only(project: &Arc<AppProject>) -> ProjectSet {
+fn only_project(project: &Arc<AppProject>) -> ProjectSet {
     ProjectSet {
         projects: BTreeMap::from([("shop".to_owned(), Ok(Arc::clone(project)))]),
         ..ProjectSet::default()
     }
 }
 
-fn everything() -> Arc<AppProject> {
-    named(&serde_json::to_value(project::permissive().spec).unwrap())
+fn unrestricted_project() -> Arc<AppProject> {
+    project_from_spec(&serde_json::to_value(project::permissive_project().spec).unwrap())
 }
 
-fn random_project(dice: &mut Dice) -> Arc<AppProject> {
-    let kinds = |dice: &mut Dice, namespaced: bool| {
+fn random_project(dice: &mut RandomNumbers) -> Arc<AppProject> {
+    let kinds = |dice: &mut RandomNumbers, namespaced: bool| {
         let of: Vec<&str> = KINDS.iter().filter(|kind| kind.2 == namespaced).map(|kind| kind.1).collect();
-        let patterns = dice.some(&of).into_iter().chain(dice.some(&["*Map", "*", "S*"][..]));
+        let patterns = dice.pick_some(&of).into_iter().chain(dice.pick_some(&["*Map", "*", "S*"][..]));
         patterns.map(|kind| json!({"group": "*", "kind": kind})).collect::<Vec<_>>()
     };
     let mut spec = json!({
-        "sourceRepos": [*dice.one(&["*", "*", "https://git.example/**", "https://git.example/*", "https://other.example/**"])],
+        "sourceRepos": [*dice.pick(&["*", "*", "https://git.example/**", "https://git.example/*", "https://other.example/**"])],
         "destinations": dice
-            .some(&["web", "shop", "!kube-system", "*", "w*"][..])
+            .pick_some(&["web", "shop", "!kube-system", "*", "w*"][..])
             .into_iter()
             .chain(["web"])
             .map(|namespace| json!({"server": "*", "namespace": namespace}))
             .collect::<Vec<_>>(),
         "clusterResourceWhitelist": kinds(dice, false),
-        "clusterResourceBlacklist": dice.some(&[json!({"group": "*", "kind": "ClusterRole", "name": "a*"})]),
-        "namespaceResourceBlacklist": if dice.roll(3) == 0 { kinds(dice, true) } else { Vec::new() },
+        "clusterResourceBlacklist": dice.pick_some(&[json!({"group": "*", "kind": "ClusterRole", "name": "a*"})]),
+        "namespaceResourceBlacklist": if dice.below(3) == 0 { kinds(dice, true) } else { Vec::new() },
     });
-    if dice.roll(3) == 0 {
+    if dice.below(3) == 0 {
         spec["namespaceResourceWhitelist"] = kinds(dice, true).into();
     }
-    named(&spec)
+    project_from_spec(&spec)
 }
 
-fn random_manifests(dice: &mut Dice) -> String {
+fn random_manifests(dice: &mut RandomNumbers) -> String {
     let mut text = String::new();
     for name in ["a1", "a2", "b1", "b2", "c1", "c2"] {
-        let (version, kind, namespaced) = *dice.one(&KINDS);
-        if dice.roll(4) == 0 {
+        let (version, kind, namespaced) = *dice.pick(&KINDS);
+        if dice.below(4) == 0 {
             continue;
         }
         let mut metadata = json!({
             "name": name,
-            "annotations": {"argocd.argoproj.io/sync-wave": dice.roll(3).to_string()},
+            "annotations": {"argocd.argoproj.io/sync-wave": dice.below(3).to_string()},
         });
-        // One that names a namespace without having one is of the cluster all the same.
-        if namespaced || dice.roll(2) == 0 {
-            metadata["namespace"] = (*dice.one(&NAMESPACES)).into();
+        // A cluster-scoped object with a namespace is still cluster-scoped.
+        if namespaced || dice.below(2) == 0 {
+            metadata["namespace"] = (*dice.pick(&NAMESPACES)).into();
         }
-        if dice.roll(4) == 0 {
+        if dice.below(4) == 0 {
             metadata["annotations"]["argocd.argoproj.io/hook"] =
-                (*dice.one(&["PreSync", "Sync", "PostSync"])).into();
+                (*dice.pick(&["PreSync", "Sync", "PostSync"])).into();
         }
         let mut object = json!({"apiVersion": version, "kind": kind, "metadata": metadata});
         if kind == "StorageClass" {
@@ -118,42 +118,42 @@ fn random_manifests(dice: &mut Dice) -> String {
     text
 }
 
-/// A cluster in front of which something changes just before the write of this number.
-struct Turning {
+/// Cluster in which a change happens just before one of the writes, selected by number.
+struct ChangingCluster {
     sim: SimCluster,
     writes: AtomicUsize,
-    at: usize,
-    turn: Box<dyn Fn() + Send + Sync>,
+    change_at: usize,
+    change: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Layer for Turning {
+impl Layer for ChangingCluster {
     fn inner(&self) -> &dyn Cluster {
         &self.sim
     }
 
-    async fn around<T: Send>(
+    async fn intercept<T: Send>(
         &self,
         call: Call,
         answer: impl Future<Output = Result<T, ClusterError>> + Send,
     ) -> Result<T, ClusterError> {
-        if call.effect == Effect::Write && self.writes.fetch_add(1, Ordering::SeqCst) == self.at {
-            (self.turn)();
+        if call.effect == Effect::Write && self.writes.fetch_add(1, Ordering::SeqCst) == self.change_at {
+            (self.change)();
         }
         answer.await
     }
 }
 
-struct Stage {
+struct Fixture {
     sim: SimCluster,
     engine: Engine,
     projects: Arc<Projects>,
-    turned: Arc<AtomicUsize>,
-    mandate: Mandate,
+    change_count: Arc<AtomicUsize>,
+    policy: ProjectPolicy,
 }
 
-impl Stage {
-    /// The rules are others from the write of this number on.
-    async fn new(at: usize, then: Arc<AppProject>) -> Self {
+impl Fixture {
+    /// Replaces the rules before the write with this number.
+    async fn new(change_at: usize, then: Arc<AppProject>) -> Self {
         let sim = SimCluster::in_memory(SimConfig::default(), Clock::tokio(START));
         for name in NAMESPACES {
             let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -161,20 +161,25 @@ impl Stage {
             sim.apply(ApplyRequest::new(object, WriteMode::Apply { force: true })).await.unwrap();
         }
         let projects = Arc::new(Projects::new("argocd".to_owned()));
-        let turned = Arc::new(AtomicUsize::new(usize::MAX));
-        let (known, seen, audited) = (Arc::clone(&projects), Arc::clone(&turned), sim.clone());
+        let change_count = Arc::new(AtomicUsize::new(usize::MAX));
+        let (known, seen, audited) = (Arc::clone(&projects), Arc::clone(&change_count), sim.clone());
         let turn = move || {
-            known.set(only(&then));
+            known.set_projects(only_project(&then));
             seen.store(audited.audit().len(), Ordering::SeqCst);
         };
-        let turning = Turning { sim: sim.clone(), writes: AtomicUsize::new(0), at, turn: Box::new(turn) };
+        let turning = ChangingCluster {
+            sim: sim.clone(),
+            writes: AtomicUsize::new(0),
+            change_at,
+            change: Box::new(turn),
+        };
         let engine = Engine::builder(Arc::new(MemoryLog::new()))
             .cluster(Destination::Simulated, Arc::new(turning))
             .clock(Arc::new(RuntimeClock::starting_at(START)))
             .start()
             .await
             .unwrap();
-        engine.set_permits(Arc::clone(&projects) as Arc<dyn Permits>);
+        engine.set_policy_check(Arc::clone(&projects) as Arc<dyn PolicyCheck>);
         let target = DeployTarget {
             servers: vec!["https://kubernetes.default.svc".to_owned()],
             name: "in-cluster".to_owned(),
@@ -182,13 +187,14 @@ impl Stage {
             namespace: "web".to_owned(),
         };
         let repositories = vec!["https://git.example/web".to_owned()];
-        let mandate = Mandate { project: "shop".to_owned(), repositories, target, ..Mandate::default() };
-        Self { sim, engine, projects, turned, mandate }
+        let policy =
+            ProjectPolicy { project: "shop".to_owned(), repositories, target, ..ProjectPolicy::default() };
+        Self { sim, engine, projects, change_count, policy }
     }
 
     async fn run(&self, manifests: &str, flags: &[&str]) -> OperationView {
         let targets = parse("a.yaml", manifests.as_bytes(), &Limits::default()).unwrap();
-        let targets = Targets { targets, mandate: Some(self.mandate.clone()), ..Targets::default() };
+        let targets = Targets { targets, mandate: Some(self.policy.clone()), ..Targets::default() };
         let flags = flags.iter().copied().map(str::to_owned).collect();
         let options = SyncOptions { prune: true, flags, ..SyncOptions::default() };
         let request = SyncRequest { options, ..SyncRequest::new("web", "web", Destination::Simulated) };
@@ -198,58 +204,59 @@ impl Stage {
     }
 }
 
-fn is_permitted(project: &AppProject, mandate: &Mandate, entry: &AuditEntry) -> bool {
+fn is_permitted(project: &AppProject, policy: &ProjectPolicy, entry: &AuditEntry) -> bool {
     let namespaced = KINDS.iter().find(|kind| kind.1 == entry.kind).is_none_or(|kind| kind.2);
-    project::check(project, mandate, "argocd").is_ok()
-        && project::check_object(project, &mandate.target, &entry.key(), Some(namespaced)).is_ok()
+    project::check_operation(project, policy, "argocd").is_ok()
+        && project::check_object(project, &policy.target, &entry.key(), Some(namespaced)).is_ok()
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_written_that_a_project_does_not_permit() {
+async fn nothing_is_written_that_the_project_does_not_permit() {
     let (mut written, mut refused, mut stopped) = (0, 0, 0);
     for seed in 0..150 {
-        let mut dice = Dice(seed);
-        // Rules that forbid little let more happen before they change.
-        let first = if dice.roll(2) == 0 { everything() } else { random_project(&mut dice) };
+        let mut dice = RandomNumbers(seed);
+        // Permissive rules allow more to happen before they change.
+        let first = if dice.below(2) == 0 { unrestricted_project() } else { random_project(&mut dice) };
         let then = random_project(&mut dice);
-        let at = dice.roll(16);
-        let stage = Stage::new(at, Arc::clone(&then)).await;
-        // There is something to prune, and something that others own already.
-        stage.projects.set(only(&everything()));
+        let at = dice.below(16);
+        let stage = Fixture::new(at, Arc::clone(&then)).await;
+        // Creates objects to prune, and objects with other owners.
+        stage.projects.set_projects(only_project(&unrestricted_project()));
         stage.run(&random_manifests(&mut dice), &[]).await;
         let before = stage.sim.audit().len();
-        let is_before = stage.turned.load(Ordering::SeqCst) == usize::MAX;
+        let is_before = stage.change_count.load(Ordering::SeqCst) == usize::MAX;
         if is_before {
-            stage.projects.set(only(&first));
+            stage.projects.set_projects(only_project(&first));
         }
-        let flags: &[&str] = if dice.roll(2) == 0 { &["CreateNamespace=true"] } else { &[] };
+        let flags: &[&str] = if dice.below(2) == 0 { &["CreateNamespace=true"] } else { &[] };
         let view = stage.run(&random_manifests(&mut dice), flags).await;
-        let turned = stage.turned.load(Ordering::SeqCst);
+        let turned = stage.change_count.load(Ordering::SeqCst);
         let audit = stage.sim.audit();
         for (number, entry) in audit.iter().enumerate().skip(before) {
-            // The write before which the rules changed had been permitted; one that takes over fields is two requests.
+            // The write before the change was already permitted. Taking over fields needs two requests.
             let is_rest = || {
-                let begun = audit.get(turned).filter(|_| number == turned + 1);
-                begun.is_some_and(|begun| begun.key() == entry.key())
+                let started = audit.get(turned).filter(|_| number == turned + 1);
+                started.is_some_and(|started| started.key() == entry.key())
             };
             let rules = if number > turned && !is_rest() || !is_before { &then } else { &first };
-            assert!(is_permitted(rules, &stage.mandate, entry), "seed {seed}: {entry:?} under {rules:?}");
+            assert!(is_permitted(rules, &stage.policy, entry), "seed {seed}: {entry:?} under {rules:?}");
             written += usize::from(!entry.dry_run);
         }
-        let words = format!("{} {:?}", view.message, view.resources);
-        let is_refused = words.contains("in project");
+        let text = format!("{} {:?}", view.message, view.resources);
+        let is_refused = text.contains("in project");
         refused += usize::from(is_refused);
         stopped += usize::from(is_refused && turned > before && turned != usize::MAX);
-        assert!(view.phase == OperationPhase::Succeeded || is_refused, "seed {seed}: {words}");
+        assert!(view.phase == OperationPhase::Succeeded || is_refused, "seed {seed}: {text}");
         stage.engine.shutdown().await;
     }
-    // Something of each has happened.
+    // Each outcome has occurred.
     assert!(written > 50 && refused > 20 && stopped > 3, "{written} {refused} {stopped}");
 }
 
-/// A kind that comes with the operation: what its definition says counts, and not what its objects say.
+/// For a kind that is installed by the operation, the scope in its definition counts, not the namespaces of
+/// its objects.
 #[tokio::test(start_paused = true)]
-async fn an_object_of_the_cluster_is_one_whatever_namespace_it_names() {
+async fn a_cluster_scoped_object_is_the_same_whatever_namespace_it_names() {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "gadgets.example.com"},
@@ -267,16 +274,17 @@ async fn an_object_of_the_cluster_is_one_whatever_namespace_it_names() {
         },
     });
     for (kinds, expected) in [("CustomResourceDefinition", 0), ("*", 1)] {
-        let project = named(&json!({
+        let project = project_from_spec(&json!({
             "sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}],
             "clusterResourceWhitelist": [{"group": "*", "kind": kinds}],
         }));
-        let stage = Stage::new(usize::MAX, Arc::clone(&project)).await;
-        stage.projects.set(only(&project));
+        let stage = Fixture::new(usize::MAX, Arc::clone(&project)).await;
+        stage.projects.set_projects(only_project(&project));
         let view = stage.run(&format!("---\n{definition}\n---\n{gadget}\n"), &[]).await;
         let audit = stage.sim.audit();
-        let made = audit.iter().filter(|entry| entry.kind == "Gadget" && entry.code == 201 && !entry.dry_run);
-        assert_eq!(made.count(), expected, "{kinds}: {} {:?}", view.message, view.resources);
+        let created =
+            audit.iter().filter(|entry| entry.kind == "Gadget" && entry.code == 201 && !entry.dry_run);
+        assert_eq!(created.count(), expected, "{kinds}: {} {:?}", view.message, view.resources);
         assert_eq!(view.phase == OperationPhase::Succeeded, expected == 1, "{}", view.message);
         let defined = audit.iter().any(|entry| entry.kind == "CustomResourceDefinition" && entry.code == 201);
         assert!(defined, "its kind was permitted");
@@ -285,7 +293,7 @@ async fn an_object_of_the_cluster_is_one_whatever_namespace_it_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_anybody_to_ask_only_what_was_never_forbidden_goes_on() {
+async fn without_projects_only_unrestricted_operations_continue() {
     for (is_implicit, expected) in [(true, OperationPhase::Succeeded), (false, OperationPhase::Failed)] {
         let sim = SimCluster::in_memory(SimConfig::default(), Clock::tokio(START));
         let engine = Engine::builder(Arc::new(MemoryLog::new()))
@@ -294,37 +302,40 @@ async fn without_anybody_to_ask_only_what_was_never_forbidden_goes_on() {
             .start()
             .await
             .unwrap();
-        let mandate = Mandate { project: "shop".to_owned(), is_implicit, ..Mandate::default() };
+        let policy = ProjectPolicy { project: "shop".to_owned(), is_implicit, ..ProjectPolicy::default() };
         let manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
         let targets = parse("a.yaml", manifest.as_bytes(), &Limits::default()).unwrap();
-        let targets = Targets { targets, mandate: Some(mandate), ..Targets::default() };
+        let targets = Targets { targets, mandate: Some(policy), ..Targets::default() };
         let request = SyncRequest::new("web", "default", Destination::Simulated);
         let operation = engine.submit(request, targets).await.unwrap();
         let view = engine.wait(operation).await.unwrap();
-        let words = format!("{} {:?}", view.message, view.resources);
-        assert_eq!(view.phase, expected, "{words}");
+        let text = format!("{} {:?}", view.message, view.resources);
+        assert_eq!(view.phase, expected, "{text}");
         assert!(
-            is_implicit || words.contains("project 'shop', whose rules this process does not know"),
-            "{words}"
+            is_implicit || text.contains("project 'shop', whose policy this process does not know"),
+            "{text}"
         );
         engine.shutdown().await;
     }
 }
 
-/// An operation waits for the windows that it began with, unless they let those pass that a person began.
+/// An operation waits for the windows that it started with, unless they permit manual syncs.
 #[tokio::test(start_paused = true)]
-async fn an_operation_under_way_waits_for_its_windows() {
-    let stage = Stage::new(usize::MAX, everything()).await;
-    stage.projects.set(only(&everything()));
-    let project = named(&json!({"syncWindows": [{
+async fn a_running_operation_waits_for_its_sync_windows() {
+    let stage = Fixture::new(usize::MAX, unrestricted_project()).await;
+    stage.projects.set_projects(only_project(&unrestricted_project()));
+    let project = project_from_spec(&json!({"syncWindows": [{
         "kind": "deny", "schedule": "* * * * *", "duration": "1h", "applications": ["*"], "manualSync": true,
     }]}));
-    let windows = Windows::of(&project, "web", &stage.mandate.target, |_| Ok(Zone::UTC)).given;
+    let windows =
+        SyncWindows::for_application(&project, "web", &stage.policy.target, |_| Ok(TimeZoneRules::UTC))
+            .stored_form;
     for (is_automated, expected) in [(false, "Succeeded"), (true, "sync window shop denies it")] {
-        let mandate = Mandate { is_automated, ..stage.mandate.clone() };
+        let policy = ProjectPolicy { is_automated, ..stage.policy.clone() };
         let manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
         let targets = parse("a.yaml", manifest.as_bytes(), &Limits::default()).unwrap();
-        let targets = Targets { targets, ..held_by(GateDefinitions::default(), windows.clone(), mandate) };
+        let targets =
+            Targets { targets, ..operation_targets(GateDefinitions::default(), windows.clone(), policy) };
         let request = SyncRequest::new("web", "web", Destination::Simulated);
         let operation = stage.engine.submit(request, targets).await.unwrap();
         let stands = || async {
@@ -343,56 +354,57 @@ async fn an_operation_under_way_waits_for_its_windows() {
 }
 
 #[test]
-fn what_is_not_known_permits_nothing() {
+fn unknown_projects_permit_nothing() {
     let projects = Projects::new("argocd".to_owned());
     let find = |name: &str| {
         projects.find(name).map(|(_, is_implicit)| is_implicit).map_err(|error| error.to_string())
     };
-    assert!(find("default").unwrap_err().contains("not known yet"));
+    assert!(find("default").unwrap_err().contains("not been read yet"));
     let broken = || ("broken".to_owned(), Err("a.yaml:3: no".to_owned()));
     let set = |unsure: Option<&str>| ProjectSet {
-        projects: BTreeMap::from([("shop".to_owned(), Ok(everything())), broken()]),
-        unsure: unsure.map(str::to_owned),
-        coming: None,
+        projects: BTreeMap::from([("shop".to_owned(), Ok(unrestricted_project())), broken()]),
+        unreadable_reason: unsure.map(str::to_owned),
+        pending_reason: None,
     };
     let names = |names: &[&str]| names.iter().copied().map(str::to_owned).collect::<BTreeSet<_>>();
-    assert_eq!(projects.set(set(None)), names(&["broken", "shop"]));
+    assert_eq!(projects.set_projects(set(None)), names(&["broken", "shop"]));
     assert_eq!((find("default"), find("shop")), (Ok(true), Ok(false)));
     assert!(find("other").unwrap_err().contains("other which does not exist"));
     assert!(find("broken").unwrap_err().contains("a.yaml:3: no"));
-    assert_eq!(projects.set(set(Some("b.yaml: damaged"))), names(&["default"]));
+    assert_eq!(projects.set_projects(set(Some("b.yaml: damaged"))), names(&["default"]));
     assert!(find("default").unwrap_err().contains("b.yaml: damaged"));
     assert_eq!(find("shop"), Ok(false));
-    assert_eq!(projects.set(set(Some("b.yaml: damaged"))), names(&[]));
-    assert_eq!(projects.set(ProjectSet::default()), names(&["broken", "default", "shop"]));
+    assert_eq!(projects.set_projects(set(Some("b.yaml: damaged"))), names(&[]));
+    assert_eq!(projects.set_projects(ProjectSet::default()), names(&["broken", "default", "shop"]));
     assert_eq!(find("default"), Ok(true));
-    // Those that may be about to come are waited for, and those that are there count.
-    let awaited = |name: &str| match projects.find(name).map_err(NoPlace::from) {
-        Err(NoPlace::Unasked(why)) => Some(why),
+    // Users of a missing project wait for it. Existing projects can be used.
+    let awaited = |name: &str| match projects.find(name).map_err(DestinationError::from) {
+        Err(DestinationError::Unchecked(reason)) => Some(reason),
         _ => None,
     };
-    let coming = ProjectSet { coming: Some("apps: its files are still coming".to_owned()), ..set(None) };
-    projects.set(coming);
+    let coming =
+        ProjectSet { pending_reason: Some("apps: its files are still coming".to_owned()), ..set(None) };
+    projects.set_projects(coming);
     for name in ["default", "other"] {
-        let words = format!("project {name} is not known yet: apps: its files are still coming");
-        assert_eq!((find(name), awaited(name)), (Err(words.clone()), Some(words)));
+        let text = format!("project {name} has not been read yet: apps: its files are still coming");
+        assert_eq!((find(name), awaited(name)), (Err(text.clone()), Some(text)));
     }
     assert_eq!((find("shop"), awaited("shop")), (Ok(false), None));
-    assert_eq!((awaited("broken"), projects.are_coming()), (None, true));
+    assert_eq!((awaited("broken"), projects.has_pending_projects()), (None, true));
 }
 
-/// What Argo CD's settings say of global projects.
-fn settings(list: &Value) -> Globals {
+/// Returns global projects from the text of Argo CD's setting.
+fn global_projects_from_list(list: &Value) -> GlobalProjects {
     let value = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm", "namespace": "argocd"},
         "data": {"globalProjects": list},
     });
-    Globals::of(&Object::try_from(value).unwrap())
+    GlobalProjects::from_object(&Object::try_from(value).unwrap())
 }
 
 #[test]
-fn which_projects_are_global_for_which() {
-    let mut shop = everything().as_ref().clone();
+fn projects_inherit_from_the_matching_global_projects() {
+    let mut shop = unrestricted_project().as_ref().clone();
     shop.metadata.labels = BTreeMap::from([("tier".to_owned(), "prod".to_owned())]);
     let expression = |operator: &str, values: &str| {
         format!(
@@ -410,16 +422,17 @@ fn which_projects_are_global_for_which() {
         (json!(expression("NotIn", ", values: [prod]")), Ok("")),
         (json!(expression("Exists", "")), Ok("platform")),
         (json!(expression("DoesNotExist", "")), Ok("")),
-        // A project is none of its own; of several all count, in their order.
+        // A project doesn't inherit from itself. If there are several global projects, all of them count, in
+        // order.
         (json!("[{projectName: b}, {projectName: shop}, {projectName: a}]"), Ok("b a")),
-        (json!(expression("Near", "")), Err("\"Near\" is no operator")),
-        (json!("[{labelSelector: {}}]"), Err("is no list of labelSelector and projectName")),
+        (json!(expression("Near", "")), Err("unknown operator \"Near\"")),
+        (json!("[{labelSelector: {}}]"), Err("is not a list of entries with labelSelector and projectName")),
         (json!("[{projectName: ''}]"), Err("an entry without projectName")),
         (json!("[{projectName: a, labelSelector: {matchLabel: {tier: prod}}}]"), Err("field \"matchLabel\"")),
-        (json!("projectName: a"), Err("is no list")),
-        (json!(["a"]), Err("is not text")),
+        (json!("projectName: a"), Err("is not a list")),
+        (json!(["a"]), Err("is not a")),
     ] {
-        let found = settings(&list).about(&shop).map(|names| names.join(" "));
+        let found = global_projects_from_list(&list).inherited_by(&shop).map(|names| names.join(" "));
         match (found, expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{list}"),
             (Err(found), Err(part)) => {
@@ -434,7 +447,7 @@ fn which_projects_are_global_for_which() {
 }
 
 #[tokio::test]
-async fn the_rules_of_a_global_project_count_where_it_is_one_and_as_they_are_now() {
+async fn current_rules_of_global_projects_apply_to_matching_projects() {
     let projects = Projects::new("argocd".to_owned());
     let secret = ObjectKey {
         group: String::new(),
@@ -442,49 +455,52 @@ async fn the_rules_of_a_global_project_count_where_it_is_one_and_as_they_are_now
         namespace: "web".to_owned(),
         name: "a".to_owned(),
     };
-    let mandate = |name: &str| Mandate {
+    let policy = |name: &str| ProjectPolicy {
         project: name.to_owned(),
-        target: sent_to("web").1.target,
-        ..Mandate::default()
+        target: application_in_namespace("web").1.target,
+        ..ProjectPolicy::default()
     };
-    let refusal = |name: &str| projects.refusal(&mandate(name), &secret, true).unwrap_or_default();
+    let refusal = |name: &str| projects.refusal_reason(&policy(name), &secret, true).unwrap_or_default();
     let platform = |spec: Value| {
-        let mut platform = named(&spec).as_ref().clone();
+        let mut platform = project_from_spec(&spec).as_ref().clone();
         platform.metadata.name = "platform".to_owned();
         Arc::new(platform)
     };
     let set = |platform: Option<Arc<AppProject>>| {
         let platform = platform.map(|one| ("platform".to_owned(), Ok(one)));
-        let shop = ("shop".to_owned(), Ok(everything()));
+        let shop = ("shop".to_owned(), Ok(unrestricted_project()));
         ProjectSet { projects: platform.into_iter().chain([shop]).collect(), ..ProjectSet::default() }
     };
     let denies = || platform(json!({"namespaceResourceBlacklist": [{"group": "*", "kind": "Secret"}]}));
     let names = |names: &[&str]| names.iter().copied().map(str::to_owned).collect::<BTreeSet<_>>();
-    let told = |globals| projects.set_globals(GlobalsTold::Cluster(globals));
-    projects.set(set(Some(denies())));
+    let set_globals = |globals| projects.set_globals(GlobalProjectsUpdate::Cluster(globals));
+    projects.set_projects(set(Some(denies())));
     assert_eq!((refusal("shop"), refusal("default")), (String::new(), String::new()));
-    // One without a selector is about all, also about a project that nobody has written down.
-    assert_eq!(told(settings(&json!("[{projectName: platform}]"))), names(&["default", "shop"]));
+    // A global project without a selector applies to all projects, including an undefined default.
+    assert_eq!(
+        set_globals(global_projects_from_list(&json!("[{projectName: platform}]"))),
+        names(&["default", "shop"])
+    );
     for name in ["shop", "default"] {
         assert!(refusal(name).contains("namespaceResourceBlacklist"), "{name}: {}", refusal(name));
     }
     assert_eq!(projects.find("default").map(|(_, is_implicit)| is_implicit), Ok(false));
-    // Its rules are those of now.
-    projects.set(set(Some(platform(json!({})))));
+    // Changes to its rules take effect.
+    projects.set_projects(set(Some(platform(json!({})))));
     assert_eq!(refusal("shop"), "");
-    // Where it is gone, or where nobody can read who it is, nobody knows what it forbids.
-    projects.set(set(None));
-    assert!(refusal("shop").contains("its global project platform is not there"), "{}", refusal("shop"));
-    told(settings(&json!("[")));
+    // If the global project or the setting is missing, the restrictions aren't known.
+    projects.set_projects(set(None));
+    assert!(refusal("shop").contains("its global project platform does not exist"), "{}", refusal("shop"));
+    set_globals(global_projects_from_list(&json!("[")));
     assert!(refusal("shop").contains("globalProjects in the ConfigMap argocd-cm"), "{}", refusal("shop"));
-    assert_eq!(told(Globals::Unseen), names(&["default", "shop"]));
-    assert!(refusal("shop").contains("not known yet"), "{}", refusal("shop"));
-    // What files say counts before what the cluster says.
-    projects.set_globals(GlobalsTold::Files(Some(Globals::default())));
+    assert_eq!(set_globals(GlobalProjects::Unread), names(&["default", "shop"]));
+    assert!(refusal("shop").contains("not been read yet"), "{}", refusal("shop"));
+    // Files take precedence over the cluster.
+    projects.set_globals(GlobalProjectsUpdate::Files(Some(GlobalProjects::default())));
     assert_eq!((refusal("shop"), refusal("default")), (String::new(), String::new()));
 }
 
-fn sent_to(namespace: &str) -> (Application, Place) {
+fn application_in_namespace(namespace: &str) -> (Application, ResolvedDestination) {
     let application = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
         "metadata": {"name": "web", "namespace": "argocd"},
@@ -496,7 +512,7 @@ fn sent_to(namespace: &str) -> (Application, Place) {
         namespace: namespace.to_owned(),
         ..DeployTarget::default()
     };
-    let place = Place {
+    let place = ResolvedDestination {
         destination: Destination::Simulated,
         cluster: Arc::new(SimCluster::in_memory(SimConfig::default(), Clock::tokio(START))),
         namespace: namespace.to_owned(),
@@ -506,53 +522,54 @@ fn sent_to(namespace: &str) -> (Application, Place) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_is_begun_as_the_account_of_its_project() {
-    let project = named(&json!({
+async fn an_operation_impersonates_the_account_of_its_project() {
+    let project = project_from_spec(&json!({
         "sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}],
         "destinationServiceAccounts": [{"server": "*", "namespace": "web", "defaultServiceAccount": "deployer"}],
     }));
-    let (web, shop) = (sent_to("web"), sent_to("shop"));
+    let (web, shop) = (application_in_namespace("web"), application_in_namespace("shop"));
     let known = |accounts| {
-        let projects = Projects::new("argocd".to_owned()).with_accounts(accounts);
-        projects.set(only(&project));
+        let projects = Projects::new("argocd".to_owned()).with_impersonation(accounts);
+        projects.set_projects(only_project(&project));
         projects
     };
-    let user = |projects: &Projects, (application, place): &(Application, Place)| {
-        let mandate = projects.mandate(application, place).map_err(|none| none.to_string());
-        let users = [mandate, projects.unchecked(application, place)];
-        let users = users.map(|mandate| mandate.map(|mandate| mandate.user));
+    let user = |projects: &Projects, (application, place): &(Application, ResolvedDestination)| {
+        let policy = projects.policy(application, place).map_err(|none| none.to_string());
+        let users = [policy, projects.unchecked_policy(application, place)];
+        let users = users.map(|policy| policy.map(|policy| policy.user));
         assert_eq!(users[0], users[1], "it is deleted as it is written");
         users[0].clone()
     };
     let deployer = Ok("system:serviceaccount:web:deployer".to_owned());
-    let required = known(Accounts::Required);
+    let required = known(ImpersonationMode::Required);
     assert_eq!(user(&required, &web), deployer);
     let none = user(&required, &shop).unwrap_err();
     assert!(none.contains("no matching service account found") && none.contains("'shop'"), "{none}");
     assert_eq!(required.unknown_fields(&web.0), Vec::<String>::new());
-    let named = known(Accounts::WhereNamed);
+    let named = known(ImpersonationMode::WhereNamed);
     assert_eq!((user(&named, &web), user(&named, &shop)), (deployer, Ok(String::new())));
-    let ignored = known(Accounts::Ignored);
+    let ignored = known(ImpersonationMode::Ignored);
     assert_eq!(user(&ignored, &web), Ok(String::new()));
-    let told = ignored.unknown_fields(&web.0).join("; ");
-    assert!(told.contains("destinationServiceAccounts of project 'shop' have no effect"), "{told}");
-    assert!(told.contains("--impersonate"), "{told}");
-    // Whose account it is that nobody knows, nobody writes.
-    let unknown = Projects::new("argocd".to_owned()).with_accounts(Accounts::WhereNamed);
-    assert!(user(&unknown, &web).unwrap_err().contains("not known yet"));
+    let fields = ignored.unknown_fields(&web.0).join("; ");
+    assert!(fields.contains("destinationServiceAccounts of project 'shop' have no effect"), "{fields}");
+    assert!(fields.contains("--impersonate"), "{fields}");
+    // Nothing is written if the service account isn't known.
+    let unknown = Projects::new("argocd".to_owned()).with_impersonation(ImpersonationMode::WhereNamed);
+    assert!(user(&unknown, &web).unwrap_err().contains("not been read yet"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nobody_can_act_as_the_account_nothing_is_written() {
-    let project = everything();
-    let mut stage = Stage::new(usize::MAX, Arc::clone(&project)).await;
-    stage.projects.set(only(&project));
-    stage.mandate.user = "system:serviceaccount:web:deployer".to_owned();
+async fn nothing_is_written_where_impersonation_is_not_possible() {
+    let project = unrestricted_project();
+    let mut stage = Fixture::new(usize::MAX, Arc::clone(&project)).await;
+    stage.projects.set_projects(only_project(&project));
+    stage.policy.user = "system:serviceaccount:web:deployer".to_owned();
     let before = stage.sim.audit().len();
     let view = stage.run("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}", &[]).await;
     assert_eq!(view.phase, OperationPhase::Error, "{}", view.message);
     assert!(
-        view.message.contains("nobody can act as system:serviceaccount:web:deployer"),
+        view.message
+            .contains("this connection to the cluster cannot impersonate system:serviceaccount:web:deployer"),
         "{}",
         view.message
     );

@@ -1,18 +1,18 @@
-//! Where Applications are written down, and what is known of them is kept.
+//! Stores of Applications and their state.
 
-pub(crate) mod files;
 mod folder;
-pub(crate) mod generated;
-pub(crate) mod kept;
+pub(crate) mod generated_applications;
 pub(crate) mod kubernetes;
+pub(crate) mod parsed_file;
+pub(crate) mod polled_folder;
 mod projects;
-pub(crate) mod reading;
+pub(crate) mod state_files;
 
 use std::fmt;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use tidegate_application::CONTROL_NAMESPACE;
+use tidegate_application::control_namespace;
 use tidegate_model::argo::{AppProject, Application, ApplicationSet};
 use tidegate_model::{Object, OperationId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -21,59 +21,59 @@ use super::projects::ProjectSet;
 use crate::error::ServiceError;
 
 pub use folder::FolderStore;
-pub use kept::kept_applications;
-pub use kubernetes::{KubernetesStore, MANAGED_LABEL, Reach};
-pub(crate) use reading::left_alone;
+pub use kubernetes::{KubernetesStore, MANAGED_LABEL, ManagedScope};
+pub(crate) use parsed_file::unreconciled_message;
+pub use state_files::read_applications;
 
-/// Which application.
+/// Name of an Application.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppKey {
-    /// Its namespace; that of the control plane where it names none.
+    /// Namespace. The control plane's namespace if the Application doesn't have one.
     pub namespace: String,
-    /// Its name.
+    /// Name within the namespace.
     pub name: String,
 }
 
 impl AppKey {
-    /// That of an application.
+    /// Returns the key of an Application.
     pub fn of(application: &Application) -> Self {
         let metadata = &application.metadata;
-        Self { namespace: metadata.home().to_owned(), name: metadata.name.clone() }
+        Self { namespace: metadata.namespace_or_default().to_owned(), name: metadata.name.clone() }
     }
 
-    /// That of a set, which is named as an application is.
-    pub fn of_set(set: &ApplicationSet) -> Self {
-        Self { namespace: set.metadata.home().to_owned(), name: set.metadata.name.clone() }
+    /// Returns the key of an ApplicationSet.
+    pub fn of_appset(set: &ApplicationSet) -> Self {
+        Self { namespace: set.metadata.namespace_or_default().to_owned(), name: set.metadata.name.clone() }
     }
 
-    /// That of a resource.
+    /// Returns the key of a resource.
     pub(crate) fn of_object(object: &Object) -> Self {
         Self { namespace: object.namespace().to_owned(), name: object.name().to_owned() }
     }
 
-    /// That of an application as people name it (`NAMESPACE/NAME`), or operations (`NAMESPACE_NAME`); one of the control plane
-    /// goes by its name alone.
-    pub fn named(text: &str) -> Self {
-        let (namespace, name) = text.split_once(['/', '_']).unwrap_or((CONTROL_NAMESPACE, text));
+    /// Parses an Application name as written by users (`NAMESPACE/NAME`) or in operations (`NAMESPACE_NAME`).
+    /// A name without a namespace belongs to the control plane's namespace.
+    pub fn parse(text: &str) -> Self {
+        let (namespace, name) = text.split_once(['/', '_']).unwrap_or((control_namespace(), text));
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
-    /// As its operations name it.
-    pub fn instance(&self) -> String {
-        if self.is_of_control_plane() {
+    /// Returns the name used in operations.
+    pub fn instance_name(&self) -> String {
+        if self.is_in_control_plane() {
             self.name.clone()
         } else {
             format!("{}_{}", self.namespace, self.name)
         }
     }
 
-    /// Whether it is in the namespace of the control plane, and goes by its name alone.
-    pub fn is_of_control_plane(&self) -> bool {
-        self.namespace == CONTROL_NAMESPACE
+    /// Returns true if the key is in the control plane's namespace, so that its name alone is sufficient.
+    pub fn is_in_control_plane(&self) -> bool {
+        self.namespace == control_namespace()
     }
 
-    /// Whether both names can be those of objects, and of files.
-    pub fn is_plain(&self) -> bool {
+    /// Returns true if both names are valid for objects and files.
+    pub fn is_valid(&self) -> bool {
         let is_plain = |text: &str| {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
             !text.is_empty() && text.len() <= 253 && !text.starts_with('.') && text.chars().all(plain)
@@ -81,26 +81,29 @@ impl AppKey {
         is_plain(&self.name) && is_plain(&self.namespace)
     }
 
-    /// The only one that people mean by a text, of those it could be.
+    /// Returns the only match of a name.
     ///
     /// # Errors
     ///
-    /// There is none, or there are several.
-    pub fn only<T>(found: impl IntoIterator<Item = T>, text: &str) -> Result<T, ServiceError> {
+    /// Returns an error unless there is exactly one match.
+    pub fn single_match<T>(found: impl IntoIterator<Item = T>, text: &str) -> Result<T, ServiceError> {
         let mut found = found.into_iter();
         match (found.next(), found.next()) {
             (Some(only), None) => Ok(only),
-            (None, _) => Err(ServiceError::refused(format!(
-                "there is no application {text}; `tidegate app list` shows those there are"
-            ))),
-            _ => Err(ServiceError::refused(format!(
-                "there are several applications {text}; write NAMESPACE/NAME"
-            ))),
+            // The input is wrong, not the state of the system, so every command exits with code 2.
+            (None, _) => Err(ServiceError::BadInput {
+                message: format!(
+                    "there is no application {text}; `tidegate app list` lists all applications"
+                ),
+            }),
+            _ => Err(ServiceError::BadInput {
+                message: format!("there are several applications named {text}; use NAMESPACE/NAME"),
+            }),
         }
     }
 
-    /// Whether a person means it: by its name, or by both.
-    pub fn is_meant(&self, text: &str) -> bool {
+    /// Returns true if a name given by a user refers to this Application, with or without its namespace.
+    pub fn matches(&self, text: &str) -> bool {
         text.split_once('/')
             .map_or(self.name == text, |(namespace, name)| self.namespace == namespace && self.name == name)
     }
@@ -109,127 +112,132 @@ impl AppKey {
 impl fmt::Display for AppKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.namespace.as_str() {
-            CONTROL_NAMESPACE => f.write_str(&self.name),
+            namespace if namespace == control_namespace() => f.write_str(&self.name),
             namespace => write!(f, "{namespace}/{}", self.name),
         }
     }
 }
 
-/// An application as the store has it.
+/// Application in the store.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stored {
-    /// What is wanted of it; at first also what is known of it, and the operation that is asked for. Later an operation is
-    /// one that somebody has asked for since.
+pub struct StoredApplication {
+    /// Desired state. The first event of an Application also contains its status and operation. In later
+    /// events, an operation is a new request from another client.
     pub application: Application,
-    /// Why that may not be what is written down: it cannot be read, or it is wrong.
+    /// Reason why the desired state may be outdated: the Application is unreadable or invalid.
     pub problem: Option<String>,
-    /// What was known of it could not be read: where that is now.
-    pub lost: Option<String>,
+    /// Message about earlier state that is damaged, with its new location.
+    pub lost_state: Option<String>,
 }
 
-/// An operation that somebody ends by writing the phase `Terminating`.
+/// Operation that a client terminates by writing the phase `Terminating`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// Which one; nothing where it has not begun.
+pub struct ExternalTermination {
+    /// Operation ID. `None` if the operation hasn't started.
     pub operation: Option<OperationId>,
 }
 
-/// What happens in a store.
+/// An event of a store.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoreEvent {
-    /// An application is new, or changed.
-    Applied(Box<Stored>),
-    /// Somebody else has changed what was kept of an application.
+    /// An Application was added or changed.
+    Applied(Box<StoredApplication>),
+    /// Another client has changed an Application's persisted state.
     Overwritten {
-        /// Which application.
+        /// Name of the Application.
         key: AppKey,
-        /// The operation that is to end, where the phase says so now.
-        ended: Option<Ended>,
+        /// Operation to terminate, if the client has set its phase to `Terminating`.
+        termination: Option<ExternalTermination>,
     },
-    /// An application is no longer written down.
+    /// An Application no longer exists.
     Gone(AppKey),
-    /// These are the projects there are. Told before any application.
+    /// All projects. Emitted before any Application.
     Projects(ProjectSet),
-    /// Everything that cannot be read and belongs to no application, now.
+    /// All current errors that don't belong to an Application.
     Problems(Vec<String>),
-    /// All that was there at the beginning has been told.
+    /// All initial Applications have been emitted.
     Settled,
-    /// The store was looked at since this number was given, and all that was found has been told.
-    Looked(u64),
+    /// The store was read after this number was issued, and all changes have been emitted.
+    ReadDone(u64),
 }
 
-/// Where Applications are written down. Of one application only its own actor writes.
+/// Store of Applications. Only an Application's actor writes its state.
 #[async_trait]
 pub trait ApplicationStore: Send + Sync + 'static {
-    /// What relative addresses of repositories are relative to.
+    /// Returns the base for relative repository addresses.
     fn base(&self) -> PathBuf;
 
-    /// The namespace of the projects.
-    fn home(&self) -> String {
-        CONTROL_NAMESPACE.to_owned()
+    /// Returns the namespace of the projects.
+    fn project_namespace(&self) -> String {
+        control_namespace().to_owned()
     }
 
-    /// Whether others read there what is known, and each write costs all of them.
+    /// Returns true if other clients read the state in the store, so that each write is a cost for all of
+    /// them.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// What is there, and then what changes. Ends with the receiver.
+    /// Emits the current content, then all changes, until the receiver is dropped.
     fn watch(&self) -> UnboundedReceiver<StoreEvent>;
 
-    /// Has what is written down by now looked at soon, where that is not told by itself: the number that the watch tells then.
-    fn look_soon(&self) -> Option<u64> {
+    /// Requests an early read of the current content, if the store doesn't report changes automatically.
+    /// Returns the number that the subsequent [`StoreEvent::ReadDone`] will have.
+    fn request_read(&self) -> Option<u64> {
         None
     }
 
-    /// Keeps what is known of an application, and the operation that is asked for. When this returns it is on the disk, all
-    /// of it or nothing.
-    async fn keep(&self, application: &Application) -> Result<(), ServiceError>;
+    /// Atomically persists an Application's state and its requested operation. Both are durable when this
+    /// function returns.
+    async fn persist(&self, application: &Application) -> Result<(), ServiceError>;
 
-    /// Why [`Self::delete`] would refuse to remove an application, as far as that is known before.
-    async fn keeps(&self, _: &Application) -> Option<ServiceError> {
+    /// Returns the reason why [`Self::delete`] would refuse to remove an Application, if known.
+    async fn deletion_error(&self, _: &Application) -> Option<ServiceError> {
         None
     }
 
-    /// Removes an application from where it is written down, with the finalizers it has: those keep it until its deletion
-    /// is done. When this returns that is durable; the watch tells what becomes of it.
+    /// Deletes an Application with its current finalizers, which keep it until its deletion has finished. The
+    /// request is durable when this function returns; the watch reports the progress.
     async fn delete(&self, application: &Application) -> Result<(), ServiceError>;
 
-    /// Lets an application go that is being deleted: its finalizers are now these. The watch tells when it is gone.
+    /// Replaces the finalizers of an Application that is being deleted. The watch reports when the
+    /// Application no longer exists.
     async fn release(&self, application: &Application) -> Result<(), ServiceError>;
 
-    /// Who has written the phase of an application's operation, as far as that is known: `kubectl-patch`.
+    /// Returns the client that wrote the phase of an Application's operation, if known, such as
+    /// `kubectl-patch`.
     async fn writer_of_phase(&self, _: &AppKey) -> Option<String> {
         None
     }
 
-    /// Who has written the annotation that confirms deletions of an application, as far as what is watched says that:
-    /// `kubectl-annotate`.
+    /// Returns the client that wrote the annotation confirming an Application's deletions, if the watched
+    /// object has it, such as `kubectl-annotate`.
     fn writer_of_approval(&self, _: &AppKey) -> Option<String> {
         None
     }
 
-    /// Returns when nothing is being written any more, also for those who have given up waiting for it.
-    async fn rest(&self) {}
+    /// Waits until all writes have finished, including writes whose callers are no longer waiting.
+    async fn await_writes(&self) {}
 
-    /// Takes off the finalizer by which a project that is being deleted stays until no Application names it. Where projects are
-    /// files, or somebody else sees to them, there is nothing to do.
+    /// Removes the finalizer that keeps a deleted project until no Application names it. Does nothing if
+    /// projects are files or are managed by another controller.
     async fn release_project(&self, _: &AppProject) -> Result<(), ServiceError> {
         Ok(())
     }
 
-    /// Whether an application that it does not have, once all were told, is nowhere else. A file may come back.
-    fn speaks_for(&self, _: &AppKey) -> bool {
+    /// Returns true if an Application that isn't in the store after the initial events doesn't exist anywhere
+    /// else. Deleted files can return.
+    fn is_authoritative(&self, _: &AppKey) -> bool {
         false
     }
 
-    /// Forgets what is known of an application.
-    async fn forget(&self, key: &AppKey) -> Result<(), ServiceError>;
+    /// Deletes an Application's persisted state.
+    async fn delete_state(&self, key: &AppKey) -> Result<(), ServiceError>;
 }
 
-/// Tells what has happened; says whether anybody listens still.
-fn tell_all(tell: &UnboundedSender<StoreEvent>, events: Vec<StoreEvent>) -> bool {
-    !tell.is_closed() && events.into_iter().all(|event| tell.send(event).is_ok())
+/// Sends events. Returns false if the receiver is gone.
+fn send_events(sender: &UnboundedSender<StoreEvent>, events: Vec<StoreEvent>) -> bool {
+    !sender.is_closed() && events.into_iter().all(|event| sender.send(event).is_ok())
 }
 
 #[cfg(test)]
@@ -237,15 +245,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_application_is_the_same_however_it_is_named() {
+    fn all_forms_of_a_name_mean_the_same_application() {
         for (text, shown, instance) in [
             ("shop", "shop", "shop"),
             ("argocd/shop", "shop", "shop"),
             ("apps/shop", "apps/shop", "apps_shop"),
             ("apps_shop", "apps/shop", "apps_shop"),
         ] {
-            let key = AppKey::named(text);
-            assert_eq!((key.to_string().as_str(), key.instance().as_str()), (shown, instance), "{text}");
+            let key = AppKey::parse(text);
+            assert_eq!((key.to_string().as_str(), key.instance_name().as_str()), (shown, instance), "{text}");
         }
     }
 }

@@ -1,14 +1,16 @@
-//! Faults inside this program, and what all applications are told.
+//! Internal faults, and messages to all Applications.
 
-use tidegate_application::refresh::Level;
+use tidegate_application::refresh::RefreshLevel;
 use tidegate_model::OperationPhase;
 use tidegate_model::argo::{Application, ConditionType, OperationRequest, SyncOperation};
 use tokio::sync::oneshot;
 
 use crate::applications::messages::SupervisorMessage;
-use crate::applications::testing::{LIMIT, POISON, Served, application, key, manifests};
+use crate::applications::testing::{
+    PANIC_ANNOTATION, TEST_TIMEOUT, TestEnvironment, application, key, manifests,
+};
 
-fn fault(app: &Application) -> Option<String> {
+fn fault_message(app: &Application) -> Option<String> {
     let found = app.status.conditions.iter().find(|one| one.kind == ConditionType::UnknownError);
     found.map(|one| one.message.clone())
 }
@@ -18,50 +20,55 @@ fn is_synced(app: &Application) -> Option<()> {
     (last.phase == OperationPhase::Succeeded).then_some(())
 }
 
-/// Only the one that meets a fault again and again is left alone, and that until it changes.
+/// Only the Application that fails repeatedly isn't reconciled, and only until it changes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fault_stays_with_its_own_application_and_ends_when_that_changes() {
+async fn a_fault_affects_only_its_application_and_ends_when_that_changes() {
     let texts = ["web", "bad"].map(|name| manifests(name, "1", "1ms"));
-    let mut served = Served::new(&[("web", &texts[0]), ("bad", &texts[1])]).await;
-    served.compare("bad", Level::Latest).await;
+    let mut environment = TestEnvironment::new(&[("web", &texts[0]), ("bad", &texts[1])]).await;
+    environment.compare("bad", RefreshLevel::Latest).await;
     let mut poisoned = application("bad");
-    poisoned.metadata.annotations.insert(POISON.to_owned(), "true".to_owned());
-    served.write(&poisoned);
-    let words = served.until("bad", |app, _| fault(app)).await;
-    let times = super::FAILURES_MAX + 1;
-    let expected = format!("it met a fault {times} times and is left alone until it changes");
-    assert!(words.starts_with(&expected), "{words}");
+    poisoned.metadata.annotations.insert(PANIC_ANNOTATION.to_owned(), "true".to_owned());
+    environment.write(&poisoned);
+    let text = environment.wait_until("bad", |app, _| fault_message(app)).await;
+    let times = super::RESTARTS_MAX + 1;
+    let expected =
+        format!("it failed {times} times with an internal error and is not managed until it changes");
+    assert!(text.starts_with(&expected), "{text}");
     let (reply, answer) = oneshot::channel();
-    let asked = Box::new(OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() });
-    served.send(SupervisorMessage::Sync { key: key("bad"), asked, plan: None, reply: reply.into() });
-    let refused = tokio::time::timeout(LIMIT, answer).await.unwrap().unwrap().unwrap_err();
-    assert!(refused.contains("left alone after a fault"), "{refused}");
-    served.sync("web").await;
-    served.until("web", |app, _| is_synced(app)).await;
-    served.write(&application("bad"));
-    served.until("bad", |app, _| fault(app).is_none().then_some(())).await;
-    served.sync("bad").await;
-    served.until("bad", |app, _| is_synced(app)).await;
-    served.end().await;
+    let request = Box::new(OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() });
+    environment.send(SupervisorMessage::Sync { key: key("bad"), request, plan: None, reply: reply.into() });
+    let refused = tokio::time::timeout(TEST_TIMEOUT, answer).await.unwrap().unwrap().unwrap_err();
+    assert!(refused.contains("not managed after an internal error"), "{refused}");
+    environment.sync("web").await;
+    environment.wait_until("web", |app, _| is_synced(app)).await;
+    environment.write(&application("bad"));
+    environment.wait_until("bad", |app, _| fault_message(app).is_none().then_some(())).await;
+    environment.sync("bad").await;
+    environment.wait_until("bad", |app, _| is_synced(app)).await;
+    environment.shutdown().await;
 }
 
-/// Who looks at a repository and finds that it has moved may have no use for that: all the others are told.
+/// All Applications that use a changed repository are notified, even if the Application that observed the
+/// repository can't be compared.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_has_moved_is_told_although_whoever_found_it_cannot_be_compared() {
-    let mut served =
-        Served::new(&[("web", &manifests("web", "1", "1ms")), ("odd", &manifests("odd", "1", "1ms"))]).await;
+async fn all_applications_of_a_changed_repository_are_notified() {
+    let mut environment = TestEnvironment::new(&[
+        ("web", &manifests("web", "1", "1ms")),
+        ("odd", &manifests("odd", "1", "1ms")),
+    ])
+    .await;
     let mut odd = application("odd");
     odd.spec.source.as_mut().unwrap().target_revision = "no-such-branch".to_owned();
-    served.write(&odd);
+    environment.write(&odd);
     let is_wrong = |now: &Application| {
         now.status.conditions.iter().any(|one| one.message.contains("no-such-branch")).then_some(())
     };
-    served.until("odd", |now, _| is_wrong(now)).await;
+    environment.wait_until("odd", |now, _| is_wrong(now)).await;
     let revision = |now: &Application| now.status.sync.as_ref().map(|sync| sync.revision.clone());
-    let first = served.until("web", |now, _| revision(now)).await;
-    let second = served.commit("web", &manifests("web", "2", "1ms"));
+    let first = environment.wait_until("web", |now, _| revision(now)).await;
+    let second = environment.commit("web", &manifests("web", "2", "1ms"));
     assert_ne!(first, second);
-    served.send(SupervisorMessage::Compare { key: key("odd"), level: Level::Forced });
-    served.until("web", |now, _| revision(now).filter(|now| *now == second)).await;
-    served.end().await;
+    environment.send(SupervisorMessage::Compare { key: key("odd"), level: RefreshLevel::Forced });
+    environment.wait_until("web", |now, _| revision(now).filter(|now| *now == second)).await;
+    environment.shutdown().await;
 }

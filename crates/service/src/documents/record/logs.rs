@@ -1,32 +1,35 @@
-//! What the containers of failed hooks wrote last, in every attempt: how an operation stands tells it of the newest one alone.
+//! Last output of failed hooks' containers, in every attempt. The operation status has only the newest
+//! attempt's output.
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tidegate_lifecycle::operation::{Fact, HookLogView};
+use tidegate_lifecycle::operation::{HookLogView, OperationEvent};
 use tidegate_model::Plan;
 
-/// What a container of a failed hook wrote last, in one attempt.
+/// Last output of a failed hook's container in one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AttemptLog")]
 pub struct AttemptLog {
-    /// The attempt of the operation, from 1.
+    /// Attempt of the operation, starting at 1.
     pub attempt: u32,
-    /// Which hook, which container, and what it wrote.
+    /// The hook, the container and its output.
     #[serde(flatten)]
     pub log: HookLogView,
 }
 
-/// All that was kept, in order; of a hook that was read twice in an attempt, what was read last.
-pub fn logs(facts: &[Fact]) -> Vec<AttemptLog> {
+/// Returns all stored outputs in order. If a hook was read twice in an attempt, only the last output is
+/// returned.
+pub fn hook_logs(events: &[OperationEvent]) -> Vec<AttemptLog> {
     let (mut all, mut attempt, mut plan): (Vec<AttemptLog>, u32, Option<&Plan>) = (Vec::new(), 1, None);
-    for fact in facts {
-        match fact {
-            Fact::Planned { plan: made, .. } => plan = Some(made),
-            Fact::RetryStarted { attempt: begun, .. } | Fact::RetryPlansAnew { attempt: begun, .. } => {
-                attempt = *begun;
+    for event in events {
+        match event {
+            OperationEvent::Planned { plan: made, .. } => plan = Some(made),
+            OperationEvent::RetryStarted { attempt: started, .. }
+            | OperationEvent::ReplanStarted { attempt: started, .. } => {
+                attempt = *started;
             }
-            Fact::LogsKept { task, logs, .. } => {
+            OperationEvent::LogsStored { task, logs, .. } => {
                 let Some(task) = plan.and_then(|plan| plan.task(*task)) else { continue };
                 let of_hook = logs.iter().map(|log| HookLogView {
                     group: task.gvk.group.clone(),
@@ -39,7 +42,9 @@ pub fn logs(facts: &[Fact]) -> Vec<AttemptLog> {
                 });
                 let of_hook: Vec<_> = of_hook.map(|log| AttemptLog { attempt, log }).collect();
                 if let Some(first) = of_hook.first() {
-                    all.retain(|one| (one.attempt, hook(&one.log)) != (attempt, hook(&first.log)));
+                    all.retain(|one| {
+                        (one.attempt, hook_identity(&one.log)) != (attempt, hook_identity(&first.log))
+                    });
                 }
                 all.extend(of_hook);
             }
@@ -49,6 +54,6 @@ pub fn logs(facts: &[Fact]) -> Vec<AttemptLog> {
     all
 }
 
-fn hook(log: &HookLogView) -> (&str, &str, &str, &str) {
+fn hook_identity(log: &HookLogView) -> (&str, &str, &str, &str) {
     (&log.group, &log.kind, &log.namespace, &log.name)
 }

@@ -1,22 +1,22 @@
-//! Markup that cannot be steered by what is in it: every text and every value of an attribute is escaped here, and names of
-//! elements and attributes are ours.
+//! Injection-proof markup: every text and attribute value is escaped here, and element and attribute names
+//! are static.
 
-use crate::plain;
+use crate::sanitize;
 
-/// Markup.
+/// A piece of markup.
 #[derive(Clone, Debug, Default)]
 pub struct Markup(String);
 
-/// A name and its value.
+/// Name and value of an attribute.
 pub type Attribute<'a> = (&'static str, &'a str);
 
 impl Markup {
-    /// A text.
+    /// Creates text content.
     pub fn text(text: &str) -> Self {
-        Self(escaped(text))
+        Self(escape_markup(text))
     }
 
-    /// `name.class` with these in it. An empty class is none.
+    /// Creates an element `name` with attributes and content. An empty class is omitted.
     pub fn element(
         name: &'static str,
         attributes: &[Attribute<'_>],
@@ -26,7 +26,7 @@ impl Markup {
         for (attribute, value) in
             attributes.iter().filter(|(attribute, value)| *attribute != "class" || !value.is_empty())
         {
-            markup.push_str(&format!(" {attribute}=\"{}\"", escaped(value)));
+            markup.push_str(&format!(" {attribute}=\"{}\"", escape_markup(value)));
         }
         markup.push('>');
         markup.extend(inside.into_iter().map(|one| one.0));
@@ -34,30 +34,31 @@ impl Markup {
         Self(markup)
     }
 
-    /// An element with nothing but a text in it.
-    pub fn of(name: &'static str, text: &str) -> Self {
+    /// Creates an element that contains only text.
+    pub fn text_element(name: &'static str, text: &str) -> Self {
         Self::element(name, &[], [Self::text(text)])
     }
 
-    /// As [`Self::of`], of a class.
-    pub fn classed(name: &'static str, class: &str, text: &str) -> Self {
+    /// Creates a text element with a class. [`Self::text_element`] creates a text element that doesn't have a
+    /// class.
+    pub fn text_element_with_class(name: &'static str, class: &str, text: &str) -> Self {
         Self::element(name, &[("class", class)], [Self::text(text)])
     }
 
-    /// One after the other.
-    pub fn all(parts: impl IntoIterator<Item = Self>) -> Self {
+    /// Concatenates parts.
+    pub fn concat(parts: impl IntoIterator<Item = Self>) -> Self {
         Self(parts.into_iter().map(|part| part.0).collect())
     }
 
-    /// As bytes of a document.
+    /// Returns the markup as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Characters that steer terminals or reorder text are shown as what they are; those of markup are none here.
-fn escaped(text: &str) -> String {
-    let plain = plain::escape(text);
+/// Escapes markup characters, and characters that control terminals or reorder text.
+fn escape_markup(text: &str) -> String {
+    let plain = sanitize::escape(text);
     plain.chars().fold(String::with_capacity(plain.len()), |mut safe, c| {
         match c {
             '&' => safe.push_str("&amp;"),
@@ -76,11 +77,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_and_no_value_becomes_markup() {
+    fn no_text_or_value_becomes_markup() {
         let hostile = "</style></svg><script>x('y')</script>\" onload=\"z&\u{202e}\u{0}";
         let markup = Markup::element("p", &[("class", hostile), ("title", "")], [Markup::text(hostile)]);
         let safe = "&lt;/style&gt;&lt;/svg&gt;&lt;script&gt;x(&#39;y&#39;)&lt;/script&gt;&quot; onload=&quot;z&amp;\\u{202e}\\u{0}";
         assert_eq!(markup.as_str(), format!("<p class=\"{safe}\" title=\"\">{safe}</p>"));
-        assert_eq!(Markup::classed("b", "", "a").as_str(), "<b>a</b>");
+        assert_eq!(Markup::text_element_with_class("b", "", "a").as_str(), "<b>a</b>");
     }
 }

@@ -1,167 +1,186 @@
-//! What the facts of a deletion tell.
+//! Descriptions of the events of a deletion.
 
 use serde_json::{Value, json};
-use tidegate_lifecycle::teardown::{Approval, Fact, Listed, Order, Stage};
+use tidegate_lifecycle::teardown::{Approval, Event, MemberRecord, Order, Stage};
 use tidegate_model::Timestamp;
 
-use super::course::{Course, WaitSpan, held};
-use super::facts::{RunFact, Told, because};
+use super::run_events::{RunEvent, RunEventBuilder, with_reason};
+use super::waits::{WaitSpan, WaitTracker, describe_hold};
 
-/// The facts as documents; the first of them has a number. Steps are called as the order has them.
-pub(super) fn documents(first: u64, facts: &[Fact], order: &Order) -> Vec<RunFact> {
-    (first..).zip(facts).map(|(sequence, fact)| told(fact, order).numbered(sequence)).collect()
+/// Returns documents for events. `first` is the sequence number of the first event. `order` provides the step
+/// names.
+pub(super) fn documents(first: u64, events: &[Event], order: &Order) -> Vec<RunEvent> {
+    (first..).zip(events).map(|(sequence, event)| describe_event(event, order).build(sequence)).collect()
 }
 
-/// `step 2 (env in (qa))`, or who is meant where no step is.
+/// Returns `step 2 (env in (qa))`, or a description for Applications without a step.
 fn step_name(order: &Order, step: u32) -> String {
-    let words = order.words(step);
-    match order.number(step) {
-        Some(number) => format!("step {number} ({words})"),
-        None => words,
+    let text = order.describe_selector(step);
+    match order.step_number(step) {
+        Some(number) => format!("step {number} ({text})"),
+        None => text,
     }
 }
 
-fn told(fact: &Fact, order: &Order) -> Told {
-    match fact {
-        Fact::Begun { by, order, members, at, .. } => {
+fn describe_event(event: &Event, order: &Order) -> RunEventBuilder {
+    match event {
+        Event::Created { by, order, members, at, .. } => {
             let what = match order {
-                Order::Orphaned => "are let go, and outlive their ApplicationSet",
+                Order::Orphaned => "are released and outlive their ApplicationSet",
                 Order::Collected => "are deleted with their ApplicationSet, all at once",
-                _ => "are to be deleted",
+                _ => "will be deleted",
             };
             let text = format!("{} Applications {what}", members.len());
             let steps: Vec<Value> = (0..order.step_count())
-                .map(|step| json!({"step": order.number(step), "selects": order.words(step)}))
+                .map(|step| json!({"step": order.step_number(step), "selector": order.describe_selector(step)}))
                 .collect();
-            Told::begun(by, &text).at(*at).details(json!({
-                "order": order.word(),
+            RunEventBuilder::for_start(by, &text).at(*at).details(json!({
+                "order": order.kind(),
                 "steps": steps,
-                "applications": members.iter().map(|one| member(one, order)).collect::<Vec<_>>(),
+                "applications": members.iter().map(|one| member_details(one, order)).collect::<Vec<_>>(),
             }))
         }
-        Fact::Moved { to, at } => {
+        Event::Moved { to, at } => {
             let (state, step) = match to {
                 Stage::Begun => ("Begun", None),
                 Stage::Deleting { step } => ("Deleting", Some(*step)),
             };
             let about = step.map(|step| format!(" {}", step_name(order, step))).unwrap_or_default();
-            Told::new("moved", format!("→ {state}{about}"))
+            RunEventBuilder::new("stage-changed", format!("→ {state}{about}"))
                 .at(*at)
-                .step(step.and_then(|step| order.number(step)))
+                .step(step.and_then(|step| order.step_number(step)))
                 .details(json!({"state": state}))
         }
-        Fact::DeadlinePassed { step, message, at } => {
-            let text = because(&format!("{} takes too long", step_name(order, *step)), message);
-            Told::new("deadline-passed", text)
+        Event::DeadlinePassed { step, message, at } => {
+            let text = with_reason(&format!("{} takes too long", step_name(order, *step)), message);
+            RunEventBuilder::new("deadline-exceeded", text)
                 .at(*at)
-                .step(order.number(*step))
+                .step(order.step_number(*step))
                 .details(json!({"message": message}))
         }
-        Fact::Paused(said) => Told::said("paused", said, "holds it"),
-        Fact::Resumed(said) => Told::said("resumed", said, "lets it go on"),
-        Fact::TerminateRequested(said) => Told::said("terminate-requested", said, "ends it"),
-        Fact::Approved(Approval { token, said }) => {
-            let what = "approves deletions that were held because they are too many";
-            Told::said("approved", said, what).details(json!({"deletions": token}))
+        Event::Paused(said) => RunEventBuilder::for_decision("paused", said, "pauses it"),
+        Event::Resumed(said) => RunEventBuilder::for_decision("resumed", said, "resumes it"),
+        Event::TerminateRequested(said) => {
+            RunEventBuilder::for_decision("termination-requested", said, "terminates it")
         }
-        Fact::Finished { end, message, at } => Told::new("finished", format!("{end:?}: {message}"))
-            .at(*at)
-            .details(json!({"end": end, "message": message})),
-        _ => of_member(fact, order),
+        Event::Approved(Approval { token, said }) => {
+            let what = "approves deletions that were held because their number exceeds the limit";
+            RunEventBuilder::for_decision("approved", said, what).details(json!({"deletions": token}))
+        }
+        Event::Finished { end, message, at } => {
+            RunEventBuilder::new("finished", format!("{end:?}: {message}"))
+                .at(*at)
+                .details(json!({"outcome": end, "message": message}))
+        }
+        _ => describe_member_event(event, order),
     }
 }
 
-/// As [`told`], for facts about one Application.
-fn of_member(fact: &Fact, order: &Order) -> Told {
-    match fact {
-        Fact::Condemned { member, at } => Told::about("condemned", member, "is to be deleted now").at(*at),
-        Fact::Going { member, at } => Told::about("going", member, "is being deleted").at(*at),
-        Fact::KeptBy { member, kept_by, at } => {
+/// Describes an event of one Application, as [`describe_event`] does.
+fn describe_member_event(event: &Event, order: &Order) -> RunEventBuilder {
+    match event {
+        Event::DeletionScheduled { member, at } => {
+            RunEventBuilder::for_application("deletion-scheduled", member, "is next to be deleted").at(*at)
+        }
+        Event::DeletionStarted { member, at } => {
+            RunEventBuilder::for_application("deletion-started", member, "is being deleted").at(*at)
+        }
+        Event::DeletionBlocked { member, kept_by, at } => {
             let text = match kept_by.as_str() {
-                "" => "nothing keeps it any more".to_owned(),
+                "" => "nothing blocks its deletion anymore".to_owned(),
                 kept_by => format!("waits for {kept_by}"),
             };
-            let told = Told::about("kept-by", member, text).details(json!({"waitsFor": kept_by}));
-            at.iter().fold(told, |told, at| told.at(*at))
+            RunEventBuilder::for_application("deletion-blocked", member, text)
+                .at(*at)
+                .details(json!({"blockedBy": kept_by}))
         }
-        Fact::SeenGone { member, at } => {
-            Told::about("seen-gone", member, "was seen to be gone, and is looked for once more").at(*at)
+        Event::AbsenceObserved { member, at } => {
+            RunEventBuilder::for_application("absence-observed", member, "appears to be gone; checking again")
+                .at(*at)
         }
-        Fact::StillThere { member, at } => Told::about("still-there", member, "is still there").at(*at),
-        Fact::Gone { member, at } => Told::about("gone", member, "is gone").at(*at),
-        Fact::Released { member, at } => {
-            Told::about("released", member, "is let go: it is not the set's any more, and stays").at(*at)
+        Event::PresenceConfirmed { member, at } => {
+            RunEventBuilder::for_application("presence-confirmed", member, "still exists").at(*at)
         }
-        Fact::CallFailed { member, message, retry_at } => {
-            let text = format!("a call failed and is made again at {retry_at}: {message}");
-            Told::about("call-failed", member, text).details(json!({"message": message, "retryAt": retry_at}))
+        Event::Deleted { member, at } => {
+            RunEventBuilder::for_application("deleted", member, "is gone").at(*at)
         }
-        Fact::Left { member, said } => {
-            Told::said("skipped", said, format!("skips {member}")).application(member)
+        Event::Released { member, at } => RunEventBuilder::for_application(
+            "released",
+            member,
+            "is released: it no longer belongs to the ApplicationSet and is not deleted",
+        )
+        .at(*at),
+        Event::CallFailed { member, message, retry_at } => {
+            let text = format!("a call failed; next attempt at {retry_at}: {message}");
+            RunEventBuilder::for_application("call-failed", member, text)
+                .details(json!({"message": message, "retryAt": retry_at}))
         }
-        Fact::Joined { member: listed, at } => {
-            let number = listed.place.step.and_then(|step| order.number(step));
-            Told::about("joined", &listed.name, "is to be deleted too")
+        Event::Skipped { member, said } => {
+            RunEventBuilder::for_decision("skipped", said, format!("skips {member}")).application(member)
+        }
+        Event::Joined { member: listed, at } => {
+            let number = listed.place.step.and_then(|step| order.step_number(step));
+            RunEventBuilder::for_application("added", &listed.name, "will be deleted as well")
                 .at(*at)
                 .step(number)
-                .details(member(listed, order))
+                .details(member_details(listed, order))
         }
-        // Every other fact is about the deletion.
-        other => Told::new("other", format!("{other:?}")),
+        // All other events concern the whole deletion.
+        other => RunEventBuilder::new("other", format!("{other:?}")),
     }
 }
 
-fn member(listed: &Listed, order: &Order) -> Value {
-    let number = listed.place.step.and_then(|step| order.number(step));
+fn member_details(listed: &MemberRecord, order: &Order) -> Value {
+    let number = listed.place.step.and_then(|step| order.step_number(step));
     json!({"name": listed.name, "step": number})
 }
 
-/// What a deletion waited for.
-pub(super) fn waits(facts: &[Fact]) -> Vec<WaitSpan> {
-    const PAUSED: &str = "paused";
-    let mut course = Course::default();
-    // Where what keeps an Application has no time, it was seen after what was recorded before.
+/// Returns the waits of a deletion.
+pub(super) fn collect_waits(events: &[Event]) -> Vec<WaitSpan> {
+    const PAUSED_KEY: &str = "paused";
+    let mut course = WaitTracker::default();
+    // If an observation has no time, it is later than all events recorded before it.
     let mut now = Timestamp::default();
-    for fact in facts {
-        now = fact_time(fact).unwrap_or(now);
-        match fact {
-            Fact::KeptBy { member, kept_by, .. } if kept_by.is_empty() => course.end(member, now),
-            Fact::KeptBy { member, kept_by, .. } => {
-                let why = format!("it is being deleted and waits for {kept_by}");
-                course.begin(member, &format!("Application {member}"), why, now);
+    for event in events {
+        now = event_time(event).unwrap_or(now);
+        match event {
+            Event::DeletionBlocked { member, kept_by, .. } if kept_by.is_empty() => course.end(member, now),
+            Event::DeletionBlocked { member, kept_by, .. } => {
+                let reason = format!("it is being deleted and waits for {kept_by}");
+                course.begin(member, &format!("Application {member}"), reason, now);
             }
-            Fact::SeenGone { member, at } | Fact::Gone { member, at } | Fact::Released { member, at } => {
-                course.end(member, *at)
-            }
-            Fact::Left { member, said } => course.end(member, said.at),
-            Fact::Paused(said) => course.begin(PAUSED, "the deletion", held(said), said.at),
-            Fact::Resumed(said) => course.end(PAUSED, said.at),
-            Fact::Finished { at, .. } => course.end_all(*at),
+            Event::AbsenceObserved { member, at }
+            | Event::Deleted { member, at }
+            | Event::Released { member, at } => course.end(member, *at),
+            Event::Skipped { member, said } => course.end(member, said.at),
+            Event::Paused(said) => course.begin(PAUSED_KEY, "the deletion", describe_hold(said), said.at),
+            Event::Resumed(said) => course.end(PAUSED_KEY, said.at),
+            Event::Finished { at, .. } => course.end_all(*at),
             _ => {}
         }
     }
     course.finish()
 }
 
-fn fact_time(fact: &Fact) -> Option<Timestamp> {
-    match fact {
-        Fact::Begun { at, .. }
-        | Fact::Moved { at, .. }
-        | Fact::Condemned { at, .. }
-        | Fact::Going { at, .. }
-        | Fact::SeenGone { at, .. }
-        | Fact::StillThere { at, .. }
-        | Fact::Gone { at, .. }
-        | Fact::Released { at, .. }
-        | Fact::Joined { at, .. }
-        | Fact::DeadlinePassed { at, .. }
-        | Fact::Finished { at, .. } => Some(*at),
-        Fact::Left { said, .. }
-        | Fact::Paused(said)
-        | Fact::Resumed(said)
-        | Fact::TerminateRequested(said) => Some(said.at),
-        // An approval is from before the deletions that it is for.
-        Fact::CallFailed { .. } | Fact::Approved(_) => None,
-        Fact::KeptBy { at, .. } => *at,
+fn event_time(event: &Event) -> Option<Timestamp> {
+    match event {
+        Event::Created { at, .. }
+        | Event::Moved { at, .. }
+        | Event::DeletionScheduled { at, .. }
+        | Event::DeletionStarted { at, .. }
+        | Event::AbsenceObserved { at, .. }
+        | Event::PresenceConfirmed { at, .. }
+        | Event::Deleted { at, .. }
+        | Event::Released { at, .. }
+        | Event::Joined { at, .. }
+        | Event::DeadlinePassed { at, .. }
+        | Event::DeletionBlocked { at, .. }
+        | Event::Finished { at, .. } => Some(*at),
+        Event::Skipped { said, .. }
+        | Event::Paused(said)
+        | Event::Resumed(said)
+        | Event::TerminateRequested(said) => Some(said.at),
+        // An approval is older than the deletions that it permits.
+        Event::CallFailed { .. } | Event::Approved(_) => None,
     }
 }

@@ -1,19 +1,23 @@
-//! The record as a page: everything on one screen after the other, and nothing that has to be opened to be printed.
+//! Page that shows the record. All sections follow one another, so that nothing needs to be expanded for
+//! printing.
 
 use tidegate_lifecycle::rollout::{RolloutView, StepStatus};
-use tidegate_lifecycle::teardown::{ApprovalView, OrderWord, TeardownView};
-use tidegate_model::{Timestamp, Wisher, format_duration};
+use tidegate_lifecycle::teardown::{ApprovalView, OrderKind, TeardownView};
+use tidegate_model::{Requester, Timestamp, format_duration};
 
-use super::{Run, RunDocument, RunKind, RunLine};
+use super::{RunDetails, RunKind, RunSummary, RunWithEvents};
 use crate::documents::record::markup::Markup;
-use crate::documents::record::page::{cells, footer, html, list, table, titled};
+use crate::documents::record::page::{
+    render_footer, render_html, render_row, render_section, render_table, render_terms_list,
+};
 
-/// Why there is no more of one than its line.
-const COMPACTED: &str = "Its details were compacted: as many of the newest rollouts, and of the newest deletions, of an ApplicationSet keep them as --history says, ten if it is not said.";
+/// Explanation shown if only the run's summary is left.
+const COMPACTED_NOTE: &str = "Its details were compacted. The newest rollouts and the newest deletions of an ApplicationSet keep their details: \
+                         `tidegate serve --history` sets how many [default: 10].";
 
-/// The page.
-pub(super) fn of(run: &Run, at: Timestamp) -> String {
-    let Run { run: document, facts } = run;
+/// Returns the page.
+pub(super) fn render_page(run: &RunWithEvents, at: Timestamp) -> String {
+    let RunWithEvents { run: document, facts: events } = run;
     let line = &document.line;
     let set = line.set.as_deref().unwrap_or("an ApplicationSet");
     let title = match line.kind {
@@ -21,70 +25,71 @@ pub(super) fn of(run: &Run, at: Timestamp) -> String {
         RunKind::Deletion => format!("Deletion of Applications of {set}"),
     };
     let steps = match (&document.rollout, &document.deletion) {
-        (Some(rollout), _) => of_rollout(rollout),
-        (None, Some(deletion)) => of_deletion(deletion),
+        (Some(rollout), _) => render_rollout(rollout),
+        (None, Some(deletion)) => render_deletion(deletion),
         (None, None) => Markup::default(),
     };
     let parts = [
-        Markup::of("h1", &title),
-        lead(document),
-        terms(line),
+        Markup::text_element("h1", &title),
+        render_lead(document),
+        render_terms(line),
         steps,
-        decisions(document),
-        waits(document),
-        recorded(document, facts),
-        footer(at),
+        render_decisions(document),
+        render_waits(document),
+        render_log(document, events),
+        render_footer(at),
     ];
-    html(&format!("{title}: {}", line.end.as_deref().unwrap_or("under way")), parts)
+    render_html(&format!("{title}: {}", line.end.as_deref().unwrap_or("in progress")), parts)
 }
 
-fn lead(document: &RunDocument) -> Markup {
+fn render_lead(document: &RunDetails) -> Markup {
     let line = &document.line;
     let (verdict, class) = match line.end.as_deref() {
         Some("Completed") => ("Completed", "good"),
         Some(end @ "Superseded") => (end, ""),
         Some(end) => (end, "bad"),
-        None => ("Under way", ""),
+        None => ("In progress", ""),
     };
-    let words = match &document.explanation {
+    let text = match &document.explanation {
         Some(explanation) => explanation.to_string(),
         None => line.message.clone(),
     };
-    let verdict = Markup::classed("strong", class, verdict);
+    let verdict = Markup::text_element_with_class("strong", class, verdict);
     let damage = line.damage.iter();
-    let damage = damage.map(|damage| Markup::classed("p", "bad", &format!("It is damaged: {damage}")));
-    Markup::all(
-        std::iter::once(Markup::element("p", &[], [verdict, Markup::text(&format!(": {words}"))]))
+    let damage =
+        damage.map(|damage| Markup::text_element_with_class("p", "bad", &format!("Damaged: {damage}")));
+    Markup::concat(
+        std::iter::once(Markup::element("p", &[], [verdict, Markup::text(&format!(": {text}"))]))
             .chain(damage),
     )
 }
 
-fn terms(line: &RunLine) -> Markup {
+fn render_terms(line: &RunSummary) -> Markup {
     let ended = line.finished_at;
     let steps = line.steps.zip(line.steps_passed).map(|(all, passed)| format!("{passed} of {all} passed"));
     let done = if line.kind == RunKind::Rollout { " Healthy" } else { " gone" };
-    list([
+    render_terms_list([
         ("Id", line.id.to_string()),
-        ("Asked for by", line.by.clone().unwrap_or_default()),
-        ("Why", line.reason.clone().unwrap_or_default()),
+        ("Requested by", line.by.clone().unwrap_or_default()),
+        ("Reason", line.reason.clone().unwrap_or_default()),
         ("Revisions", line.revisions.join(", ")),
         ("Targets", line.targets.map(|targets| targets.to_string()).unwrap_or_default()),
-        ("Began", line.started_at.to_string()),
+        ("Started", line.started_at.to_string()),
         ("Ended", ended.map(|at| at.to_string()).unwrap_or_default()),
-        ("Took", ended.map(|at| format_duration(at.since(line.started_at))).unwrap_or_default()),
+        ("Duration", ended.map(|at| format_duration(at.since(line.started_at))).unwrap_or_default()),
         ("Steps", steps.unwrap_or_default()),
-        ("Applications", line.counted(done)),
+        ("Applications", line.describe_progress(done)),
     ])
 }
 
-fn of_rollout(rollout: &RolloutView) -> Markup {
+fn render_rollout(rollout: &RolloutView) -> Markup {
     let steps = (1_u32..).zip(&rollout.steps).map(|(number, step)| {
         let took = step.opened_at.zip(step.passed_at).map(|(from, to)| format_duration(to.since(from)));
         let status = match (step.status, &step.approved) {
-            (status, Some(by)) => format!("{}, approved by {by}", step_words(status)),
-            (status, None) => step_words(status).to_owned(),
+            (status, Some(by)) => format!("{}, approved by {by}", describe_step_status(status)),
+            (status, None) => describe_step_status(status).to_owned(),
         };
-        cells([
+        render_row([
             &number.to_string(),
             &step.selects,
             &step.members.to_string(),
@@ -99,10 +104,10 @@ fn of_rollout(rollout: &RolloutView) -> Markup {
     members.sort_by_key(|member| member.step.parse().unwrap_or(u32::MAX));
     let left = rollout.left.iter().map(|left| {
         let targets = left.target_revisions.join(", ");
-        cells([
-            step_number(&left.step),
+        render_row([
+            describe_step_number(&left.step),
             &left.application,
-            LEFT,
+            DEPARTED_STATUS,
             &targets,
             &left.at.to_string(),
             &left.operation.map(|id| id.to_string()).unwrap_or_default(),
@@ -111,8 +116,8 @@ fn of_rollout(rollout: &RolloutView) -> Markup {
     });
     let members = members.into_iter().map(|member| {
         let outcome = member.outcome.map(|outcome| format!("{outcome:?}"));
-        cells([
-            step_number(&member.step),
+        render_row([
+            describe_step_number(&member.step),
             &member.application,
             &outcome.unwrap_or_else(|| format!("{:?}", member.status)),
             &member.target_revisions.join(", "),
@@ -121,67 +126,70 @@ fn of_rollout(rollout: &RolloutView) -> Markup {
             &member.message,
         ])
     });
-    Markup::all([
-        Markup::of("h2", "Steps"),
-        table(["Step", "Selects", "Applications", "At once", "Gates", "Status", "Began", "Took"], steps),
-        Markup::of("h2", "Applications"),
-        table(
+    Markup::concat([
+        Markup::text_element("h2", "Steps"),
+        render_table(
+            ["Step", "Selects", "Applications", "Parallel", "Gates", "Status", "Started", "Duration"],
+            steps,
+        ),
+        Markup::text_element("h2", "Applications"),
+        render_table(
             ["Step", "Application", "Status", "Target", "Since", "Operation", "Message"],
             members.chain(left),
         ),
     ])
 }
 
-/// The number of the step of those that no step selects, as Argo CD writes it.
-pub const OUTSIDE: &str = "-1";
+/// Step number of Applications that aren't selected by any step, as in Argo CD.
+pub const NO_STEP: &str = "-1";
 
-/// What is said, in the place of a status, of an Application that has left the set.
-const LEFT: &str = "Left";
+/// Status of an Application that has left the ApplicationSet.
+const DEPARTED_STATUS: &str = "Departed";
 
-/// The number of a step, in words.
-pub fn step_number(number: &str) -> &str {
-    if number == OUTSIDE { "none" } else { number }
+/// Returns the number of a step in words.
+pub fn describe_step_number(number: &str) -> &str {
+    if number == NO_STEP { "none" } else { number }
 }
 
-/// How a step stands, in words.
-pub fn step_words(status: StepStatus) -> &'static str {
+/// Returns the status of a step in words.
+pub fn describe_step_status(status: StepStatus) -> &'static str {
     match status {
         StepStatus::Waiting => "waiting",
         StepStatus::Held => "held",
-        StepStatus::Rolling => "at work",
+        StepStatus::Rolling => "in progress",
         StepStatus::Failed => "failed",
         StepStatus::RollingBack => "being rolled back",
         StepStatus::RolledBack => "rolled back",
         StepStatus::Passed => "passed",
-        StepStatus::DoneBefore => "done before",
+        StepStatus::AlreadyDone => "already done",
         StepStatus::Empty => "no Applications",
         StepStatus::Unfinished => "not finished",
         StepStatus::NotReached => "not reached",
     }
 }
 
-/// `ann (CHG-7) at 2026-11-26T10:00:00Z`.
-pub fn approval_words(approval: &ApprovalView) -> String {
-    let asker = Wisher { by: &approval.by, reason: approval.reason.as_deref().unwrap_or_default() };
-    format!("{} at {}", asker.who(), approval.at)
+/// Returns `ann (CHG-7) at 2026-11-26T10:00:00Z`.
+pub fn describe_approval(approval: &ApprovalView) -> String {
+    let requester = Requester { name: &approval.by, reason: approval.reason.as_deref().unwrap_or_default() };
+    format!("{} at {}", requester.display(), approval.at)
 }
 
-fn of_deletion(deletion: &TeardownView) -> Markup {
+fn render_deletion(deletion: &TeardownView) -> Markup {
     let shown = deletion.steps.iter().filter(|step| step.step.is_some() || step.members > 0);
     let steps = shown.map(|step| {
-        let number = step.step.map_or_else(|| OUTSIDE.to_owned(), |number| number.to_string());
+        let number = step.step.map_or_else(|| NO_STEP.to_owned(), |number| number.to_string());
         let of_step = deletion.members.iter().filter(|member| member.step == number);
-        let gone = of_step.filter(|member| deletion.order.is_end(member.status)).count();
-        cells([
-            step_number(&number),
+        let gone = of_step.filter(|member| deletion.order.is_intended_end(member.status)).count();
+        render_row([
+            describe_step_number(&number),
             &step.selects,
             &format!("{gone} of {}", step.members),
             &step.max_update.map_or_else(|| "all".to_owned(), |most| most.to_string()),
         ])
     });
     let members = deletion.members.iter().map(|member| {
-        cells([
-            step_number(&member.step),
+        render_row([
+            describe_step_number(&member.step),
             &member.application,
             &format!("{:?}", member.status),
             &member.since.to_string(),
@@ -189,68 +197,71 @@ fn of_deletion(deletion: &TeardownView) -> Markup {
         ])
     });
     let approvals = deletion.approvals.iter().map(|one| {
-        Markup::of("p", &format!("Held because they were too many, and approved by {}.", approval_words(one)))
+        Markup::text_element(
+            "p",
+            &format!("Held because their number exceeded the limit; approved by {}.", describe_approval(one)),
+        )
     });
-    Markup::all([
-        Markup::all(approvals),
-        Markup::of("h2", "Steps, in the order of the deletion"),
-        table(
+    Markup::concat([
+        Markup::concat(approvals),
+        Markup::text_element("h2", "Steps, in the order of the deletion"),
+        render_table(
             [
                 "Step",
                 "Selects",
-                if deletion.order == OrderWord::Orphan { "Let go" } else { "Gone" },
-                "At once",
+                if deletion.order == OrderKind::Orphan { "Released" } else { "Deleted" },
+                "Parallel",
             ],
             steps,
         ),
-        Markup::of("h2", "Applications"),
-        table(["Step", "Application", "Status", "Since", "Message"], members),
+        Markup::text_element("h2", "Applications"),
+        render_table(["Step", "Application", "Status", "Since", "Message"], members),
     ])
 }
 
-fn decisions(document: &RunDocument) -> Markup {
+fn render_decisions(document: &RunDetails) -> Markup {
     if document.decisions.is_empty() {
         return Markup::default();
     }
-    let rows = document.decisions.iter().map(|fact| {
-        let at = fact.at.map(|at| at.to_string()).unwrap_or_default();
-        cells([&at, fact.by.as_deref().unwrap_or_default(), &fact.text])
+    let rows = document.decisions.iter().map(|event| {
+        let at = event.at.map(|at| at.to_string()).unwrap_or_default();
+        render_row([&at, event.by.as_deref().unwrap_or_default(), &event.text])
     });
-    titled("What was decided", vec![table(["Time", "Who", "What"], rows)])
+    render_section("Decisions", vec![render_table(["Time", "User", "Decision"], rows)])
 }
 
-fn waits(document: &RunDocument) -> Markup {
+fn render_waits(document: &RunDetails) -> Markup {
     if document.waits.is_empty() {
         return Markup::default();
     }
     let rows = document.waits.iter().map(|wait| {
         let until = wait.until.map(|until| until.to_string());
         let took = wait.until.map(|until| format_duration(until.since(wait.since)));
-        cells([
-            &wait.what,
-            &wait.why,
+        render_row([
+            &wait.subject,
+            &wait.reason,
             &wait.since.to_string(),
             &until.unwrap_or_else(|| "still".to_owned()),
             &took.unwrap_or_default(),
         ])
     });
-    titled("What it waited for", vec![table(["Who", "For what", "From", "Until", "Took"], rows)])
+    render_section("Waits", vec![render_table(["Subject", "Reason", "From", "Until", "Duration"], rows)])
 }
 
-fn recorded(document: &RunDocument, facts: &[super::RunFact]) -> Markup {
-    let note = (document.compacted > 0)
-        .then(|| format!("{} older facts are not kept any more.", document.compacted));
-    let rows = facts.iter().map(|fact| {
-        let at = fact.at.map(|at| at.to_string()).unwrap_or_default();
-        cells([&fact.sequence.to_string(), &at, &fact.text])
+fn render_log(document: &RunDetails, events: &[super::RunEvent]) -> Markup {
+    let note = (document.compacted_events > 0)
+        .then(|| format!("{} older events are no longer stored.", document.compacted_events));
+    let rows = events.iter().map(|event| {
+        let at = event.at.map(|at| at.to_string()).unwrap_or_default();
+        render_row([&event.sequence.to_string(), &at, &event.text])
     });
-    let none = facts.is_empty().then(|| {
-        let why = if document.is_compacted() { COMPACTED } else { "Nothing can be read." };
-        Markup::classed("p", "quiet", why)
+    let none = events.is_empty().then(|| {
+        let reason = if document.is_compacted() { COMPACTED_NOTE } else { "No events can be read." };
+        Markup::text_element_with_class("p", "quiet", reason)
     });
-    Markup::all([
-        Markup::of("h2", "What was recorded"),
-        Markup::all(note.iter().map(|words| Markup::classed("p", "quiet", words))),
-        none.unwrap_or_else(|| table(["Number", "Time", "What"], rows)),
+    Markup::concat([
+        Markup::text_element("h2", "Recorded events"),
+        Markup::concat(note.iter().map(|text| Markup::text_element_with_class("p", "quiet", text))),
+        none.unwrap_or_else(|| render_table(["Number", "Time", "Event"], rows)),
     ])
 }

@@ -1,171 +1,206 @@
-//! What the facts of a rollout tell.
+//! Descriptions of the events of a rollout.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use tidegate_lifecycle::operation::Verdict;
-use tidegate_lifecycle::rollout::{Fact, Listed, OnFailure, Sight, Stage, Step, Then};
+use tidegate_lifecycle::rollout::{
+    Event, MemberObservation, MemberRecord, OnFailure, Stage, Step, StopOutcome,
+};
 use tidegate_model::{OperationPhase, Timestamp};
 
-use super::course::{Course, WaitSpan, held, person};
-use super::facts::{RunFact, Told, because, number, place};
+use super::run_events::{RunEvent, RunEventBuilder, assigned_step, step_number, with_reason};
+use super::waits::{WaitSpan, WaitTracker, describe_hold, format_person};
 
-/// The facts as documents; the first of them has a number.
-pub(super) fn documents(first: u64, facts: &[Fact]) -> Vec<RunFact> {
+/// Returns documents for events. `first` is the sequence number of the first event.
+pub(super) fn documents(first: u64, facts: &[Event]) -> Vec<RunEvent> {
     let mut held = None;
-    let told = (first..).zip(facts).map(|(sequence, fact)| {
-        if let Fact::Moved { to, .. } = fact {
-            held = step_of(to);
+    let events = (first..).zip(facts).map(|(sequence, event)| {
+        if let Event::Moved { to, .. } = event {
+            held = stage_step(to);
         }
-        told(fact, held).numbered(sequence)
+        describe_event(event, held).build(sequence)
     });
-    told.collect()
+    events.collect()
 }
 
-fn step_of(stage: &Stage) -> Option<u32> {
+fn stage_step(stage: &Stage) -> Option<u32> {
     match stage {
         Stage::Held { step } | Stage::Rolling { step } | Stage::RollingBack { step } => Some(*step),
         Stage::Begun | Stage::Ending { .. } => None,
     }
 }
 
-/// What a fact says; `current` is the step that is held or at work.
-fn told(fact: &Fact, current: Option<u32>) -> Told {
-    match fact {
-        Fact::Begun { by, targets, steps, members, at, .. } => {
+/// Describes an event. `current` is the held or running step.
+fn describe_event(event: &Event, current: Option<u32>) -> RunEventBuilder {
+    match event {
+        Event::Created { by, targets, steps, members, at, .. } => {
             let text = format!("{} Applications, {} steps", members.len(), steps.len());
-            Told::begun(by, &text).at(*at).details(json!({
+            RunEventBuilder::for_start(by, &text).at(*at).details(json!({
                 "targets": targets,
-                "steps": steps.iter().map(step).collect::<Vec<_>>(),
-                "applications": members.iter().map(member).collect::<Vec<_>>(),
+                "steps": steps.iter().map(step_details).collect::<Vec<_>>(),
+                "applications": members.iter().map(member_details).collect::<Vec<_>>(),
             }))
         }
-        Fact::Moved { to, at } => moved(to).at(*at),
-        Fact::GateAnswered { gate, verdict, at } => {
+        Event::Moved { to, at } => stage_event(to).at(*at),
+        Event::GateAnswered { gate, verdict, at } => {
             let (text, details) = match verdict {
                 Verdict::Open => ("is open".to_owned(), json!({"gate": gate, "open": true})),
                 Verdict::Closed { reason, .. } => {
-                    (because("is closed", reason), json!({"gate": gate, "open": false, "reason": reason}))
+                    (with_reason("is closed", reason), json!({"gate": gate, "open": false, "reason": reason}))
                 }
             };
-            let of_step = current.map(|step| format!(" of step {}", number(step))).unwrap_or_default();
-            Told::new("gate-answered", format!("gate {gate}{of_step} {text}"))
+            let of_step = current.map(|step| format!(" of step {}", step_number(step))).unwrap_or_default();
+            RunEventBuilder::new("gate-evaluated", format!("gate {gate}{of_step} {text}"))
                 .at(*at)
-                .step(current.map(number))
+                .step(current.map(step_number))
                 .details(details)
         }
-        Fact::Approved { step, said } => {
-            let step = number(*step);
-            Told::said("approved", said, format!("approves step {step}")).step(Some(step))
+        Event::Approved { step, said } => {
+            let step = step_number(*step);
+            RunEventBuilder::for_decision("approved", said, format!("approves step {step}")).step(Some(step))
         }
-        Fact::StepFailed { step, failure, at } => {
-            let step = number(*step);
-            let text = because(&format!("step {step} has failed"), &failure.message);
-            Told::new("step-failed", text)
+        Event::StepFailed { step, failure, at } => {
+            let step = step_number(*step);
+            let text = with_reason(&format!("step {step} failed"), &failure.message);
+            RunEventBuilder::new("step-failed", text)
                 .at(*at)
                 .step(Some(step))
                 .details(json!({"message": failure.message}))
         }
-        Fact::Paused(said) => Told::said("paused", said, "holds it"),
-        Fact::Resumed(said) => Told::said("resumed", said, "lets it go on"),
-        Fact::TerminateRequested(said) => Told::said("terminate-requested", said, "ends it"),
-        Fact::NewTargets { targets, at } => {
-            let text = "the ApplicationSet has other targets by now";
-            Told::new("new-targets", text).at(*at).details(json!({"targets": targets}))
+        Event::Paused(said) => RunEventBuilder::for_decision("paused", said, "pauses it"),
+        Event::Resumed(said) => RunEventBuilder::for_decision("resumed", said, "resumes it"),
+        Event::TerminateRequested(said) => {
+            RunEventBuilder::for_decision("termination-requested", said, "terminates it")
         }
-        Fact::Finished { end, message, at } => Told::new("finished", format!("{end:?}: {message}"))
-            .at(*at)
-            .details(json!({"end": end, "message": message})),
-        _ => of_member(fact),
+        Event::TargetsChanged { targets, at } => {
+            let text = "the ApplicationSet has new targets";
+            RunEventBuilder::new("targets-changed", text).at(*at).details(json!({"targets": targets}))
+        }
+        Event::Finished { end, message, at } => {
+            RunEventBuilder::new("finished", format!("{end:?}: {message}"))
+                .at(*at)
+                .details(json!({"outcome": end, "message": message}))
+        }
+        _ => describe_member_event(event),
     }
 }
 
-/// As [`told`], for facts about one Application.
-fn of_member(fact: &Fact) -> Told {
-    match fact {
-        Fact::Promoted { member, at } => Told::about("promoted", member, "its turn has come").at(*at),
-        Fact::Named { member, operation } => {
-            Told::about("named", member, format!("its operation is {operation}"))
-                .details(json!({"operation": operation}))
+/// Describes an event of one Application, as [`describe_event`] does.
+fn describe_member_event(event: &Event) -> RunEventBuilder {
+    match event {
+        Event::Promoted { member, at } => {
+            RunEventBuilder::for_application("promoted", member, "its turn has come").at(*at)
         }
-        Fact::WindowSeen { member, window, at } => {
+        Event::OperationAssigned { member, operation } => RunEventBuilder::for_application(
+            "operation-assigned",
+            member,
+            format!("its operation is {operation}"),
+        )
+        .details(json!({"operation": operation})),
+        Event::SyncWindowChanged { member, window, at } => {
             let text = match window {
                 Some(window) => format!("its sync waits: {window}"),
-                None => "its sync may begin".to_owned(),
+                None => "its sync may start".to_owned(),
             };
-            Told::about("window-seen", member, text).at(*at).details(json!({"window": window}))
-        }
-        Fact::Started { member, at } => Told::about("started", member, "its operation has begun").at(*at),
-        Fact::CallFailed { member, message, retry_at } => {
-            let text = format!("a call failed and is made again at {retry_at}: {message}");
-            Told::about("call-failed", member, text).details(json!({"message": message, "retryAt": retry_at}))
-        }
-        Fact::Ended { member, phase, message, at } => {
-            Told::about("ended", member, because(&format!("its operation is over, {phase}"), message))
+            RunEventBuilder::for_application("sync-window-changed", member, text)
                 .at(*at)
-                .details(json!({"phase": phase, "message": message}))
+                .details(json!({"window": window}))
         }
-        Fact::Seen { member, sight, at } => seen("seen", member, "seen", (sight, *at)),
-        Fact::Worsened { member, sight, at } => {
-            seen("worsened", member, "is not well any more", (sight, *at))
+        Event::OperationStarted { member, at } => {
+            RunEventBuilder::for_application("operation-started", member, "its operation started").at(*at)
         }
-        Fact::Adopted { member, operation, at } => {
-            let text = format!("operation {operation} of somebody else has brought it to its target");
-            Told::about("adopted", member, text).at(*at).details(json!({"operation": operation}))
+        Event::CallFailed { member, message, retry_at } => {
+            let text = format!("a call failed; next attempt at {retry_at}: {message}");
+            RunEventBuilder::for_application("call-failed", member, text)
+                .details(json!({"message": message, "retryAt": retry_at}))
         }
-        Fact::BecameHealthy { member, at } => {
-            Told::about("became-healthy", member, "Synced and Healthy").at(*at)
+        Event::OperationEnded { member, phase, message, at } => RunEventBuilder::for_application(
+            "operation-ended",
+            member,
+            with_reason(&format!("its operation ended, {phase}"), message),
+        )
+        .at(*at)
+        .details(json!({"phase": phase, "message": message})),
+        Event::StatusObserved { member, sight, at } => {
+            observation_event("status-observed", member, "observed", (sight, *at))
         }
-        Fact::Overdue { member, at } => {
-            Told::about("overdue", member, "Pending for longer than it may be").at(*at)
+        Event::HealthLost { member, sight, at } => {
+            observation_event("health-lost", member, "no longer healthy", (sight, *at))
         }
-        Fact::StopBegun { member, then: Then::Skip(said), .. } => {
+        Event::OperationAdopted { member, operation, at } => {
+            let text = format!("operation {operation}, which the rollout did not start, deployed its target");
+            RunEventBuilder::for_application("operation-adopted", member, text)
+                .at(*at)
+                .details(json!({"operation": operation}))
+        }
+        Event::BecameHealthy { member, at } => {
+            RunEventBuilder::for_application("became-healthy", member, "Synced and Healthy").at(*at)
+        }
+        Event::Overdue { member, at } => {
+            RunEventBuilder::for_application("overdue", member, "Pending for too long").at(*at)
+        }
+        Event::StopRequested { member, then: StopOutcome::Skip(said), .. } => {
             let text = format!("skips {member}, whose operation is stopped first");
-            Told::said("stop-begun", said, text).application(member).details(json!({"then": "skip"}))
+            RunEventBuilder::for_decision("stop-requested", said, text)
+                .application(member)
+                .details(json!({"followUp": "skip"}))
         }
-        Fact::StopBegun { member, then, at } => {
-            let (text, word) = stopping(then);
-            Told::about("stop-begun", member, text).at(*at).details(json!({"then": word}))
-        }
-        Fact::Stopped { member, at } => {
-            Told::about("stopped", member, "its operation is over, or never begins").at(*at)
-        }
-        Fact::RollBackBegun { member, at } => {
-            Told::about("roll-back-begun", member, "is brought back to what it had before").at(*at)
-        }
-        Fact::Skipped { member, said } => {
-            Told::said("skipped", said, format!("skips {member}")).application(member)
-        }
-        Fact::Retried { member, said } => {
-            Told::said("retried", said, format!("has {member} tried again")).application(member)
-        }
-        Fact::Gone { member, at } => {
-            Told::about("gone", member, "is no Application of the ApplicationSet any more").at(*at)
-        }
-        Fact::Joined { member: listed, at } => {
-            Told::about("joined", &listed.name, "is a new Application of the ApplicationSet")
+        Event::StopRequested { member, then, at } => {
+            let (text, word) = describe_stop(then);
+            RunEventBuilder::for_application("stop-requested", member, text)
                 .at(*at)
-                .step(place(&listed.place))
-                .details(member(listed))
+                .details(json!({"followUp": word}))
         }
-        // Every other fact is about the rollout.
-        other => Told::new("other", format!("{other:?}")),
+        Event::Stopped { member, at } => {
+            RunEventBuilder::for_application("stopped", member, "its operation has ended or will not start")
+                .at(*at)
+        }
+        Event::RollbackStarted { member, at } => RunEventBuilder::for_application(
+            "rollback-started",
+            member,
+            "is rolled back to its previous target",
+        )
+        .at(*at),
+        Event::Skipped { member, said } => {
+            RunEventBuilder::for_decision("skipped", said, format!("skips {member}")).application(member)
+        }
+        Event::Retried { member, said } => {
+            RunEventBuilder::for_decision("retried", said, format!("retries {member}")).application(member)
+        }
+        Event::Removed { member, at } => {
+            RunEventBuilder::for_application("removed", member, "no longer belongs to the ApplicationSet")
+                .at(*at)
+        }
+        Event::Added { member: listed, at } => {
+            RunEventBuilder::for_application("added", &listed.name, "is new in the ApplicationSet")
+                .at(*at)
+                .step(assigned_step(&listed.place))
+                .details(member_details(listed))
+        }
+        // All other events concern the whole rollout.
+        other => RunEventBuilder::new("other", format!("{other:?}")),
     }
 }
 
-fn seen(kind: &str, member: &str, what: &str, (sight, at): (&Sight, Timestamp)) -> Told {
-    let sync = if sight.synced { "Synced" } else { "OutOfSync" };
-    let health = sight.health;
-    let text = because(&format!("{what}: {sync}, {health:?}"), &sight.message);
-    Told::about(kind, member, text).at(at).details(json!({
-        "operation": sight.operation,
-        "synced": sight.synced,
+fn observation_event(
+    kind: &str,
+    member: &str,
+    what: &str,
+    (observation, at): (&MemberObservation, Timestamp),
+) -> RunEventBuilder {
+    let sync = if observation.synced { "Synced" } else { "OutOfSync" };
+    let health = observation.health;
+    let text = with_reason(&format!("{what}: {sync}, {health:?}"), &observation.message);
+    RunEventBuilder::for_application(kind, member, text).at(at).details(json!({
+        "operation": observation.operation,
+        "synced": observation.synced,
         "health": health,
-        "message": sight.message,
+        "message": observation.message,
     }))
 }
 
-fn moved(to: &Stage) -> Told {
+fn stage_event(to: &Stage) -> RunEventBuilder {
     let (state, message) = match to {
         Stage::Begun => ("Begun", None),
         Stage::Held { .. } => ("Held", None),
@@ -173,26 +208,26 @@ fn moved(to: &Stage) -> Told {
         Stage::RollingBack { .. } => ("RollingBack", None),
         Stage::Ending { message, .. } => ("Ending", Some(message)),
     };
-    Told::new("moved", format!("→ {}", to.name()))
-        .step(step_of(to).map(number))
+    RunEventBuilder::new("stage-changed", format!("→ {}", to.name()))
+        .step(stage_step(to).map(step_number))
         .details(json!({"state": state, "message": message}))
 }
 
-fn stopping(then: &Then) -> (String, &'static str) {
-    let (why, word) = match then {
-        Then::Wait => (String::new(), "wait"),
-        Then::Fail { message } => (format!(", and it counts as failed: {message}"), "fail"),
-        Then::Assume => (", and it counts as Healthy".to_owned(), "healthy"),
-        Then::Skip(said) => (format!(", and it is skipped by {}", person(said)), "skip"),
-        Then::Go => (", since it is gone".to_owned(), "gone"),
-        Then::RollBack => (", and it is rolled back".to_owned(), "roll-back"),
+fn describe_stop(then: &StopOutcome) -> (String, &'static str) {
+    let (reason, word) = match then {
+        StopOutcome::Wait => (String::new(), "wait"),
+        StopOutcome::Fail { message } => (format!(", and it counts as failed: {message}"), "fail"),
+        StopOutcome::Assume => (", and it counts as Healthy".to_owned(), "assume-healthy"),
+        StopOutcome::Skip(said) => (format!(", and it is skipped by {}", format_person(said)), "skip"),
+        StopOutcome::Go => (", because it is gone".to_owned(), "remove"),
+        StopOutcome::RollBack => (", and it is rolled back".to_owned(), "roll-back"),
     };
-    (format!("its operation is being stopped{why}"), word)
+    (format!("its operation is being stopped{reason}"), word)
 }
 
-fn step(step: &Step) -> Value {
+fn step_details(step: &Step) -> Value {
     json!({
-        "selects": step.words(),
+        "selector": step.describe_selector(),
         "gates": step.gates,
         "deadlineSeconds": step.deadline.map(|deadline| deadline.as_secs()),
         "maxFailures": step.max_failures,
@@ -200,134 +235,138 @@ fn step(step: &Step) -> Value {
     })
 }
 
-fn member(listed: &Listed) -> Value {
+fn member_details(listed: &MemberRecord) -> Value {
     json!({
         "name": listed.name,
-        "step": place(&listed.place),
+        "step": assigned_step(&listed.place),
         "revisions": listed.target.revisions,
-        "before": listed.before.as_ref().map(|before| &before.target.revisions),
-        "doneBy": listed.done_by,
+        "previousRevisions": listed.before.as_ref().map(|before| &before.target.revisions),
+        "completedBy": listed.done_by,
     })
 }
 
-/// What a rollout waited for.
-pub(super) fn waits(facts: &[Fact]) -> Vec<WaitSpan> {
-    let mut waits = Waits::default();
-    facts.iter().for_each(|fact| waits.take(fact));
-    waits.course.finish()
+/// Returns the waits of a rollout.
+pub(super) fn collect_waits(events: &[Event]) -> Vec<WaitSpan> {
+    let mut waits = WaitCollector::default();
+    events.iter().for_each(|event| waits.apply_event(event));
+    waits.waits.finish()
 }
 
-/// The keys of waits that are about all of it.
-const HELD: &str = "held";
-const PAUSED: &str = "paused";
-/// Who waits where all of it does.
-const ALL: &str = "the rollout";
+/// Keys for waits that concern the whole rollout.
+const HELD_KEY: &str = "held";
+const PAUSED_KEY: &str = "paused";
+/// Subject of waits that concern the whole rollout.
+const WHOLE_RUN: &str = "the rollout";
 
 #[derive(Default)]
-struct Waits<'a> {
-    course: Course,
+struct WaitCollector<'a> {
+    waits: WaitTracker,
     steps: &'a [Step],
-    places: BTreeMap<&'a str, u32>,
-    /// Why each gate of the step that is held keeps it so.
-    gates: Vec<(&'a str, String)>,
-    /// The step that is held.
-    held: Option<u32>,
-    approved: BTreeMap<u32, String>,
-    /// Applications that a sync window, or a missing approval, keeps from being synced.
-    windows: BTreeSet<&'a str>,
+    steps_by_application: BTreeMap<&'a str, u32>,
+    /// Closed gates of the held step, with the reasons.
+    closed_gates: Vec<(&'a str, String)>,
+    /// Step that is being held.
+    held_step: Option<u32>,
+    approvals: BTreeMap<u32, String>,
+    /// Applications that are blocked by a sync window or a missing approval.
+    blocked_applications: BTreeSet<&'a str>,
 }
 
-impl<'a> Waits<'a> {
-    fn take(&mut self, fact: &'a Fact) {
-        match fact {
-            Fact::Begun { steps, members, .. } => {
+impl<'a> WaitCollector<'a> {
+    fn apply_event(&mut self, event: &'a Event) {
+        match event {
+            Event::Created { steps, members, .. } => {
                 self.steps = steps;
-                self.places = members
+                self.steps_by_application = members
                     .iter()
                     .filter_map(|member| Some((member.name.as_str(), member.place.step?)))
                     .collect();
             }
-            Fact::Moved { to, at } => self.moved(to, *at),
-            Fact::GateAnswered { gate, verdict, .. } => {
-                let words = match verdict {
+            Event::Moved { to, at } => self.apply_stage(to, *at),
+            Event::GateAnswered { gate, verdict, .. } => {
+                let text = match verdict {
                     Verdict::Open => format!("{gate}, open"),
-                    Verdict::Closed { reason, .. } => because(gate, reason),
+                    Verdict::Closed { reason, .. } => with_reason(gate, reason),
                 };
-                self.answered(gate, words);
+                self.apply_gate_verdict(gate, text);
             }
-            Fact::Approved { step, said } => {
-                self.approved.insert(*step, person(said));
-                if self.held == Some(*step) {
-                    self.answered(APPROVAL, given(&person(said)));
+            Event::Approved { step, said } => {
+                self.approvals.insert(*step, format_person(said));
+                if self.held_step == Some(*step) {
+                    self.apply_gate_verdict(APPROVAL_GATE, approved_by(&format_person(said)));
                 }
             }
-            Fact::Paused(said) => self.course.begin(PAUSED, ALL, held(said), said.at),
-            Fact::StepFailed { step, failure, at } if self.is_held_by_failure(*step) => {
-                let why = because("held, since a step has failed", &failure.message);
-                self.course.begin(PAUSED, ALL, why, *at);
+            Event::Paused(said) => self.waits.begin(PAUSED_KEY, WHOLE_RUN, describe_hold(said), said.at),
+            Event::StepFailed { step, failure, at } if self.is_held_by_failure(*step) => {
+                let why = with_reason("held, because a step failed", &failure.message);
+                self.waits.begin(PAUSED_KEY, WHOLE_RUN, why, *at);
             }
-            Fact::Resumed(said) => self.course.end(PAUSED, said.at),
-            Fact::Finished { at, .. } => self.course.end_all(*at),
-            _ => self.of_member(fact),
+            Event::Resumed(said) => self.waits.end(PAUSED_KEY, said.at),
+            Event::Finished { at, .. } => self.waits.end_all(*at),
+            _ => self.apply_member_event(event),
         }
     }
 
-    fn of_member(&mut self, fact: &'a Fact) {
-        let Some(name) = fact.member() else {
-            if let Fact::Joined { member, .. } = fact
+    fn apply_member_event(&mut self, event: &'a Event) {
+        let Some(name) = event.member() else {
+            if let Event::Added { member, .. } = event
                 && let Some(step) = member.place.step
             {
-                self.places.insert(&member.name, step);
+                self.steps_by_application.insert(&member.name, step);
             }
             return;
         };
         let (what, window, failed) =
             (format!("Application {name}"), format!("window {name}"), format!("failed {name}"));
-        match fact {
-            Fact::WindowSeen { window: Some(why), at, .. } => {
-                self.windows.insert(name);
-                self.course.begin(&window, &what, format!("its sync waits: {why}"), *at);
+        match event {
+            Event::SyncWindowChanged { window: Some(reason), at, .. } => {
+                self.blocked_applications.insert(name);
+                self.waits.begin(&window, &what, format!("its sync waits: {reason}"), *at);
             }
-            Fact::WindowSeen { window: None, at, .. }
-            | Fact::Started { at, .. }
-            | Fact::StopBegun { at, .. }
-                if self.windows.remove(name) =>
+            Event::SyncWindowChanged { window: None, at, .. }
+            | Event::OperationStarted { at, .. }
+            | Event::StopRequested { at, .. }
+                if self.blocked_applications.remove(name) =>
             {
-                self.course.end(&window, *at);
+                self.waits.end(&window, *at);
             }
-            Fact::Ended { phase, message, at, .. } if *phase != OperationPhase::Succeeded => {
-                // Where some may fail, it is gone on without them.
-                let step =
-                    self.places.get(name).and_then(|step| self.steps.get(usize::try_from(*step).ok()?));
+            Event::OperationEnded { phase, message, at, .. } if *phase != OperationPhase::Succeeded => {
+                // If failures are tolerated, the rollout continues without them.
+                let step = self
+                    .steps_by_application
+                    .get(name)
+                    .and_then(|step| self.steps.get(usize::try_from(*step).ok()?));
                 if step.is_some_and(|step| step.max_failures.is_none()) {
-                    let why = because("somebody has to see to it, since it failed", message);
-                    self.course.begin(&failed, &what, why, *at);
+                    let reason = with_reason("failed and needs manual action", message);
+                    self.waits.begin(&failed, &what, reason, *at);
                 }
             }
-            Fact::Skipped { said, .. } | Fact::Retried { said, .. } => self.course.end(&failed, said.at),
-            Fact::Adopted { at, .. } | Fact::Gone { at, .. } | Fact::RollBackBegun { at, .. } => {
-                self.course.end(&failed, *at);
+            Event::Skipped { said, .. } | Event::Retried { said, .. } => self.waits.end(&failed, said.at),
+            Event::OperationAdopted { at, .. }
+            | Event::Removed { at, .. }
+            | Event::RollbackStarted { at, .. } => {
+                self.waits.end(&failed, *at);
             }
             _ => {}
         }
     }
 
-    fn moved(&mut self, to: &Stage, at: Timestamp) {
-        self.course.end(HELD, at);
-        self.held = None;
+    fn apply_stage(&mut self, to: &Stage, at: Timestamp) {
+        self.waits.end(HELD_KEY, at);
+        self.held_step = None;
         let Stage::Held { step } = to else { return };
         let Some(gates) = usize::try_from(*step).ok().and_then(|step| self.steps.get(step)) else { return };
         if gates.gates.is_empty() {
             return;
         }
-        self.held = Some(*step);
-        let approved = self.approved.get(step);
-        let words = |gate: &str| match approved.filter(|_| gate == APPROVAL) {
-            Some(by) => given(by),
+        self.held_step = Some(*step);
+        let approved = self.approvals.get(step);
+        let text = |gate: &str| match approved.filter(|_| gate == APPROVAL_GATE) {
+            Some(by) => approved_by(by),
             None => gate.to_owned(),
         };
-        self.gates = gates.gates.iter().map(|gate| (gate.as_str(), words(gate))).collect();
-        self.course.begin(HELD, &format!("step {}", number(*step)), self.why(), at);
+        self.closed_gates = gates.gates.iter().map(|gate| (gate.as_str(), text(gate))).collect();
+        self.waits.begin(HELD_KEY, &format!("step {}", step_number(*step)), self.hold_reason(), at);
     }
 
     fn is_held_by_failure(&self, step: u32) -> bool {
@@ -335,22 +374,22 @@ impl<'a> Waits<'a> {
         step.is_some_and(|step| step.on_failure == OnFailure::Pause)
     }
 
-    fn answered(&mut self, gate: &str, words: String) {
-        if let Some((_, why)) = self.gates.iter_mut().find(|(name, _)| *name == gate) {
-            *why = words;
+    fn apply_gate_verdict(&mut self, gate: &str, text: String) {
+        if let Some((_, reason)) = self.closed_gates.iter_mut().find(|(name, _)| *name == gate) {
+            *reason = text;
         }
-        let why = self.why();
-        self.course.because(HELD, why);
+        let reason = self.hold_reason();
+        self.waits.set_reason(HELD_KEY, reason);
     }
 
-    fn why(&self) -> String {
-        self.gates.iter().map(|(_, why)| why.as_str()).collect::<Vec<_>>().join("; ")
+    fn hold_reason(&self) -> String {
+        self.closed_gates.iter().map(|(_, reason)| reason.as_str()).collect::<Vec<_>>().join("; ")
     }
 }
 
-/// The gate that people open.
-const APPROVAL: &str = tidegate_lifecycle::operation::APPROVAL;
+/// Gate that opens when a person approves.
+const APPROVAL_GATE: &str = tidegate_lifecycle::operation::APPROVAL_GATE;
 
-fn given(by: &str) -> String {
-    format!("{APPROVAL}, given by {by}")
+fn approved_by(by: &str) -> String {
+    format!("{APPROVAL_GATE}, given by {by}")
 }

@@ -1,26 +1,22 @@
-//! What a record tells is what people did, and nothing in it is anything but text.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests stop at the first surprise"
-)]
+//! A record describes what people did, and all its content is plain text.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests may panic")]
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
-use tidegate_lifecycle::fleet::{Assignment, Said};
+use tidegate_lifecycle::fleet::{Assignment, Attribution};
 use tidegate_lifecycle::operation::Verdict;
 use tidegate_lifecycle::rollout::{
-    Cause, End, Fact, Failure, Listed, Options, Sight, Stage, State, Step, Target, Then, evolve,
+    Cause, End, Event, Failure, MemberObservation, MemberRecord, Options, Stage, State, Step, StopOutcome,
+    Target, apply,
 };
 use tidegate_lifecycle::teardown as down;
 use tidegate_model::{
     Digest, HealthStatus, LogRecord as _, OperationId, OperationPhase, StreamId, Timestamp,
 };
 
-use super::{Run, RunFact, RunKind, RunLine, deletion, rollout};
+use super::{RunEvent, RunKind, RunSummary, RunWithEvents, deletion, rollout};
 
 const HOSTILE: &str = "</title></style><script>window.hit=1</script><img src=x onerror=window.hit=1>\" onload='x' javascript:window.hit=1 \u{202e}\u{0}";
 
@@ -32,11 +28,11 @@ fn id() -> OperationId {
     "01a1fdbf-da23-70f8-b7a6-18e4810d225a".parse().unwrap()
 }
 
-fn said(by: &str, why: &str, seconds: i64) -> Said {
-    Said { by: by.to_owned(), why: why.to_owned(), at: at(seconds) }
+fn attribution(by: &str, reason: &str, seconds: i64) -> Attribution {
+    Attribution { by: by.to_owned(), why: reason.to_owned(), at: at(seconds) }
 }
 
-fn place(step: u32) -> Assignment {
+fn assignment(step: u32) -> Assignment {
     Assignment { step: Some(step), also: Vec::new() }
 }
 
@@ -44,72 +40,79 @@ fn target() -> Target {
     Target { revisions: vec!["4f2a9c".to_owned()], spec: Digest([1; 32]) }
 }
 
-fn listed(name: &str, step: u32) -> Listed {
-    Listed { name: name.to_owned(), place: place(step), target: target(), before: None, done_by: None }
+fn member_record(name: &str, step: u32) -> MemberRecord {
+    MemberRecord {
+        name: name.to_owned(),
+        place: assignment(step),
+        target: target(),
+        before: None,
+        done_by: None,
+    }
 }
 
-fn gated(gates: &[&str]) -> Step {
+fn gated_step(gates: &[&str]) -> Step {
     Step { gates: gates.iter().map(|gate| (*gate).to_owned()).collect(), ..Step::default() }
 }
 
-fn begun(word: &str) -> Fact {
-    Fact::Begun {
+fn started_event(word: &str) -> Event {
+    Event::Created {
         set: "argocd/shops".to_owned(),
         uid: "u1".to_owned(),
         targets: Digest([7; 32]),
         by: "the service".to_owned(),
-        steps: vec![gated(&[]), gated(&["approval", "window:night"])],
-        members: vec![listed("dev", 0), listed(word, 1)],
+        steps: vec![gated_step(&[]), gated_step(&["approval", "window:night"])],
+        members: vec![member_record("dev", 0), member_record(word, 1)],
         options: Options::default(),
         at: at(0),
     }
 }
 
-/// Of one Application: its turn comes, and its operation ends.
-fn synced(member: &str, seconds: i64, phase: OperationPhase, message: &str) -> Vec<Fact> {
+/// Returns the events of one Application, which is promoted and whose operation finishes.
+fn synced_events(member: &str, seconds: i64, phase: OperationPhase, message: &str) -> Vec<Event> {
     let member = || member.to_owned();
     vec![
-        Fact::Promoted { member: member(), at: at(seconds) },
-        Fact::Named { member: member(), operation: id() },
-        Fact::Started { member: member(), at: at(seconds + 1) },
-        Fact::Ended { member: member(), phase, message: message.to_owned(), at: at(seconds + 5) },
+        Event::Promoted { member: member(), at: at(seconds) },
+        Event::OperationAssigned { member: member(), operation: id() },
+        Event::OperationStarted { member: member(), at: at(seconds + 1) },
+        Event::OperationEnded { member: member(), phase, message: message.to_owned(), at: at(seconds + 5) },
     ]
 }
 
-/// The first step passes; the second waits for a window and for ben, while ann holds it; what fails there is skipped by ann.
-fn facts(word: &str) -> Vec<Fact> {
+/// Returns the events of a rollout. The first step passes. The second waits for a window and for ben's
+/// approval while ann holds it, and ann skips the Application that fails in it.
+fn sample_events(word: &str) -> Vec<Event> {
     let closed = Verdict::Closed { reason: word.to_owned(), ask_again_after: Duration::from_secs(1) };
     let gate = || "window:night".to_owned();
-    let mut facts = vec![
-        begun(word),
-        Fact::Moved { to: Stage::Held { step: 0 }, at: at(1) },
-        Fact::Moved { to: Stage::Rolling { step: 0 }, at: at(1) },
+    let mut events = vec![
+        started_event(word),
+        Event::Moved { to: Stage::Held { step: 0 }, at: at(1) },
+        Event::Moved { to: Stage::Rolling { step: 0 }, at: at(1) },
     ];
-    facts.extend(synced("dev", 2, OperationPhase::Succeeded, ""));
-    facts.extend([
-        Fact::BecameHealthy { member: "dev".to_owned(), at: at(9) },
-        Fact::Moved { to: Stage::Held { step: 1 }, at: at(10) },
-        Fact::GateAnswered { gate: gate(), verdict: closed, at: at(11) },
-        Fact::Paused(said("ann", "lunch", 20)),
-        Fact::Resumed(said("ann", "", 50)),
-        Fact::Approved { step: 1, said: said("ben", "CHG-7", 60) },
-        Fact::GateAnswered { gate: gate(), verdict: Verdict::Open, at: at(70) },
-        Fact::Moved { to: Stage::Rolling { step: 1 }, at: at(71) },
+    events.extend(synced_events("dev", 2, OperationPhase::Succeeded, ""));
+    events.extend([
+        Event::BecameHealthy { member: "dev".to_owned(), at: at(9) },
+        Event::Moved { to: Stage::Held { step: 1 }, at: at(10) },
+        Event::GateAnswered { gate: gate(), verdict: closed, at: at(11) },
+        Event::Paused(attribution("ann", "lunch", 20)),
+        Event::Resumed(attribution("ann", "", 50)),
+        Event::Approved { step: 1, said: attribution("ben", "CHG-7", 60) },
+        Event::GateAnswered { gate: gate(), verdict: Verdict::Open, at: at(70) },
+        Event::Moved { to: Stage::Rolling { step: 1 }, at: at(71) },
     ]);
-    facts.extend(synced(word, 72, OperationPhase::Failed, word));
-    facts.extend([
-        Fact::Skipped { member: word.to_owned(), said: said("ann", word, 90) },
-        Fact::Moved {
+    events.extend(synced_events(word, 72, OperationPhase::Failed, word));
+    events.extend([
+        Event::Skipped { member: word.to_owned(), said: attribution("ann", word, 90) },
+        Event::Moved {
             to: Stage::Ending { end: End::Completed, message: "all done".to_owned(), stops: false },
             at: at(91),
         },
-        Fact::Finished { end: End::Completed, message: "all done".to_owned(), at: at(92) },
+        Event::Finished { end: End::Completed, message: "all done".to_owned(), at: at(92) },
     ]);
-    facts
+    events
 }
 
-fn line(kind: RunKind) -> RunLine {
-    RunLine {
+fn run_summary(kind: RunKind) -> RunSummary {
+    RunSummary {
         id: StreamId::from(id()),
         kind,
         set: Some("argocd/shops".to_owned()),
@@ -131,32 +134,33 @@ fn line(kind: RunKind) -> RunLine {
     }
 }
 
-fn run(word: &str) -> Run {
-    let facts = facts(word);
-    let state = facts.iter().try_fold(State::New, evolve).unwrap();
-    Run::of_rollout(line(RunKind::Rollout), (1, &facts), &state, at(100), |_| None)
+fn sample_run(word: &str) -> RunWithEvents {
+    let events = sample_events(word);
+    let state = events.iter().try_fold(State::New, apply).unwrap();
+    RunWithEvents::from_rollout(run_summary(RunKind::Rollout), (1, &events), &state, at(100), |_| None)
 }
 
-/// What its record has of an Application whose operation was under way when that happened: whether it names the operation, and
-/// the message. `log` is what the list of operations says of it.
-fn stopped(
-    then: impl IntoIterator<Item = Fact>,
+/// Returns the record of an Application whose operation was running when it was stopped: the operation ID if
+/// it is named, and the message. `log` is the operation's outcome in the list of operations.
+fn record_of_stopped_operation(
+    then: impl IntoIterator<Item = Event>,
     log: Option<(OperationPhase, &str)>,
 ) -> (Option<OperationId>, String) {
-    let mut facts = vec![
-        begun("prod"),
-        Fact::Moved { to: Stage::Held { step: 0 }, at: at(1) },
-        Fact::Moved { to: Stage::Rolling { step: 0 }, at: at(1) },
-        Fact::Promoted { member: "dev".to_owned(), at: at(2) },
-        Fact::Named { member: "dev".to_owned(), operation: id() },
+    let mut events = vec![
+        started_event("prod"),
+        Event::Moved { to: Stage::Held { step: 0 }, at: at(1) },
+        Event::Moved { to: Stage::Rolling { step: 0 }, at: at(1) },
+        Event::Promoted { member: "dev".to_owned(), at: at(2) },
+        Event::OperationAssigned { member: "dev".to_owned(), operation: id() },
     ];
-    facts.extend(then);
-    let state = facts.iter().try_fold(State::New, evolve).unwrap();
+    events.extend(then);
+    let state = events.iter().try_fold(State::New, apply).unwrap();
     let end_of = |operation: OperationId| {
         assert_eq!(operation, id());
         log.map(|(phase, message)| (phase, message.to_owned()))
     };
-    let run = Run::of_rollout(line(RunKind::Rollout), (1, &facts), &state, at(100), end_of);
+    let run =
+        RunWithEvents::from_rollout(run_summary(RunKind::Rollout), (1, &events), &state, at(100), end_of);
     let members = run.run.rollout.unwrap().members;
     let of = |name: &str| members.iter().find(|member| member.application == name).unwrap();
     assert_eq!(of("prod").operation, None, "its turn has not come");
@@ -164,64 +168,78 @@ fn stopped(
     (of("dev").operation, of("dev").message.clone())
 }
 
-/// It has none that it waits for; that it had one, and how that has ended, is what is looked for later.
+/// There is no operation to wait for, but readers of the record look for the last operation and its outcome.
 #[test]
-fn an_application_whose_operation_was_stopped_names_it_and_how_it_ended() {
+fn a_stopped_operation_is_named_with_its_outcome() {
     let member = || "dev".to_owned();
-    let started = || Fact::Started { member: member(), at: at(3) };
+    let started = || Event::OperationStarted { member: member(), at: at(3) };
     let terminated = (OperationPhase::Failed, "Operation terminated (retried 4 times).");
-    let over = "its last operation is over, Failed: Operation terminated (retried 4 times).";
+    let over = "its last operation ended, Failed: Operation terminated (retried 4 times).";
 
-    // With the rollout.
+    // The operation was stopped together with the rollout.
     let stages = || {
         [
-            Fact::TerminateRequested(said("ann", "the wrong image", 10)),
-            Fact::Moved {
+            Event::TerminateRequested(attribution("ann", "the wrong image", 10)),
+            Event::Moved {
                 to: Stage::Ending { end: End::Terminated, message: "terminated".to_owned(), stops: true },
                 at: at(10),
             },
-            Fact::StopBegun { member: member(), then: Then::Wait, at: at(10) },
-            Fact::Stopped { member: member(), at: at(12) },
-            Fact::Finished { end: End::Terminated, message: "terminated".to_owned(), at: at(12) },
+            Event::StopRequested { member: member(), then: StopOutcome::Wait, at: at(10) },
+            Event::Stopped { member: member(), at: at(12) },
+            Event::Finished { end: End::Terminated, message: "terminated".to_owned(), at: at(12) },
         ]
     };
     let with_rollout = || std::iter::once(started()).chain(stages());
     let waiting = "No Application status found, defaulting status to Waiting";
-    assert_eq!(stopped(with_rollout(), Some(terminated)), (Some(id()), format!("{waiting}; {over}")));
+    assert_eq!(
+        record_of_stopped_operation(with_rollout(), Some(terminated)),
+        (Some(id()), format!("{waiting}; {over}"))
+    );
     let unknown = format!("{waiting}; its last operation was stopped");
-    assert_eq!(stopped(with_rollout(), None), (Some(id()), unknown), "it is not listed any more");
-    let never = format!("{waiting}; its last operation was stopped, or never began");
-    assert_eq!(stopped(stages(), None), (Some(id()), never));
+    assert_eq!(
+        record_of_stopped_operation(with_rollout(), None),
+        (Some(id()), unknown),
+        "it is no longer listed"
+    );
+    let never = format!("{waiting}; its last operation was stopped or never started");
+    assert_eq!(record_of_stopped_operation(stages(), None), (Some(id()), never));
 
-    // By whoever goes on without the Application, while it is tried again.
+    // The operation was stopped by a person who skipped the Application during a retry.
     let skipped = [
         started(),
-        Fact::StopBegun { member: member(), then: Then::Skip(said("ann", "moved", 10)), at: at(10) },
-        Fact::Stopped { member: member(), at: at(12) },
+        Event::StopRequested {
+            member: member(),
+            then: StopOutcome::Skip(attribution("ann", "moved", 10)),
+            at: at(10),
+        },
+        Event::Stopped { member: member(), at: at(12) },
     ];
-    assert_eq!(stopped(skipped, Some(terminated)), (Some(id()), format!("skipped by ann (moved); {over}")));
+    assert_eq!(
+        record_of_stopped_operation(skipped, Some(terminated)),
+        (Some(id()), format!("skipped by ann (moved); {over}"))
+    );
 
-    // What had ended before by itself is told as it was recorded.
+    // If the operation finished earlier, its recorded outcome stays.
     let failed = [
         started(),
-        Fact::Ended {
+        Event::OperationEnded {
             member: member(),
             phase: OperationPhase::Error,
             message: "it broke".to_owned(),
             at: at(8),
         },
-        Fact::Skipped { member: member(), said: said("ann", "moved", 10) },
+        Event::Skipped { member: member(), said: attribution("ann", "moved", 10) },
     ];
-    let own = "skipped by ann (moved); its last operation is over, Error: it broke";
-    assert_eq!(stopped(failed, Some(terminated)), (Some(id()), own.to_owned()));
+    let own = "skipped by ann (moved); its last operation ended, Error: it broke";
+    assert_eq!(record_of_stopped_operation(failed, Some(terminated)), (Some(id()), own.to_owned()));
 }
 
 #[test]
-fn who_decided_what_and_why_is_told_in_order() {
-    let Run { run, facts } = run("prod");
-    let told = |fact: &RunFact| {
+fn decisions_are_listed_in_order_with_who_and_why() {
+    let RunWithEvents { run, facts: events } = sample_run("prod");
+    let described = |event: &RunEvent| {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        (fact.kind.clone(), text(&fact.by), text(&fact.reason), fact.at.unwrap())
+        (event.kind.clone(), text(&event.by), text(&event.reason), event.at.unwrap())
     };
     let expected = [
         ("paused", "ann", "lunch", 20),
@@ -230,53 +248,56 @@ fn who_decided_what_and_why_is_told_in_order() {
         ("skipped", "ann", "prod", 90),
     ];
     let expected = expected
-        .map(|(kind, by, why, seconds)| (kind.to_owned(), by.to_owned(), why.to_owned(), at(seconds)));
-    assert_eq!(run.decisions.iter().map(told).collect::<Vec<_>>(), expected);
+        .map(|(kind, by, reason, seconds)| (kind.to_owned(), by.to_owned(), reason.to_owned(), at(seconds)));
+    assert_eq!(run.decisions.iter().map(described).collect::<Vec<_>>(), expected);
     assert_eq!((run.decisions[2].step, run.decisions[3].application.as_deref()), (Some(2), Some("prod")));
-    assert_eq!(run.line.by.as_deref(), Some("the service"), "who asked is known from the facts");
-    assert_eq!(facts.len(), 22);
-    assert!(facts.iter().zip(1..).all(|(fact, number)| fact.sequence == number));
+    assert_eq!(run.line.by.as_deref(), Some("the service"), "the requester is in the events");
+    assert_eq!(events.len(), 22);
+    assert!(events.iter().zip(1..).all(|(event, number)| event.sequence == number));
     let view = run.rollout.unwrap();
     assert_eq!((view.end, view.members.len()), (Some(End::Completed), 2));
-    assert!(run.explanation.is_none() && run.deletion.is_none() && run.compacted == 0);
+    assert!(run.explanation.is_none() && run.deletion.is_none() && run.compacted_events == 0);
 }
 
 #[test]
-fn what_was_waited_for_is_told_from_when_to_when() {
-    let waits = run("prod").run.waits;
-    let told: Vec<(&str, &str, Timestamp, Option<Timestamp>)> =
-        waits.iter().map(|one| (one.what.as_str(), one.why.as_str(), one.since, one.until)).collect();
+fn waits_have_their_start_and_end_times() {
+    let waits = sample_run("prod").run.waits;
+    let documents: Vec<(&str, &str, Timestamp, Option<Timestamp>)> =
+        waits.iter().map(|one| (one.subject.as_str(), one.reason.as_str(), one.since, one.until)).collect();
     let expected = [
         ("step 2", "approval, given by ben (CHG-7); window:night, open", at(10), Some(at(71))),
-        ("the rollout", "held by ann: lunch", at(20), Some(at(50))),
-        ("Application prod", "somebody has to see to it, since it failed: prod", at(77), Some(at(90))),
+        ("the rollout", "paused by ann: lunch", at(20), Some(at(50))),
+        ("Application prod", "failed and needs manual action: prod", at(77), Some(at(90))),
     ];
-    assert_eq!(told, expected);
-    // While it lasts there is no end, and why it is closed is told.
-    let so_far = facts("prod");
-    let upto = so_far.iter().position(|fact| matches!(fact, Fact::Paused(_))).unwrap();
-    let waits = rollout::waits(&so_far[..=upto]);
+    assert_eq!(documents, expected);
+    // An open wait doesn't have an end time, but has the reason why the gate is closed.
+    let so_far = sample_events("prod");
+    let upto = so_far.iter().position(|event| matches!(event, Event::Paused(_))).unwrap();
+    let waits = rollout::collect_waits(&so_far[..=upto]);
     assert_eq!(waits.len(), 2);
-    assert_eq!((waits[0].why.as_str(), waits[0].until), ("approval; window:night: prod", None));
-    assert_eq!((waits[1].why.as_str(), waits[1].until), ("held by ann: lunch", None));
-    // Of those that may fail nobody is waited for; a step that failed and holds the rollout is waited for.
+    assert_eq!((waits[0].reason.as_str(), waits[0].until), ("approval; window:night: prod", None));
+    assert_eq!((waits[1].reason.as_str(), waits[1].until), ("paused by ann: lunch", None));
+    // The rollout doesn't wait for tolerated failures, but waits for a failed step that blocks it.
     let mut lenient = so_far.clone();
-    let Fact::Begun { steps, .. } = &mut lenient[0] else { panic!() };
+    let Event::Created { steps, .. } = &mut lenient[0] else { panic!() };
     steps[1].max_failures = Some(1);
-    assert_eq!(rollout::waits(&lenient).len(), 2);
+    assert_eq!(rollout::collect_waits(&lenient).len(), 2);
     let failure = Failure { cause: Cause::Deadline, message: "too late".to_owned() };
-    let failed = [so_far[0].clone(), Fact::StepFailed { step: 0, failure, at: at(5) }];
-    assert_eq!(rollout::waits(&failed)[0].why, "held, since a step has failed: too late");
+    let failed = [so_far[0].clone(), Event::StepFailed { step: 0, failure, at: at(5) }];
+    assert_eq!(rollout::collect_waits(&failed)[0].reason, "held, because a step failed: too late");
 }
 
 #[test]
-fn a_deletion_tells_its_steps_as_the_strategy_counts_them() {
+fn a_deletion_numbers_its_steps_as_the_strategy_does() {
     let order = down::Order::reverse(vec![down::Selection::default(), down::Selection::default()]);
-    let listed =
-        |name: &str, step| down::Listed { name: name.to_owned(), uid: name.to_owned(), place: place(step) };
-    // In the order of the deletion the second step of the strategy is the first.
-    let facts = vec![
-        down::Fact::Begun {
+    let listed = |name: &str, step| down::MemberRecord {
+        name: name.to_owned(),
+        uid: name.to_owned(),
+        place: assignment(step),
+    };
+    // The deletion order makes the second step of the strategy the first.
+    let events = vec![
+        down::Event::Created {
             set: "argocd/shops".to_owned(),
             uid: "u1".to_owned(),
             by: "ann, because: moved away".to_owned(),
@@ -285,66 +306,72 @@ fn a_deletion_tells_its_steps_as_the_strategy_counts_them() {
             options: down::Options::default(),
             at: at(0),
         },
-        down::Fact::Moved { to: down::Stage::Deleting { step: 0 }, at: at(1) },
-        down::Fact::Condemned { member: "prod".to_owned(), at: at(1) },
-        down::Fact::Going { member: "prod".to_owned(), at: at(2) },
-        down::Fact::KeptBy {
+        down::Event::Moved { to: down::Stage::Deleting { step: 0 }, at: at(1) },
+        down::Event::DeletionScheduled { member: "prod".to_owned(), at: at(1) },
+        down::Event::DeletionStarted { member: "prod".to_owned(), at: at(2) },
+        down::Event::DeletionBlocked {
             member: "prod".to_owned(),
             kept_by: "finalizer example.com/hold".to_owned(),
-            at: Some(at(3)),
+            at: at(3),
         },
-        down::Fact::Paused(said("ben", "", 4)),
-        down::Fact::Resumed(said("ben", "", 5)),
-        down::Fact::Left { member: "prod".to_owned(), said: said("ann", "it stays", 6) },
-        down::Fact::Moved { to: down::Stage::Deleting { step: 1 }, at: at(7) },
+        down::Event::Paused(attribution("ben", "", 4)),
+        down::Event::Resumed(attribution("ben", "", 5)),
+        down::Event::Skipped { member: "prod".to_owned(), said: attribution("ann", "it stays", 6) },
+        down::Event::Moved { to: down::Stage::Deleting { step: 1 }, at: at(7) },
     ];
-    let state = facts.iter().try_fold(down::State::New, down::evolve).unwrap();
-    let line = RunLine { end: None, finished_at: None, ..line(RunKind::Deletion) };
-    let Run { run, facts: told } = Run::of_deletion(line, (1, &facts), &state, at(8));
+    let state = events.iter().try_fold(down::State::New, down::apply).unwrap();
+    let line = RunSummary { end: None, finished_at: None, ..run_summary(RunKind::Deletion) };
+    let RunWithEvents { run, facts: documents } =
+        RunWithEvents::from_deletion(line, (1, &events), &state, at(8));
     let steps: Vec<Option<u32>> =
-        told.iter().filter(|fact| fact.kind == "moved").map(|fact| fact.step).collect();
+        documents.iter().filter(|event| event.kind == "stage-changed").map(|event| event.step).collect();
     assert_eq!(steps, [Some(2), Some(1)]);
-    assert!(told[1].text.contains("step 2"), "{}", told[1].text);
-    let (text, by, why) = (told[0].text.as_str(), told[0].by.as_deref(), told[0].reason.as_deref());
-    let begun = "begun by ann (moved away): 2 Applications are to be deleted";
-    assert_eq!((text, by, why), (begun, Some("ann"), Some("moved away")));
+    assert!(documents[1].text.contains("step 2"), "{}", documents[1].text);
+    let (text, by, reason) =
+        (documents[0].text.as_str(), documents[0].by.as_deref(), documents[0].reason.as_deref());
+    let begun = "started by ann (moved away): 2 Applications will be deleted";
+    assert_eq!((text, by, reason), (begun, Some("ann"), Some("moved away")));
     assert_eq!((run.line.by.as_deref(), run.line.reason.as_deref()), (Some("ann"), Some("moved away")));
     let view = run.deletion.as_ref().unwrap();
     assert_eq!((view.by.as_str(), view.reason.as_deref()), ("ann", Some("moved away")));
-    let said: Vec<&str> = run.decisions.iter().map(|fact| fact.text.as_str()).collect();
-    assert_eq!(said, ["ben holds it", "ben lets it go on", "ann skips prod: it stays"]);
+    let said: Vec<&str> = run.decisions.iter().map(|event| event.text.as_str()).collect();
+    assert_eq!(said, ["ben pauses it", "ben resumes it", "ann skips prod: it stays"]);
     let waits: Vec<(&str, &str, Timestamp, Option<Timestamp>)> = run
         .waits
         .iter()
-        .map(|wait| (wait.what.as_str(), wait.why.as_str(), wait.since, wait.until))
+        .map(|wait| (wait.subject.as_str(), wait.reason.as_str(), wait.since, wait.until))
         .collect();
-    let kept = "it is being deleted and waits for finalizer example.com/hold";
+    let blocker = "it is being deleted and waits for finalizer example.com/hold";
     assert_eq!(
         waits,
-        [("Application prod", kept, at(3), Some(at(6))), ("the deletion", "held by ben", at(4), Some(at(5)))]
+        [
+            ("Application prod", blocker, at(3), Some(at(6))),
+            ("the deletion", "paused by ben", at(4), Some(at(5)))
+        ]
     );
-    assert!(run.explanation.unwrap().to_string().contains("step 1"), "it goes on");
+    assert!(run.explanation.unwrap().to_string().contains("step 1"), "it continues");
     assert!(run.deletion.is_some());
 }
 
 #[test]
-fn a_record_is_a_document_and_a_page_of_texts() {
-    let run = run(HOSTILE);
+fn a_record_is_rendered_as_a_document_and_a_page_of_plain_text() {
+    let run = sample_run(HOSTILE);
     let record = serde_json::to_value(run.record(at(100))).unwrap();
     assert_eq!(
-        (&record["record"], &record["run"]["set"]),
+        (&record["record"], &record["run"]["applicationSet"]),
         (&json!("tidegate.dev/run/v1"), &json!("argocd/shops"))
     );
-    assert_eq!(record["facts"].as_array().unwrap().len(), run.facts.len());
-    let again: Run = serde_json::from_value(json!({"run": record["run"], "facts": record["facts"]})).unwrap();
-    assert_eq!(again, run, "whoever asks another process reads the same");
-    let page = run.page(at(100));
+    assert_eq!(record["events"].as_array().unwrap().len(), run.facts.len());
+    let again: RunWithEvents =
+        serde_json::from_value(json!({"run": record["run"], "events": record["events"]})).unwrap();
+    assert_eq!(again, run, "another process reads the same");
+    let page = run.render_page(at(100));
     for part in [
         "Rollout of argocd/shops",
-        "What was decided",
+        "Decisions",
         "ben approves step 2: CHG-7",
-        "What it waited for",
-        "held by ann: lunch",
+        "Waits",
+        "paused by ann: lunch",
         "&lt;script&gt;window.hit=1&lt;/script&gt;",
         "Content-Security-Policy",
     ] {
@@ -353,54 +380,58 @@ fn a_record_is_a_document_and_a_page_of_texts() {
     for markup in ["<script", "<img", "href=", "\u{202e}", "\u{0}", " onload='x'"] {
         assert!(!page.contains(markup), "{markup}");
     }
-    let gone = Run::of_line(line(RunKind::Deletion), 40);
-    assert!(gone.run.is_compacted() && gone.run.compacted == 40);
-    let page = gone.page(at(100));
+    let gone = RunWithEvents::from_summary(run_summary(RunKind::Deletion), 40);
+    assert!(gone.run.is_compacted() && gone.run.compacted_events == 40);
+    let page = gone.render_page(at(100));
     assert!(page.contains("Its details were compacted") && page.contains("all done"), "{page}");
 }
 
-/// One of each kind of a rollout.
-fn all_of_rollouts() -> Vec<Fact> {
+/// Returns a rollout event of each kind.
+fn all_rollout_events() -> Vec<Event> {
     let member = || "prod".to_owned();
-    let sight = || Sight {
+    let observation = || MemberObservation {
         operation: Some(id()),
         deployed: Some(target()),
         synced: true,
         health: HealthStatus::Degraded,
         message: "words".to_owned(),
     };
-    let mut all = facts("prod");
+    let mut all = sample_events("prod");
     all.extend([
-        Fact::WindowSeen { member: member(), window: Some("words".to_owned()), at: at(1) },
-        Fact::CallFailed { member: member(), message: "words".to_owned(), retry_at: at(1) },
-        Fact::Seen { member: member(), sight: sight(), at: at(1) },
-        Fact::Worsened { member: member(), sight: sight(), at: at(1) },
-        Fact::Adopted { member: member(), operation: id(), at: at(1) },
-        Fact::Overdue { member: member(), at: at(1) },
-        Fact::StopBegun { member: member(), then: Then::Wait, at: at(1) },
-        Fact::StopBegun { member: member(), then: Then::Skip(said("ann", "moved", 1)), at: at(1) },
-        Fact::Stopped { member: member(), at: at(1) },
-        Fact::RollBackBegun { member: member(), at: at(1) },
-        Fact::Retried { member: member(), said: said("ann", "again", 1) },
-        Fact::Gone { member: member(), at: at(1) },
-        Fact::Joined { member: Box::new(listed("new", 1)), at: at(1) },
-        Fact::StepFailed {
+        Event::SyncWindowChanged { member: member(), window: Some("words".to_owned()), at: at(1) },
+        Event::CallFailed { member: member(), message: "words".to_owned(), retry_at: at(1) },
+        Event::StatusObserved { member: member(), sight: observation(), at: at(1) },
+        Event::HealthLost { member: member(), sight: observation(), at: at(1) },
+        Event::OperationAdopted { member: member(), operation: id(), at: at(1) },
+        Event::Overdue { member: member(), at: at(1) },
+        Event::StopRequested { member: member(), then: StopOutcome::Wait, at: at(1) },
+        Event::StopRequested {
+            member: member(),
+            then: StopOutcome::Skip(attribution("ann", "moved", 1)),
+            at: at(1),
+        },
+        Event::Stopped { member: member(), at: at(1) },
+        Event::RollbackStarted { member: member(), at: at(1) },
+        Event::Retried { member: member(), said: attribution("ann", "again", 1) },
+        Event::Removed { member: member(), at: at(1) },
+        Event::Added { member: Box::new(member_record("new", 1)), at: at(1) },
+        Event::StepFailed {
             step: 0,
             failure: Failure { cause: Cause::Deadline, message: "words".to_owned() },
             at: at(1),
         },
-        Fact::TerminateRequested(said("ann", "", 1)),
-        Fact::NewTargets { targets: Digest([8; 32]), at: at(1) },
+        Event::TerminateRequested(attribution("ann", "", 1)),
+        Event::TargetsChanged { targets: Digest([8; 32]), at: at(1) },
     ]);
     all
 }
 
-/// One of each kind of a deletion.
-fn all_of_deletions() -> Vec<down::Fact> {
+/// Returns a deletion event of each kind.
+fn all_deletion_events() -> Vec<down::Event> {
     let member = || "prod".to_owned();
-    let listed = || down::Listed { name: member(), uid: member(), place: place(0) };
+    let listed = || down::MemberRecord { name: member(), uid: member(), place: assignment(0) };
     let at = at(1);
-    let begun = |order| down::Fact::Begun {
+    let started = |order| down::Event::Created {
         set: "argocd/shops".to_owned(),
         uid: "u1".to_owned(),
         by: "ann".to_owned(),
@@ -410,54 +441,56 @@ fn all_of_deletions() -> Vec<down::Fact> {
         at,
     };
     vec![
-        begun(down::Order::AllAtOnce),
-        begun(down::Order::Orphaned),
-        down::Fact::Released { member: member(), at },
-        down::Fact::Moved { to: down::Stage::Deleting { step: 0 }, at },
-        down::Fact::Condemned { member: member(), at },
-        down::Fact::Going { member: member(), at },
-        down::Fact::KeptBy { member: member(), kept_by: "words".to_owned(), at: Some(at) },
-        down::Fact::SeenGone { member: member(), at },
-        down::Fact::StillThere { member: member(), at },
-        down::Fact::Gone { member: member(), at },
-        down::Fact::CallFailed { member: member(), message: "words".to_owned(), retry_at: at },
-        down::Fact::Left { member: member(), said: said("ann", "moved", 1) },
-        down::Fact::Joined { member: Box::new(listed()), at },
-        down::Fact::DeadlinePassed { step: 0, message: "words".to_owned(), at },
-        down::Fact::Paused(said("ann", "", 1)),
-        down::Fact::Resumed(said("ann", "", 1)),
-        down::Fact::TerminateRequested(said("ann", "", 1)),
-        down::Fact::Finished { end: down::End::Completed, message: "words".to_owned(), at },
-        down::Fact::Approved(down::Approval { token: "words".to_owned(), said: said("ann", "moved", 1) }),
+        started(down::Order::AllAtOnce),
+        started(down::Order::Orphaned),
+        down::Event::Released { member: member(), at },
+        down::Event::Moved { to: down::Stage::Deleting { step: 0 }, at },
+        down::Event::DeletionScheduled { member: member(), at },
+        down::Event::DeletionStarted { member: member(), at },
+        down::Event::DeletionBlocked { member: member(), kept_by: "words".to_owned(), at },
+        down::Event::AbsenceObserved { member: member(), at },
+        down::Event::PresenceConfirmed { member: member(), at },
+        down::Event::Deleted { member: member(), at },
+        down::Event::CallFailed { member: member(), message: "words".to_owned(), retry_at: at },
+        down::Event::Skipped { member: member(), said: attribution("ann", "moved", 1) },
+        down::Event::Joined { member: Box::new(listed()), at },
+        down::Event::DeadlinePassed { step: 0, message: "words".to_owned(), at },
+        down::Event::Paused(attribution("ann", "", 1)),
+        down::Event::Resumed(attribution("ann", "", 1)),
+        down::Event::TerminateRequested(attribution("ann", "", 1)),
+        down::Event::Finished { end: down::End::Completed, message: "words".to_owned(), at },
+        down::Event::Approved(down::Approval {
+            token: "words".to_owned(),
+            said: attribution("ann", "moved", 1),
+        }),
     ]
 }
 
-/// What programs rely on is written down, and no kind is forgotten.
+/// The documentation must cover every kind and everything that programs rely on.
 #[test]
-fn every_kind_has_its_word_and_its_fields_and_is_documented() {
-    let rollouts = all_of_rollouts();
-    let numbers: BTreeSet<u16> = rollouts.iter().map(|fact| fact.kind()).collect();
-    assert_eq!(numbers, (1..=Fact::HIGHEST_KIND).collect(), "a kind of rollouts is missing here");
-    let told = rollout::documents(1, &rollouts);
-    let words: BTreeSet<&str> = told.iter().map(|fact| fact.kind.as_str()).collect();
-    assert_eq!(words.len(), numbers.len(), "two kinds have one word: {words:?}");
-    let deletions = all_of_deletions();
-    let numbers: BTreeSet<u16> = deletions.iter().map(|fact| fact.kind()).collect();
-    let today = (1..=down::Fact::HIGHEST_KIND).filter(|kind| !down::Fact::is_earlier(*kind));
-    assert_eq!(numbers, today.collect(), "a kind of deletions is missing here");
+fn every_kind_has_a_stable_name_and_fields_and_is_documented() {
+    let rollouts = all_rollout_events();
+    let numbers: BTreeSet<u16> = rollouts.iter().map(|event| event.kind()).collect();
+    assert_eq!(numbers, (1..=Event::HIGHEST_KIND).collect(), "a kind of rollout event is missing here");
+    let documents = rollout::documents(1, &rollouts);
+    let text: BTreeSet<&str> = documents.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(text.len(), numbers.len(), "two kinds have the same name: {text:?}");
+    let deletions = all_deletion_events();
+    let numbers: BTreeSet<u16> = deletions.iter().map(|event| event.kind()).collect();
+    let today = (1..=down::Event::HIGHEST_KIND).filter(|kind| !down::Event::is_earlier(*kind));
+    assert_eq!(numbers, today.collect(), "a kind of deletion event is missing here");
     let of_deletions = deletion::documents(1, &deletions, &down::Order::AllAtOnce);
-    let words: BTreeSet<&str> = of_deletions.iter().map(|fact| fact.kind.as_str()).collect();
-    // One that is only recorded begins under a number of its own.
-    assert_eq!(words.len(), numbers.len() - 1, "two kinds have one word: {words:?}");
+    let text: BTreeSet<&str> = of_deletions.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(text.len(), numbers.len(), "two kinds have the same name: {text:?}");
 
-    let docs = include_str!("../../../../../docs/cli.md");
-    let section = docs.split("### What is recorded of rollouts and deletions").nth(1).unwrap();
-    let section = section.split("\n### ").next().unwrap();
-    for fact in told.iter().chain(&of_deletions) {
-        let word = &fact.kind;
+    let docs = include_str!("../../../../../docs/reference/json-output.md");
+    let section = docs.split("## What is recorded of rollouts and deletions").nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    for event in documents.iter().chain(&of_deletions) {
+        let word = &event.kind;
         let mut rows = section.lines().filter(|line| line.starts_with(&format!("| `{word}` |")));
         let row = rows.next().unwrap_or_else(|| panic!("`{word}` is not documented"));
-        for field in fact.details.as_object().unwrap().keys() {
+        for field in event.details.as_object().unwrap().keys() {
             assert!(row.contains(&format!("`{field}`")), "`{field}` of `{word}` is not documented");
         }
     }

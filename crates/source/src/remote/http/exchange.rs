@@ -1,4 +1,4 @@
-//! Requests and answers, as Git's protocol wants to read and write them.
+//! Requests and responses, adapted to the reader and writer interface of Git's protocol code.
 
 use std::io::{self, BufRead, Cursor, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,31 +9,31 @@ use gix_transport::client::blocking_io::http::{GetResponse, Http, PostBodyDataKi
 use http::{HeaderMap, Response};
 
 use super::Problem;
-use super::link::{Body, Link, headers};
+use super::link::{Body, Link, parse_headers};
 
-/// Longest request: names of commits, of which there are few.
+/// Maximum size of a request, which contains a few commit IDs.
 const REQUEST_MAX: usize = 1 << 20;
 
-/// Carries requests over a link.
-pub(crate) struct Courier(Arc<Link>);
+/// Sends requests over a link.
+pub(crate) struct HttpTransport(Arc<Link>);
 
-/// A request and its answer.
+/// A request and its response.
 struct Exchange {
     link: Arc<Link>,
-    /// Until it is sent.
+    /// The request, until it is sent.
     request: Option<(String, HeaderMap, Vec<u8>)>,
     body: Option<Body>,
     headers: Vec<u8>,
 }
 
-type Shared = Arc<Mutex<Exchange>>;
+type SharedExchange = Arc<Mutex<Exchange>>;
 
-fn locked(exchange: &Shared) -> MutexGuard<'_, Exchange> {
+fn lock_exchange(exchange: &SharedExchange) -> MutexGuard<'_, Exchange> {
     exchange.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Exchange {
-    fn answered(&mut self, answer: Response<Body>) {
+    fn set_response(&mut self, answer: Response<Body>) {
         let (parts, body) = answer.into_parts();
         for (name, value) in &parts.headers {
             self.headers.extend_from_slice(name.as_str().as_bytes());
@@ -46,31 +46,31 @@ impl Exchange {
 
     fn send(&mut self) -> io::Result<()> {
         if let Some((url, headers, body)) = self.request.take() {
-            let answer = self.link.post(&url, &headers, body).map_err(|problem| self.told(problem))?;
-            self.answered(answer);
+            let answer = self.link.post(&url, &headers, body).map_err(|problem| self.io_error(problem))?;
+            self.set_response(answer);
         }
         Ok(())
     }
 
-    fn told(&self, problem: Problem) -> io::Error {
-        io::Error::other(self.link.keep(problem).what)
+    fn io_error(&self, problem: Problem) -> io::Error {
+        io::Error::other(self.link.store_problem(problem).message)
     }
 
-    fn more(&mut self) -> io::Result<Bytes> {
+    fn next_bytes(&mut self) -> io::Result<Bytes> {
         self.send()?;
         let Some(body) = &mut self.body else { return Ok(Bytes::new()) };
-        let more = self.link.more(body);
-        more.map(Option::unwrap_or_default).map_err(|problem| self.told(problem))
+        let more = self.link.next_bytes(body);
+        more.map(Option::unwrap_or_default).map_err(|problem| self.io_error(problem))
     }
 }
 
-/// The headers of an answer, as lines.
-pub(crate) struct Head(Shared, Option<Cursor<Vec<u8>>>);
+/// Response headers, as lines.
+pub(crate) struct HeaderReader(SharedExchange, Option<Cursor<Vec<u8>>>);
 
-impl Head {
+impl HeaderReader {
     fn lines(&mut self) -> io::Result<&mut Cursor<Vec<u8>>> {
         if self.1.is_none() {
-            let mut exchange = locked(&self.0);
+            let mut exchange = lock_exchange(&self.0);
             exchange.send()?;
             self.1 = Some(Cursor::new(std::mem::take(&mut exchange.headers)));
         }
@@ -78,13 +78,13 @@ impl Head {
     }
 }
 
-impl Read for Head {
+impl Read for HeaderReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.lines()?.read(buffer)
     }
 }
 
-impl BufRead for Head {
+impl BufRead for HeaderReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.lines()?.fill_buf()
     }
@@ -96,10 +96,10 @@ impl BufRead for Head {
     }
 }
 
-/// The body of an answer.
-pub(crate) struct Answer(Shared, Bytes);
+/// Response body.
+pub(crate) struct BodyReader(SharedExchange, Bytes);
 
-impl Read for Answer {
+impl Read for BodyReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut there = self.fill_buf()?;
         let read = there.read(buffer)?;
@@ -108,10 +108,10 @@ impl Read for Answer {
     }
 }
 
-impl BufRead for Answer {
+impl BufRead for BodyReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.1.is_empty() {
-            self.1 = locked(&self.0).more()?;
+            self.1 = lock_exchange(&self.0).next_bytes()?;
         }
         Ok(&self.1)
     }
@@ -121,12 +121,12 @@ impl BufRead for Answer {
     }
 }
 
-/// Takes the body of a request, which is sent when its answer is read.
-pub(crate) struct Question(Shared);
+/// Request body, which is sent when the response is read.
+pub(crate) struct BodyWriter(SharedExchange);
 
-impl Write for Question {
+impl Write for BodyWriter {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        let mut exchange = locked(&self.0);
+        let mut exchange = lock_exchange(&self.0);
         let Some((_, _, body)) = &mut exchange.request else {
             return Err(io::Error::other("the request was sent already"));
         };
@@ -142,7 +142,7 @@ impl Write for Question {
     }
 }
 
-impl Courier {
+impl HttpTransport {
     pub fn new(link: &Arc<Link>) -> Self {
         Self(Arc::clone(link))
     }
@@ -152,26 +152,29 @@ impl Courier {
     }
 }
 
-impl Http for Courier {
-    type Headers = Head;
-    type ResponseBody = Answer;
-    type PostBody = Question;
+impl Http for HttpTransport {
+    type Headers = HeaderReader;
+    type ResponseBody = BodyReader;
+    type PostBody = BodyWriter;
 
     fn get(
         &mut self,
         url: &str,
         base_url: &str,
         lines: impl IntoIterator<Item = impl AsRef<str>>,
-    ) -> gix::Result<GetResponse<Head, Answer>> {
+    ) -> gix::Result<GetResponse<HeaderReader, BodyReader>> {
         let tail = url.strip_prefix(base_url).unwrap_or(url);
         let answer = self
             .0
-            .get(url, tail, &headers(lines))
-            .map_err(|problem| gix::error::message!("{}", self.0.keep(problem).what).raise())?;
+            .get(url, tail, &parse_headers(lines))
+            .map_err(|problem| gix::error::message!("{}", self.0.store_problem(problem).message).raise())?;
         let mut exchange = self.exchange(None);
-        exchange.answered(answer);
+        exchange.set_response(answer);
         let shared = Arc::new(Mutex::new(exchange));
-        Ok(GetResponse { headers: Head(Arc::clone(&shared), None), body: Answer(shared, Bytes::new()) })
+        Ok(GetResponse {
+            headers: HeaderReader(Arc::clone(&shared), None),
+            body: BodyReader(shared, Bytes::new()),
+        })
     }
 
     fn post(
@@ -180,13 +183,13 @@ impl Http for Courier {
         _: &str,
         lines: impl IntoIterator<Item = impl AsRef<str>>,
         _: PostBodyDataKind,
-    ) -> gix::Result<PostResponse<Head, Answer, Question>> {
-        let exchange = self.exchange(Some((url.to_owned(), headers(lines), Vec::new())));
+    ) -> gix::Result<PostResponse<HeaderReader, BodyReader, BodyWriter>> {
+        let exchange = self.exchange(Some((url.to_owned(), parse_headers(lines), Vec::new())));
         let shared = Arc::new(Mutex::new(exchange));
         Ok(PostResponse {
-            post_body: Question(Arc::clone(&shared)),
-            headers: Head(Arc::clone(&shared), None),
-            body: Answer(shared, Bytes::new()),
+            post_body: BodyWriter(Arc::clone(&shared)),
+            headers: HeaderReader(Arc::clone(&shared), None),
+            body: BodyReader(shared, Bytes::new()),
         })
     }
 

@@ -1,50 +1,56 @@
-//! One file of a server, with all that it holds.
+//! Downloads complete files.
 
 use http::{HeaderMap, Method, StatusCode, Uri};
 
 use super::Problem;
 use super::link::{Body, Link};
 
-/// What a server has answered.
-pub(crate) struct Fetched {
+/// A complete response.
+pub(crate) struct CompleteResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub content: Vec<u8>,
 }
 
 impl Link {
-    /// Asks once, and goes nowhere else. What the server answers is read whole, whatever it says.
-    pub fn exchange(
+    /// Sends a single request without following redirects, and reads the entire response regardless of its
+    /// status.
+    pub fn send_once(
         &self,
         method: Method,
         url: &str,
         headers: &HeaderMap,
         body: Vec<u8>,
-    ) -> Result<Fetched, Problem> {
-        let to: Uri = url.parse().map_err(|_| Problem::new("its address cannot be read"))?;
+    ) -> Result<CompleteResponse, Problem> {
+        let to: Uri = url.parse().map_err(|_| Problem::new("its URL cannot be parsed"))?;
         let answer = self.send(method, &to, headers, body)?;
         let (status, headers) = (answer.status(), answer.headers().clone());
-        let content = self.content(answer.into_body()).map_err(|problem| problem.hint(""))?;
-        Ok(Fetched { status, headers, content })
+        let content = self.read_body(answer.into_body()).map_err(|problem| problem.with_hint(""))?;
+        Ok(CompleteResponse { status, headers, content })
     }
 
-    pub(super) fn content(&self, mut body: Body) -> Result<Vec<u8>, Problem> {
+    pub(super) fn read_body(&self, mut body: Body) -> Result<Vec<u8>, Problem> {
         let mut content = Vec::new();
-        while let Some(more) = self.more(&mut body)? {
+        while let Some(more) = self.next_bytes(&mut body)? {
             content.extend_from_slice(&more);
         }
         Ok(content)
     }
 
-    /// Fetches a file, from where the server sends us in the end. Any other status than success is an error, but for those
-    /// that are expected, of which nothing is read.
-    pub fn fetch(&self, url: &str, headers: &HeaderMap, expected: &[StatusCode]) -> Result<Fetched, Problem> {
-        let (answer, at) = self.ask(url, headers)?;
+    /// Downloads a file, following redirects. An unsuccessful status is an error unless it is in `expected`;
+    /// in that case, the body isn't read.
+    pub fn download(
+        &self,
+        url: &str,
+        headers: &HeaderMap,
+        expected: &[StatusCode],
+    ) -> Result<CompleteResponse, Problem> {
+        let (answer, at) = self.get_with_address(url, headers)?;
         let (status, headers) = (answer.status(), answer.headers().clone());
         if expected.contains(&status) {
-            return Ok(Fetched { status, headers, content: Vec::new() });
+            return Ok(CompleteResponse { status, headers, content: Vec::new() });
         }
-        let content = self.content(self.judge(answer, &at)?.into_body())?;
-        Ok(Fetched { status, headers, content })
+        let content = self.read_body(self.check_response(answer, &at)?.into_body())?;
+        Ok(CompleteResponse { status, headers, content })
     }
 }

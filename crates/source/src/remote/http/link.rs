@@ -1,4 +1,4 @@
-//! The connection of one attempt, and what it may take.
+//! Connection for one attempt, with its budget.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,43 +10,46 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
-use tidegate_web::{Barred, Client, Fault, LINK_LOCAL, LOOPBACK, cause, client, follow, is_same_or_safer};
+use tidegate_web::{
+    BlockedAddresses, Client, ConnectionError, LINK_LOCAL_REASON, LOOPBACK_REASON, create_client,
+    is_same_or_safer, root_cause,
+};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Problem, trust, way};
+use super::{Problem, connector, trust};
 use crate::Address;
-use crate::credentials::Access;
+use crate::credentials::AccessSettings;
 use crate::remote::{Attempt, Network, RemoteLimits};
 
-/// The body of an answer.
-pub(super) type Body = UnsyncBoxBody<Bytes, Fault>;
+/// Response body.
+pub(super) type Body = UnsyncBoxBody<Bytes, ConnectionError>;
 
-/// One attempt's way to a server.
+/// Connection for one attempt.
 pub(crate) struct Link {
-    /// Gone only while it is dropped.
+    /// Runtime; `None` only while the link is being dropped.
     runtime: Option<Runtime>,
     client: Client,
     attempt: Arc<Attempt>,
     limits: RemoteLimits,
-    barred: Barred,
-    /// Whom the credentials are meant for.
-    meant: Uri,
+    blocked: BlockedAddresses,
+    /// Server that the credentials are for.
+    credentials_server: Uri,
     authorization: Option<HeaderValue>,
-    access: Access,
-    state: Mutex<State>,
+    access: AccessSettings,
+    state: Mutex<LinkState>,
 }
 
-struct State {
+struct LinkState {
     problem: Option<Problem>,
-    /// Bytes that may still come.
-    left: u64,
-    /// Where a server has sent us on to.
+    /// Number of bytes that may still be received.
+    bytes_left: u64,
+    /// Repository address after redirects.
     base: Option<String>,
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // A name that is being looked up would hold us for as long as that takes.
+        // A pending name lookup would block a normal shutdown of the runtime.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -56,36 +59,36 @@ impl Drop for Link {
 impl Link {
     pub fn new(
         address: &Address,
-        access: &Access,
+        access: &AccessSettings,
         network: &Network,
         attempt: Arc<Attempt>,
         bytes: u64,
     ) -> Result<Arc<Self>, Problem> {
-        Self::to(&address.to_string(), access, network, attempt, bytes)
+        Self::for_address(&address.to_string(), access, network, attempt, bytes)
     }
 
-    /// A way to the server of an address, which alone is shown what proves who asks.
-    pub fn to(
+    /// Creates a link to the server at an address. Only this server receives credentials.
+    pub fn for_address(
         address: &str,
-        access: &Access,
+        access: &AccessSettings,
         network: &Network,
         attempt: Arc<Attempt>,
         bytes: u64,
     ) -> Result<Arc<Self>, Problem> {
         let limits = network.limits;
-        let meant: Uri = address.parse().map_err(|_| Problem::new("its address cannot be read"))?;
-        let barred = network.barred(access);
-        way::check(meant.host().unwrap_or_default(), barred)?;
+        let meant: Uri = address.parse().map_err(|_| Problem::new("its URL cannot be parsed"))?;
+        let barred = network.blocked_addresses(access);
+        connector::check_host(meant.host().unwrap_or_default(), barred)?;
         let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
         let runtime =
-            runtime.map_err(|error| Problem::new(format!("this machine lacks what it takes: {error}")))?;
-        let way = way::way(access, &meant, barred, limits.connect)?;
-        let client = client(&trust::config(&network.trust, access)?, way);
+            runtime.map_err(|error| Problem::new(format!("cannot start the network runtime: {error}")))?;
+        let way = connector::connector_for(access, &meant, barred, limits.connect)?;
+        let client = create_client(&trust::tls_config(&network.trust, access)?, way);
         let authorization = access.authorization().map(|value| {
             let mut value = HeaderValue::from_str(&value).map_err(|_| {
                 let secret = access.secret.as_deref().unwrap_or_default();
                 Problem::new(format!(
-                    "username, password or bearerToken of Secret {secret} has a character that cannot be sent"
+                    "username, password or bearerToken of Secret {secret} has a character that an HTTP header does not allow"
                 ))
             })?;
             value.set_sensitive(true);
@@ -96,21 +99,21 @@ impl Link {
             client,
             attempt,
             limits,
-            barred,
-            meant,
+            blocked: barred,
+            credentials_server: meant,
             authorization: authorization.transpose()?,
             access: access.clone(),
-            state: Mutex::new(State { problem: None, left: bytes, base: None }),
+            state: Mutex::new(LinkState { problem: None, bytes_left: bytes, base: None }),
         }))
     }
 
-    /// What went wrong, if that was seen here.
+    /// Returns the problem, if this link observed one.
     pub fn problem(&self) -> Option<Problem> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).problem.clone()
     }
 
-    /// Keeps what went wrong, for those who ask later: on its way through Git's protocol it would lose its words.
-    pub(super) fn keep(&self, problem: Problem) -> Problem {
+    /// Stores a problem for later, because Git's protocol code would lose its message.
+    pub(super) fn store_problem(&self, problem: Problem) -> Problem {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.problem.get_or_insert(problem).clone()
     }
@@ -119,12 +122,17 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).base.clone()
     }
 
-    fn wait<T>(&self, within: Duration, late: &str, work: impl Future<Output = T>) -> Result<T, Problem> {
+    fn wait_within<T>(
+        &self,
+        within: Duration,
+        late: &str,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Problem> {
         let Some(runtime) = &self.runtime else { return Err(Problem::new("it was interrupted")) };
         runtime.block_on(async {
             tokio::select! {
                 biased;
-                over = self.attempt.ended() => Err(over.problem()),
+                over = self.attempt.wait_for_end() => Err(over.to_problem()),
                 done = tokio::time::timeout(within, work) => {
                     done.map_err(|_| Problem::new(format!("the server {late} within {} s", within.as_secs_f64())))
                 }
@@ -132,7 +140,7 @@ impl Link {
         })
     }
 
-    /// Sends one request. The answer is what the server says, whatever that is.
+    /// Sends a single request and returns the response, regardless of its status.
     pub(super) fn send(
         &self,
         method: Method,
@@ -140,7 +148,7 @@ impl Link {
         headers: &HeaderMap,
         body: Vec<u8>,
     ) -> Result<Response<Body>, Problem> {
-        way::check(to.host().unwrap_or_default(), self.barred)?;
+        connector::check_host(to.host().unwrap_or_default(), self.blocked)?;
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = method;
         *request.uri_mut() = to.clone();
@@ -149,84 +157,91 @@ impl Link {
             USER_AGENT,
             HeaderValue::from_static(concat!("git/tidegate-", env!("CARGO_PKG_VERSION"))),
         );
-        if let Some(value) = self.authorization.as_ref().filter(|_| self.is_shown_credentials(to)) {
+        if let Some(value) = self.authorization.as_ref().filter(|_| self.gets_credentials(to)) {
             request.headers_mut().insert(AUTHORIZATION, value.clone());
         }
-        let answer = self.wait(self.limits.answer, "did not answer", self.client.request(request))?;
+        let answer =
+            self.wait_within(self.limits.response, "did not answer", self.client.request(request))?;
         let answer = answer.map_err(|error| self.unreachable(&error, error.is_connect()))?;
-        Ok(answer.map(|body| body.map_err(Fault::from).boxed_unsync()))
+        Ok(answer.map(|body| body.map_err(ConnectionError::from).boxed_unsync()))
     }
 
     fn unreachable(&self, error: &(dyn std::error::Error + 'static), is_connect: bool) -> Problem {
-        let cause = self.access.hide(cause(error));
+        let cause = self.access.mask_secrets(root_cause(error));
         if cause.contains("certificate") {
-            return Problem::new(format!("the server's certificate is not trusted: {cause}")).hint(
-                "name the certificate of its authority in the ConfigMap argocd-tls-certs-cm, under the server's host",
+            return Problem::new(format!("the server's certificate is not trusted: {cause}")).with_hint(
+                "add the certificate of its CA to the ConfigMap argocd-tls-certs-cm, under the server's host",
             );
         }
-        if [LINK_LOCAL, LOOPBACK].contains(&cause.as_str()) {
+        if [LINK_LOCAL_REASON, LOOPBACK_REASON].contains(&cause.as_str()) {
             return Problem::new(cause);
         }
         match is_connect {
             true => Problem::new(format!("the server cannot be reached: {cause}"))
-                .hint("it is tried again at the next look"),
-            false => Problem::new(format!("the server broke the connection: {cause}")),
+                .with_hint("it is retried at the next comparison"),
+            false => Problem::new(format!("the server closed the connection: {cause}")),
         }
     }
 
-    /// Asks for something, and goes where the server sends us. `tail` is what of the address is not the repository's.
+    /// Sends a GET request, following redirects. `tail` is the part of the address after the repository's
+    /// address.
     pub(super) fn get(&self, url: &str, tail: &str, headers: &HeaderMap) -> Result<Response<Body>, Problem> {
-        let (answer, at) = self.ask(url, headers)?;
-        let answer = self.judge(answer, &at)?;
+        let (answer, at) = self.get_with_address(url, headers)?;
+        let answer = self.check_response(answer, &at)?;
         let at = at.to_string();
         if at != url {
             let base = at.strip_suffix(tail).map(|base| base.trim_end_matches('/').to_owned());
-            let base = base.ok_or_else(|| Problem::new("the server sends us on to what is no repository"))?;
+            let base =
+                base.ok_or_else(|| Problem::new("the server redirected to a URL that is not a repository"))?;
             self.state.lock().unwrap_or_else(PoisonError::into_inner).base = Some(base);
         }
         Ok(answer)
     }
 
-    /// Asks for something where the server sends us in the end, and says where that was.
-    pub(super) fn ask(&self, url: &str, headers: &HeaderMap) -> Result<(Response<Body>, Uri), Problem> {
-        let mut at: Uri = url.parse().map_err(|_| Problem::new("its address cannot be read"))?;
+    /// Sends a GET request, following redirects, and returns the response along with its final address.
+    pub(super) fn get_with_address(
+        &self,
+        url: &str,
+        headers: &HeaderMap,
+    ) -> Result<(Response<Body>, Uri), Problem> {
+        let mut at: Uri = url.parse().map_err(|_| Problem::new("its URL cannot be parsed"))?;
         for _ in 0..=self.limits.redirects {
             let answer = self.send(Method::GET, &at, headers, Vec::new())?;
             if !answer.status().is_redirection() || answer.status() == StatusCode::NOT_MODIFIED {
                 return Ok((answer, at));
             }
-            at = sent_on(&answer, &at)?;
+            at = redirect_target(&answer, &at)?;
         }
-        Err(self.sent_too_often())
+        Err(self.too_many_redirects())
     }
 
-    /// As often as a server may send us on.
+    /// Returns the maximum number of redirects.
     pub(super) fn redirects(&self) -> u32 {
         self.limits.redirects
     }
 
-    pub(super) fn sent_too_often(&self) -> Problem {
-        Problem::new(format!("the server has sent us on more than {} times", self.limits.redirects))
+    pub(super) fn too_many_redirects(&self) -> Problem {
+        Problem::new(format!("the server redirected more than {} times", self.limits.redirects))
     }
 
-    /// Gives something and asks for the answer; the server may not send us on.
+    /// Sends a POST request without following redirects.
     pub(super) fn post(
         &self,
         url: &str,
         headers: &HeaderMap,
         body: Vec<u8>,
     ) -> Result<Response<Body>, Problem> {
-        let to: Uri = url.parse().map_err(|_| Problem::new("its address cannot be read"))?;
-        self.judge(self.send(Method::POST, &to, headers, body)?, &to)
+        let to: Uri = url.parse().map_err(|_| Problem::new("its URL cannot be parsed"))?;
+        self.check_response(self.send(Method::POST, &to, headers, body)?, &to)
     }
 
-    /// Whether a server that answers there is shown what proves who asks.
-    fn is_shown_credentials(&self, at: &Uri) -> bool {
-        is_same_or_safer(&self.meant, at)
+    /// Returns true if the server at an address receives credentials.
+    fn gets_credentials(&self, at: &Uri) -> bool {
+        is_same_or_safer(&self.credentials_server, at)
     }
 
-    /// What the answer from an address says, if that is not what was asked for.
-    pub(super) fn judge(&self, answer: Response<Body>, at: &Uri) -> Result<Response<Body>, Problem> {
+    /// Returns a successful response. Any other response is a problem.
+    pub(super) fn check_response(&self, answer: Response<Body>, at: &Uri) -> Result<Response<Body>, Problem> {
         let status = answer.status();
         if status == StatusCode::OK {
             return Ok(answer);
@@ -235,58 +250,71 @@ impl Link {
             Some(secret) if self.authorization.is_some() => Some(secret),
             _ => None,
         };
-        let said = format!("the server answered {status}");
+        let said = format!("the server returned {status}");
         let may_lack =
             [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::NOT_FOUND].contains(&status);
-        if let Some(secret) = given.filter(|_| may_lack && !self.is_shown_credentials(at)) {
-            return Err(self.judge_elsewhere(&said, at, secret));
+        if let Some(secret) = given.filter(|_| may_lack && !self.gets_credentials(at)) {
+            return Err(self.other_server_problem(&said, at, secret));
         }
         let asks = answer.headers().contains_key(WWW_AUTHENTICATE);
         Err(match (status, given) {
             (StatusCode::UNAUTHORIZED, Some(secret)) => {
-                let refused = Problem::new(format!("{said}: it does not accept the credentials of Secret {secret}"));
-                Problem { is_refused: true, ..refused.hint("check its username, password or bearerToken") }
+                let refused =
+                    Problem::new(format!("{said}: it does not accept the credentials of Secret {secret}"));
+                Problem {
+                    is_refused: true,
+                    ..refused.with_hint("check its username, password or bearerToken")
+                }
             }
-            (StatusCode::UNAUTHORIZED, None) => Problem::new(format!("{said}: it asks for credentials"))
-                .hint("give a Secret labelled argocd.argoproj.io/secret-type: repository or repo-creds with them"),
+            (StatusCode::UNAUTHORIZED, None) => Problem::new(format!("{said}: it requires credentials"))
+                .with_hint(
+                    "add them in a Secret labeled argocd.argoproj.io/secret-type: repository or repo-creds",
+                ),
             (StatusCode::FORBIDDEN, Some(secret)) => {
-                Problem::new(format!("{said}: the credentials of Secret {secret} do not allow it"))
+                Problem::new(format!("{said}: the credentials of Secret {secret} have no permission"))
             }
-            (StatusCode::NOT_FOUND, None) => Problem::new(said)
-                .hint("check the address; of a private repository many servers say so when there are no credentials"),
+            (StatusCode::NOT_FOUND, None) => Problem::new(said).with_hint(
+                "check the URL; many servers return this for private repositories without credentials",
+            ),
             (StatusCode::NOT_FOUND, Some(secret)) => {
-                Problem::new(format!("{said} to the credentials of Secret {secret}"))
-                    .hint("check the address, and whether they may read it")
+                Problem::new(format!("{said} with the credentials of Secret {secret}"))
+                    .with_hint("check the URL and the permissions of the credentials")
             }
-            (StatusCode::PROXY_AUTHENTICATION_REQUIRED, _) => Problem::new(said).hint("check the proxy's user and password"),
-            _ if status.is_redirection() => Problem::new(format!("{said}, where nobody is sent on")),
-            _ if asks => Problem::new(format!("{said}, and asks for credentials")),
-            _ => Problem::new(said).hint("it is tried again at the next look"),
+            (StatusCode::PROXY_AUTHENTICATION_REQUIRED, _) => {
+                Problem::new(said).with_hint("check the proxy's user and password")
+            }
+            _ if status.is_redirection() => {
+                Problem::new(format!("{said}, and redirects are not followed here"))
+            }
+            _ if asks => Problem::new(format!("{said} and requires credentials")),
+            _ => Problem::new(said).with_hint("it is retried at the next comparison"),
         })
     }
 
-    /// Another server than the one that is meant has refused.
-    fn judge_elsewhere(&self, said: &str, at: &Uri, secret: &str) -> Problem {
-        let [there, meant] = [at, &self.meant].map(|one| one.authority().map_or("", Authority::as_str));
+    /// Creates the problem for a rejection by a server other than the one that the credentials are for.
+    fn other_server_problem(&self, said: &str, at: &Uri, secret: &str) -> Problem {
+        let [there, meant] =
+            [at, &self.credentials_server].map(|one| one.authority().map_or("", Authority::as_str));
         Problem::new(format!(
-            "{said}: {meant} has sent us on to {there}, which is not shown the credentials of Secret {secret}"
+            "{said}: {meant} redirected to {there}, which does not receive the credentials of Secret {secret}"
         ))
-        .hint("use the address of the other server, with a Secret of its own")
+        .with_hint("use the URL of the other server, with its own Secret")
     }
 
-    /// The next bytes of an answer; nothing at its end.
-    pub(super) fn more(&self, body: &mut Body) -> Result<Option<Bytes>, Problem> {
+    /// Returns the next bytes of a response; `None` at the end.
+    pub(super) fn next_bytes(&self, body: &mut Body) -> Result<Option<Bytes>, Problem> {
         loop {
-            let frame = self.wait(self.limits.silence, "sent nothing", body.frame())?;
+            let frame = self.wait_within(self.limits.idle, "sent nothing", body.frame())?;
             let Some(frame) = frame else { return Ok(None) };
-            let frame = frame
-                .map_err(|_| Problem::new("the server broke the connection in the middle of its answer"))?;
+            let frame = frame.map_err(|_| {
+                Problem::new("the server closed the connection before the end of its response")
+            })?;
             let Ok(data) = frame.into_data() else { continue };
             let size = u64::try_from(data.len()).unwrap_or(u64::MAX);
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.left = state.left.checked_sub(size).ok_or_else(|| {
-                Problem::new("the server's answer is longer than anybody reads")
-                    .hint("manifests belong into a repository without large files")
+            state.bytes_left = state.bytes_left.checked_sub(size).ok_or_else(|| {
+                Problem::new("the server's response is too large")
+                    .with_hint("keep manifests in a repository without large files")
             })?;
             if !data.is_empty() {
                 return Ok(Some(data));
@@ -295,15 +323,17 @@ impl Link {
     }
 }
 
-/// Where an answer sends us on to.
-pub(super) fn sent_on(answer: &Response<Body>, from: &Uri) -> Result<Uri, Problem> {
+/// Returns the target of a redirect.
+pub(super) fn redirect_target(answer: &Response<Body>, from: &Uri) -> Result<Uri, Problem> {
     let location = answer.headers().get(http::header::LOCATION).and_then(|value| value.to_str().ok());
-    let location = location.ok_or_else(|| Problem::new("the server sends us on without saying where to"))?;
-    follow(from, location).map_err(|misled| Problem::new(format!("the server {misled}")))
+    let location =
+        location.ok_or_else(|| Problem::new("the server returned a redirect without a location"))?;
+    tidegate_web::redirect_target(from, location)
+        .map_err(|misled| Problem::new(format!("the server {misled}")))
 }
 
-/// Headers from lines such as `Name: value`; those that cannot be sent are left out.
-pub(super) fn headers(lines: impl IntoIterator<Item = impl AsRef<str>>) -> HeaderMap {
+/// Parses header lines such as `Name: value`. Skips invalid ones.
+pub(super) fn parse_headers(lines: impl IntoIterator<Item = impl AsRef<str>>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in lines {
         let Some((name, value)) = line.as_ref().split_once(':') else { continue };

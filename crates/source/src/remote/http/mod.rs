@@ -1,14 +1,14 @@
-//! Git by HTTP, on the client that the rest of the program uses.
+//! Git over HTTP, using the shared HTTP client.
 //!
-//! `gix-transport` speaks Git's protocol over anything that can `GET` and `POST`; `Courier` is that for one attempt. A `GET` is
-//! made at once and may be sent on; a `POST` when its answer is read, because its body is written in between.
+//! `gix-create_transport` runs Git's protocol over any `GET` and `POST` implementation; `HttpTransport` is one for a single attempt. A `GET` is
+//! sent immediately and follows redirects; a `POST` is sent when its response is read, because its body is written first.
 
+mod connector;
 mod exchange;
 mod fetch;
+mod lfs_requests;
 mod link;
-mod object;
 mod trust;
-mod way;
 
 use std::sync::Arc;
 
@@ -17,14 +17,17 @@ use gix_transport::client::blocking_io::http::Transport;
 
 use super::Problem;
 use crate::Address;
-use exchange::Courier;
-pub(crate) use fetch::Fetched;
+pub(crate) use connector::{check_name, connector_for, proxy_for};
+use exchange::HttpTransport;
+pub(crate) use fetch::CompleteResponse;
 pub(crate) use link::Link;
-pub(crate) use way::{check_name, proxy, way};
 
-/// A transport of Git's protocol over a link.
-pub(crate) fn transport(address: &Address, link: &Arc<Link>) -> Result<Transport<Courier>, Problem> {
+/// Creates a Git transport that uses a link.
+pub(crate) fn create_transport(
+    address: &Address,
+    link: &Arc<Link>,
+) -> Result<Transport<HttpTransport>, Problem> {
     let url = gix::url::parse(address.to_string().as_str());
-    let url = url.map_err(|_| Problem::new("its address cannot be read"))?;
-    Ok(Transport::new_http(Courier::new(link), url, Protocol::V2, false))
+    let url = url.map_err(|_| Problem::new("its URL cannot be parsed"))?;
+    Ok(Transport::new_http(HttpTransport::new(link), url, Protocol::V2, false))
 }

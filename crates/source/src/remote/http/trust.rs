@@ -1,27 +1,27 @@
-//! Whom a repository's Secrets and ConfigMaps trust.
+//! TLS settings from Secrets and ConfigMaps.
 
-use tidegate_web::{ClientCertificate, Tls, Trust, TrustError, Trusted};
+use tidegate_web::{ClientCertificate, SystemTrust, Tls, TrustError, TrustedServers};
 
 use super::Problem;
-use crate::credentials::Access;
+use crate::credentials::AccessSettings;
 
-/// How connections to a repository are made safe.
-pub(super) fn config(trust: &Trust, access: &Access) -> Result<Tls, Problem> {
+/// Returns the TLS settings for a repository.
+pub(super) fn tls_config(trust: &SystemTrust, access: &AccessSettings) -> Result<Tls, Problem> {
     let trusted = match &access.certificates {
-        _ if access.insecure => Trusted::Anyone,
-        Some(pem) => Trusted::Authorities(pem),
-        None => Trusted::System,
+        _ if access.is_insecure => TrustedServers::Anyone,
+        Some(pem) => TrustedServers::Authorities(pem),
+        None => TrustedServers::System,
     };
     let client = access.client.as_ref();
     let client = client.map(|(chain, key)| ClientCertificate { chain: &chain.0, key: &key.0 });
-    trust.config(trusted, client).map_err(|error| match error {
+    trust.tls_config(trusted, client).map_err(|error| match error {
         TrustError::Authorities => {
-            Problem::new("the certificates of its host in argocd-tls-certs-cm are no certificates in PEM")
+            Problem::new("the certificates of its host in argocd-tls-certs-cm are not PEM certificates")
         }
         TrustError::Client => {
             let secret = access.secret.as_deref().unwrap_or_default();
             Problem::new(format!(
-                "tlsClientCertData and tlsClientCertKey of Secret {secret} are no certificate and its key in PEM"
+                "tlsClientCertData and tlsClientCertKey of Secret {secret} are not a PEM certificate and its key"
             ))
         }
         error => Problem::new(error.to_string()),

@@ -1,4 +1,4 @@
-//! Servers that do not have what they should, and repositories that lead elsewhere.
+//! Servers with wrong objects, and repositories that name other servers.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use tidegate_source::LfsError;
 use super::*;
 
 #[test]
-fn what_is_not_what_its_pointer_says_is_refused_by_name() {
-    let Some(stage) = Stage::new() else { return };
+fn mismatching_objects_are_rejected_by_name() {
+    let Some(stage) = LfsFixture::new() else { return };
     let right = oid(CONTENT);
     stage.bench.commit("app/a.yaml", &pointer(CONTENT));
     for (sent, expected) in [
-        (CONTENT.replace("from", "From"), "has the SHA-256"),
-        (CONTENT.get(1..).unwrap().to_owned(), "sends 60 bytes, and not 61"),
-        (format!("{CONTENT} "), "sends more than 61 bytes"),
-        (CONTENT.repeat(100_000), "sends more than 61 bytes"),
+        (CONTENT.replace("from", "From"), "content with SHA-256"),
+        (CONTENT.get(1..).unwrap().to_owned(), "sent 60 bytes instead of 61"),
+        (format!("{CONTENT} "), "sent more than 61 bytes"),
+        (CONTENT.repeat(100_000), "sent more than 61 bytes"),
     ] {
-        let mut batch = has(&[CONTENT], stage.own());
-        stage.objects.behave(move |request| match request.asked.starts_with("GET") {
-            true => Answer::Whole(200, Vec::new(), sent.clone()),
+        let mut batch = respond_with(&[CONTENT], stage.own_downloads());
+        stage.objects.set_responses(move |request| match request.line.starts_with("GET") {
+            true => ServerResponse::Complete(200, Vec::new(), sent.clone()),
             false => batch(request),
         });
         let error = stage.read().unwrap_err();
@@ -28,18 +28,18 @@ fn what_is_not_what_its_pointer_says_is_refused_by_name() {
         for part in ["app/a.yaml", &stage.url(), expected, "git lfs push", &right] {
             assert!(error.contains(part), "{part}: {error}");
         }
-        assert_eq!(stage.kept().len(), 0, "{error}");
+        assert_eq!(stage.cached_objects().len(), 0, "{error}");
     }
-    // The object is right, and what the repository says of it is not.
-    stage.objects.behave(has(&[CONTENT], stage.own()));
+    // The object is correct, but the repository's pointer isn't.
+    stage.objects.set_responses(respond_with(&[CONTENT], stage.own_downloads()));
     assert_eq!(stage.content(), CONTENT);
     stage.bench.commit("app/a.yaml", &pointer_to(&right, 7));
-    assert!(stage.error().contains("its object has 61 bytes, and not 7"));
+    assert!(stage.error().contains("its object has 61 bytes instead of 7"));
 }
 
 #[test]
-fn what_is_not_there_is_named() {
-    let Some(stage) = Stage::new() else { return };
+fn missing_objects_are_named() {
+    let Some(stage) = LfsFixture::new() else { return };
     stage.bench.commit("app/a.yaml", &pointer(CONTENT));
     let says = |expected: &[&str]| {
         let error = stage.error();
@@ -48,108 +48,114 @@ fn what_is_not_there_is_named() {
         }
     };
     says(&["404", "Secret given"]);
-    stage.objects.behave(has(&["other"], stage.own()));
+    stage.objects.set_responses(respond_with(&["other"], stage.own_downloads()));
     says(&[&oid(CONTENT), "404: Object does not exist", "git lfs push"]);
-    let mut batch = has(&[CONTENT], stage.own());
-    stage.objects.behave(move |request| match request.asked.starts_with("GET") {
+    let mut batch = respond_with(&[CONTENT], stage.own_downloads());
+    stage.objects.set_responses(move |request| match request.line.starts_with("GET") {
         true => answer(404, &json!({})),
         false => batch(request),
     });
-    says(&[&oid(CONTENT), "127.0.0.1 answered 404", "git lfs push"]);
-    stage.objects.behave(|_| answer(401, &json!({"message": "hunter2"})));
+    says(&[&oid(CONTENT), "127.0.0.1 returned 404", "git lfs push"]);
+    stage.objects.set_responses(|_| answer(401, &json!({"message": "hunter2"})));
     says(&["401", "does not accept the credentials of Secret given"]);
-    stage.objects.behave(|_| answer(200, &json!({"objects": []})));
-    says(&["says nothing of it"]);
-    stage.objects.behave(|_| answer(200, &json!(["hunter2"])));
-    says(&["none of Git LFS"]);
-    stage.objects.behave(|_| answer(200, &json!({"transfer": "tus", "objects": []})));
+    stage.objects.set_responses(|_| answer(200, &json!({"objects": []})));
+    says(&["does not mention it"]);
+    stage.objects.set_responses(|_| answer(200, &json!(["hunter2"])));
+    says(&["is not a Git LFS response"]);
+    stage.objects.set_responses(|_| answer(200, &json!({"transfer": "tus", "objects": []})));
     says(&["`basic`"]);
     for href in ["file:///etc/passwd", "http://me:hunter2@a.example/", "http://169.254.169.254/latest"] {
-        stage.objects.behave(has(&[CONTENT], move |_| json!({"href": href})));
-        says(&[&oid(CONTENT), if href.contains("169") { "link-local" } else { "no address" }]);
+        stage.objects.set_responses(respond_with(&[CONTENT], move |_| json!({"href": href})));
+        says(&[&oid(CONTENT), if href.contains("169") { "link-local" } else { "invalid URL" }]);
     }
-    stage.objects.behave(|_| Answer::Whole(307, vec!["location: /elsewhere".to_owned()], String::new()));
-    says(&["nobody is sent on"]);
+    stage.objects.set_responses(|_| {
+        ServerResponse::Complete(307, vec!["location: /elsewhere".to_owned()], String::new())
+    });
+    says(&["redirects are not followed"]);
     stage.bench.commit("app/b.yaml", &pointer("b"));
     says(&["app/a.yaml and 1 more"]);
-    assert_eq!(stage.kept().len(), 0);
+    assert_eq!(stage.cached_objects().len(), 0);
 }
 
 #[test]
-fn a_server_without_end_or_without_an_answer() {
-    let short = |reach: &mut Reach| (reach.limits.fetch, reach.limits.silence) = (SHORT * 10, SHORT);
-    let Some(stage) = Stage::with(short) else { return };
+fn endless_and_unresponsive_servers() {
+    let short = |reach: &mut RemoteAccess| (reach.limits.fetch, reach.limits.idle) = (SHORT * 10, SHORT);
+    let Some(stage) = LfsFixture::with(short) else { return };
     stage.bench.commit("app/a.yaml", &pointer(CONTENT));
     for (given, expected) in [
-        (Answer::Endless, "longer than anybody reads"),
-        (Answer::Begun, "sent nothing within"),
-        (Answer::None, "not over after"),
+        (ServerResponse::Endless, "response is too large"),
+        (ServerResponse::Incomplete, "sent nothing within"),
+        (ServerResponse::None, "not finish within"),
     ] {
-        stage.objects.behave(move |_| given.clone());
+        stage.objects.set_responses(move |_| given.clone());
         let error = stage.error();
         assert!(error.contains("app/a.yaml") && error.contains(expected), "{error}");
     }
     for (given, expected) in [
-        (Answer::Endless, "sends more than 61 bytes"),
-        (Answer::Begun, "sent nothing within"),
-        (Answer::None, "not over after"),
+        (ServerResponse::Endless, "sent more than 61 bytes"),
+        (ServerResponse::Incomplete, "sent nothing within"),
+        (ServerResponse::None, "not finish within"),
     ] {
-        let mut batch = has(&[CONTENT], stage.own());
-        stage.objects.behave(move |request| match request.asked.starts_with("GET") {
+        let mut batch = respond_with(&[CONTENT], stage.own_downloads());
+        stage.objects.set_responses(move |request| match request.line.starts_with("GET") {
             true => given.clone(),
             false => batch(request),
         });
         let error = stage.error();
         assert!(error.contains("app/a.yaml") && error.contains(expected), "{error}");
     }
-    assert_eq!(stage.kept().len(), 0);
+    assert_eq!(stage.cached_objects().len(), 0);
 }
 
 const SHORT: Duration = Duration::from_millis(300);
 
 #[test]
-fn what_is_too_large_is_not_asked_for() {
-    let Some(stage) = Stage::new() else { return };
+fn too_large_objects_are_not_requested() {
+    let Some(stage) = LfsFixture::new() else { return };
     stage.bench.commit("app/a.yaml", &pointer_to(&oid(CONTENT), 65 << 20));
     assert!(stage.error().contains("app/a.yaml\" has more than 67108864 bytes in one file"));
     for n in 0..3 {
         stage.bench.commit(&format!("app/{n}.yaml"), &pointer_to(&oid(&n.to_string()), 30 << 20));
     }
     stage.bench.commit("app/a.yaml", "{}");
-    assert!(stage.error().contains("more than 67108864 bytes of files of Git LFS"));
-    assert_eq!(asked(&stage.objects), []);
+    assert!(stage.error().contains("more than 67108864 bytes of other Git LFS files"));
+    assert_eq!(authorized_requests(&stage.objects), []);
     let extended = pointer(CONTENT).replace("oid ", &format!("ext-0-a sha256:{}\noid ", oid("a")));
     stage.bench.commit("app/0.yaml", &extended);
-    assert!(stage.error().contains("app/0.yaml is a pointer of Git LFS with extensions"));
+    assert!(stage.error().contains("app/0.yaml is a Git LFS pointer with extensions"));
 }
 
-/// The repository itself says where its objects are: whoever may write to it must not learn who asks.
+/// The repository itself names its LFS server. Its authors must not be able to obtain the credentials this
+/// way.
 #[test]
 fn a_repository_that_names_another_server() {
-    let Some(stage) = Stage::new() else { return };
+    let Some(stage) = LfsFixture::new() else { return };
     let config = |url: &str| stage.bench.commit(".lfsconfig", &format!("[lfs]\n\turl = {url}\n"));
     stage.bench.commit("app/a.yaml", &pointer(CONTENT));
     config(&format!("{}/store/", stage.elsewhere.url()));
-    stage.elsewhere.behave(has(&[CONTENT], stage.own()));
-    stage.objects.behave(has(&[CONTENT], stage.own()));
+    stage.elsewhere.set_responses(respond_with(&[CONTENT], stage.own_downloads()));
+    stage.objects.set_responses(respond_with(&[CONTENT], stage.own_downloads()));
     assert_eq!(stage.content(), CONTENT);
-    assert_eq!(asked(&stage.elsewhere), [("POST /store/objects/batch".to_owned(), None)]);
-    // The object itself is at the repository's own server.
-    assert_eq!(asked(&stage.objects), [(format!("GET /objects/{}", oid(CONTENT)), Some(ME.to_owned()))]);
-    config(&format!("http://{}/objects/of/it", stage.front));
+    assert_eq!(authorized_requests(&stage.elsewhere), [("POST /store/objects/batch".to_owned(), None)]);
+    // The object itself is on the repository's own server.
+    assert_eq!(
+        authorized_requests(&stage.objects),
+        [(format!("GET /objects/{}", oid(CONTENT)), Some(ME.to_owned()))]
+    );
+    config(&format!("http://{}/objects/of/it", stage.front_address));
     stage.bench.commit("app/a.yaml", &pointer("{}"));
-    stage.objects.behave(has(&["{}"], stage.own()));
+    stage.objects.set_responses(respond_with(&["{}"], stage.own_downloads()));
     assert_eq!(stage.content(), "{}");
-    assert_eq!(asked(&stage.objects)[0].1.as_deref(), Some(ME));
+    assert_eq!(authorized_requests(&stage.objects)[0].1.as_deref(), Some(ME));
     stage.bench.commit("app/a.yaml", &pointer("{a: b}"));
     for (url, expected) in [
-        ("ssh://git@a.example/b", ".lfsconfig names a server in lfs.url that is not asked"),
+        ("ssh://git@a.example/b", ".lfsconfig names a server in lfs.url that is not allowed"),
         ("http://169.254.169.254/latest", "link-local"),
-        ("\"", ".lfsconfig cannot be read"),
+        ("\"", ".lfsconfig is not a valid Git configuration"),
     ] {
         config(url);
         let error = stage.error();
         assert!(error.contains(expected), "{url}: {error}");
     }
-    assert_eq!(asked(&stage.objects), []);
+    assert_eq!(authorized_requests(&stage.objects), []);
 }

@@ -1,4 +1,4 @@
-//! Files whose content Git LFS keeps: a server of objects that answers in the place of the repository's own, and another one.
+//! Git LFS files, with an LFS server at the repository's address and another one elsewhere.
 
 mod hostile;
 mod reading;
@@ -12,18 +12,18 @@ use std::sync::Arc;
 use std::thread;
 
 use serde_json::{Value, json};
-use tidegate_source::{File, Reach, Repository, SourceError};
+use tidegate_source::{File, RemoteAccess, Repository, SourceError};
 use tidegate_testkit::git::GitServer;
 
-use super::bench::{Bench, credentials, read};
-use super::issued::server::{Answer, Request, Server, json as answer};
+use super::fixture::{RemoteFixture, credentials, read};
+use super::temporary_tokens::server::{Request, Server, ServerResponse, json as answer};
 
 /// `me:hunter2`.
 const ME: &str = "Basic bWU6aHVudGVyMg==";
 const BATCH: &str = "POST /repo.git/info/lfs/objects/batch";
 pub const CONTENT: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: from-lfs}}";
 
-/// What a content is known by.
+/// Returns the object ID of some content.
 fn oid(content: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, content.as_bytes());
     digest.as_ref().iter().fold(String::new(), |mut text, byte| {
@@ -40,16 +40,16 @@ fn pointer_to(oid: &str, size: usize) -> String {
     format!("version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n")
 }
 
-/// Answers what a server with these contents would. `download` says where an object is.
-pub fn has(
+/// Responds like a server that has this content. `download` returns the address of an object.
+pub fn respond_with(
     contents: &[&str],
     download: impl Fn(&str) -> Value + Send + 'static,
-) -> impl FnMut(&Request) -> Answer + Send + 'static {
+) -> impl FnMut(&Request) -> ServerResponse + Send + 'static {
     let contents: BTreeMap<_, _> = contents.iter().map(|one| (oid(one), (*one).to_owned())).collect();
     move |request| {
-        let oid = request.asked.rsplit('/').next().unwrap().split('?').next().unwrap();
+        let oid = request.line.rsplit('/').next().unwrap().split('?').next().unwrap();
         if let Some(content) = contents.get(oid) {
-            return Answer::Whole(200, Vec::new(), content.clone());
+            return ServerResponse::Complete(200, Vec::new(), content.clone());
         }
         let Ok(asked) = serde_json::from_str::<Value>(&request.body) else { return answer(404, &json!({})) };
         let objects = asked["objects"].as_array().unwrap().iter().map(|object| {
@@ -63,35 +63,35 @@ pub fn has(
     }
 }
 
-struct Stage {
-    bench: Bench,
-    /// The objects of the repository, at its own address.
+struct LfsFixture {
+    bench: RemoteFixture,
+    /// LFS server at the repository's address.
     objects: Server,
-    /// A server of another address.
+    /// Server at another address.
     elsewhere: Server,
-    front: SocketAddr,
+    front_address: SocketAddr,
 }
 
-impl Stage {
+impl LfsFixture {
     fn new() -> Option<Self> {
         Self::with(|_| {})
     }
 
-    fn with(set: impl FnOnce(&mut Reach)) -> Option<Self> {
-        let bench = Bench::with(GitServer::start, set)?;
+    fn with(set: impl FnOnce(&mut RemoteAccess)) -> Option<Self> {
+        let bench = RemoteFixture::with(GitServer::start, set)?;
         let [objects, elsewhere] = [0, 1].map(|_| Server::start(|_| answer(404, &json!({}))));
         let git = bench.server.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
-        let front = front(git, objects.url().trim_start_matches("http://").to_owned());
-        let stage = Self { bench, objects, elsewhere, front };
-        stage.give(&[("enableLfs", "true")]);
+        let front = combine_servers(git, objects.url().trim_start_matches("http://").to_owned());
+        let stage = Self { bench, objects, elsewhere, front_address: front };
+        stage.set_credentials(&[("enableLfs", "true")]);
         Some(stage)
     }
 
     fn url(&self) -> String {
-        format!("http://{}/repo", self.front)
+        format!("http://{}/repo", self.front_address)
     }
 
-    fn give(&self, more: &[(&str, &str)]) {
+    fn set_credentials(&self, more: &[(&str, &str)]) {
         let url = self.url();
         let me = [("url", url.as_str()), ("username", "me"), ("password", "hunter2")];
         self.bench.repositories.set_credentials(credentials("repository", &[&me, more].concat()));
@@ -102,11 +102,11 @@ impl Stage {
     }
 
     fn read(&self) -> Result<Vec<File>, SourceError> {
-        self.open().look()?;
+        self.open().observe()?;
         read(&self.open(), &self.open().resolve("main")?)
     }
 
-    /// The content of the only file there is.
+    /// Returns the content of the only file.
     fn content(&self) -> String {
         let files = self.read().unwrap();
         let [file] = files.as_slice() else { panic!("{files:?}") };
@@ -119,46 +119,46 @@ impl Stage {
         error
     }
 
-    /// Where objects are at the repository's own address.
-    fn own(&self) -> impl Fn(&str) -> Value + Send + 'static {
-        let front = self.front;
+    /// Returns download addresses at the repository's own address.
+    fn own_downloads(&self) -> impl Fn(&str) -> Value + Send + 'static {
+        let front = self.front_address;
         move |oid| json!({"href": format!("http://{front}/objects/{oid}")})
     }
 
-    /// Where they are elsewhere.
-    fn other(&self) -> impl Fn(&str) -> Value + Send + 'static {
+    /// Returns download addresses elsewhere.
+    fn other_downloads(&self) -> impl Fn(&str) -> Value + Send + 'static {
         let url = self.elsewhere.url();
         move |oid| json!({"href": format!("{url}/objects/{oid}?token=hunter2")})
     }
 
-    /// The names of what is kept beside the mirrors.
-    fn kept(&self) -> Vec<String> {
+    /// Returns the names of the cached objects next to the mirrors.
+    fn cached_objects(&self) -> Vec<String> {
         let folders = self.bench.mirrors().into_iter().filter(|path| path.extension().is_some());
         let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());
         files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
     }
 }
 
-/// What was asked, and with which `Authorization`.
-pub fn asked(server: &Server) -> Vec<(String, Option<String>)> {
+/// Returns the requests with their `Authorization`.
+pub fn authorized_requests(server: &Server) -> Vec<(String, Option<String>)> {
     let requests = server.requests().into_iter();
-    requests.map(|request| (request.asked, request.headers.get("authorization").cloned())).collect()
+    requests.map(|request| (request.line, request.headers.get("authorization").cloned())).collect()
 }
 
-/// One address before two servers: each connection is of one of them.
-fn front(git: String, objects: String) -> SocketAddr {
+/// Combines two servers at one address. Each connection goes to one of them.
+fn combine_servers(git: String, objects: String) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let (git, objects) = (git.clone(), objects.clone());
-            thread::spawn(move || lead(stream, &git, &objects));
+            thread::spawn(move || forward_connection(stream, &git, &objects));
         }
     });
     address
 }
 
-fn lead(mut stream: TcpStream, git: &str, objects: &str) {
+fn forward_connection(mut stream: TcpStream, git: &str, objects: &str) {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n") {
         if stream.read_exact(&mut byte).is_err() {

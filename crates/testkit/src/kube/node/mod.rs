@@ -1,13 +1,13 @@
-//! What kubelets, the scheduler and a cloud do in a real cluster, as far as objects show it: pods are bound, started,
-//! ready or failed, and gone once deleted; claims are bound; Services and Ingresses get an address.
+//! Simulation of kubelets, the scheduler and a cloud, as far as it shows in objects: pods are bound, start, become ready or fail,
+//! and disappear after deletion; claims are bound; Services and Ingresses get an address.
 //!
-//! The annotations that steer the simulated cluster steer this as well, and the status is made by the same code. What
-//! differs: time is real, and an object that is to be stuck when deleted gets its finalizer when it is created, because
-//! an API server takes no finalizers once deletion has begun.
+//! The annotations of the simulated cluster apply here as well, and the same code creates the status. There are two differences:
+//! time is real, and an object with a stuck deletion gets its finalizer when it is created, because an API server does not accept
+//! new finalizers once deletion has started.
 
-mod behaviour;
+mod behavior;
 mod pods;
-mod settle;
+mod standalone;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -15,194 +15,191 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use tidegate_cluster::sim::{Behaviour, Outcome, STUCK};
+use tidegate_cluster::sim::{Behavior, Outcome, STUCK_FINALIZER};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::{Object, Timestamp};
 use tokio::time::sleep;
 
-use super::caller::Change;
-use super::{CallError, Caller, Options};
+use super::api_client::WatchChange;
+use super::{ApiClient, CallError};
 
-/// How long things take.
+/// Durations of pod transitions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
-    ready_after: Duration,
-    grace: Duration,
-}
-
-impl Pace {
-    pub(super) fn of(options: &Options) -> Self {
-        Self { ready_after: options.ready_after, grace: options.grace }
-    }
+pub(super) struct PodTimings {
+    /// Time until a pod becomes ready, unless an annotation sets another time.
+    pub(super) ready_after: Duration,
+    /// Time that a pod takes to terminate after it is deleted.
+    pub(super) grace: Duration,
 }
 
 /// The only node.
-const NODE: &str = "sim-node";
-/// How long to wait before asking an API server again that did not answer.
-const AGAIN: Duration = Duration::from_millis(100);
+const NODE_NAME: &str = "sim-node";
+/// Delay before a failed call to the API server is retried.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// What happens to objects of a kind.
+/// Handling of the objects of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Care {
-    /// They run.
+enum ObjectHandling {
+    /// The objects run.
     Pod,
-    /// Their status says after a while that they work.
-    Settle,
-    /// They can be stuck when they are deleted, and are counted for those that fail so many times.
-    Watch,
+    /// The objects' status becomes healthy after a while.
+    Standalone,
+    /// The objects' deletion can be stuck, and their creations are counted for `fail-times`.
+    DeletionAndCount,
 }
 
-/// The kinds: collection path from the API's root, and what happens.
-const KINDS: [(&str, Care); 9] = [
-    ("/api/v1/pods", Care::Pod),
-    ("/api/v1/persistentvolumeclaims", Care::Settle),
-    ("/api/v1/services", Care::Settle),
-    ("/apis/networking.k8s.io/v1/ingresses", Care::Settle),
-    ("/api/v1/configmaps", Care::Watch),
-    ("/apis/batch/v1/jobs", Care::Watch),
-    ("/apis/apps/v1/deployments", Care::Watch),
-    ("/apis/apps/v1/statefulsets", Care::Watch),
-    ("/apis/apps/v1/daemonsets", Care::Watch),
+/// Collection path from the API's root, and handling of each kind.
+const KINDS: [(&str, ObjectHandling); 9] = [
+    ("/api/v1/pods", ObjectHandling::Pod),
+    ("/api/v1/persistentvolumeclaims", ObjectHandling::Standalone),
+    ("/api/v1/services", ObjectHandling::Standalone),
+    ("/apis/networking.k8s.io/v1/ingresses", ObjectHandling::Standalone),
+    ("/api/v1/configmaps", ObjectHandling::DeletionAndCount),
+    ("/apis/batch/v1/jobs", ObjectHandling::DeletionAndCount),
+    ("/apis/apps/v1/deployments", ObjectHandling::DeletionAndCount),
+    ("/apis/apps/v1/statefulsets", ObjectHandling::DeletionAndCount),
+    ("/apis/apps/v1/daemonsets", ObjectHandling::DeletionAndCount),
 ];
-/// Versions of autoscalers whose status has conditions, the newest first.
+/// Versions of autoscalers whose status has conditions, newest first.
 const AUTOSCALERS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
 
-/// What all watches share.
+/// State that all watches share.
 struct Node {
-    caller: Caller,
-    pace: Pace,
-    /// What was begun for an object: its UID and the work.
-    begun: Mutex<HashSet<(String, String)>>,
-    /// The UIDs of objects of each kind, namespace and name, in the order in which they came.
-    births: Mutex<HashMap<String, Vec<String>>>,
+    client: ApiClient,
+    timings: PodTimings,
+    /// Work that was started: UID of the object and name of the work.
+    started_work: Mutex<HashSet<(String, String)>>,
+    /// UIDs of objects by kind, namespace and name, in order of creation.
+    creations: Mutex<HashMap<String, Vec<String>>>,
 }
 
-/// Registers the node and begins to look after everything, on the runtime of the caller.
-pub(super) async fn start(caller: Caller, pace: Pace) -> Result<(), CallError> {
-    let node = Arc::new(Node { caller, pace, begun: Mutex::default(), births: Mutex::default() });
-    node.register().await?;
-    let mut kinds: Vec<(String, Care)> = KINDS.map(|(path, care)| (path.to_owned(), care)).into();
+/// Registers the node and starts the simulation on the caller's runtime.
+pub(super) async fn start(client: ApiClient, timings: PodTimings) -> Result<(), CallError> {
+    let node =
+        Arc::new(Node { client, timings, started_work: Mutex::default(), creations: Mutex::default() });
+    node.register_node().await?;
+    let mut kinds: Vec<(String, ObjectHandling)> = KINDS.map(|(path, care)| (path.to_owned(), care)).into();
     for version in AUTOSCALERS {
-        if node.caller.find(&format!("/apis/{version}")).await?.is_some() {
-            kinds.push((format!("/apis/{version}/horizontalpodautoscalers"), Care::Settle));
+        if node.client.find(&format!("/apis/{version}")).await?.is_some() {
+            kinds.push((format!("/apis/{version}/horizontalpodautoscalers"), ObjectHandling::Standalone));
             break;
         }
     }
     for (path, care) in kinds {
-        tokio::spawn(Arc::clone(&node).follow(path, care));
+        tokio::spawn(Arc::clone(&node).watch_kind(path, care));
     }
     Ok(())
 }
 
 impl Node {
-    async fn register(&self) -> Result<(), CallError> {
+    async fn register_node(&self) -> Result<(), CallError> {
         let object = json!({
             "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux"}},
+            "metadata": {"name": NODE_NAME, "labels": {"kubernetes.io/hostname": NODE_NAME, "kubernetes.io/os": "linux"}},
         });
-        self.caller.post("/api/v1/nodes", &object).await?;
-        // Admission taints every new node as not ready; the controller that would remove that is off.
-        self.caller.patch(&format!("/api/v1/nodes/{NODE}"), &json!({"spec": {"taints": null}})).await?;
+        self.client.post("/api/v1/nodes", &object).await?;
+        // Admission taints every new node as not ready, and the controller that would remove the taint is disabled.
+        self.client.patch(&format!("/api/v1/nodes/{NODE_NAME}"), &json!({"spec": {"taints": null}})).await?;
         let room = json!({"cpu": "64", "memory": "256Gi", "pods": "10000", "ephemeral-storage": "1Ti"});
         let status = json!({
             "capacity": room, "allocatable": room,
             "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "simulated"}],
         });
-        self.caller.patch(&format!("/api/v1/nodes/{NODE}/status"), &json!({"status": status})).await?;
+        self.client.patch(&format!("/api/v1/nodes/{NODE_NAME}/status"), &json!({"status": status})).await?;
         Ok(())
     }
 
-    /// Sees every object of a kind, again and again as it changes.
-    async fn follow(self: Arc<Self>, path: String, care: Care) {
+    /// Handles each change to the objects of a kind.
+    async fn watch_kind(self: Arc<Self>, path: String, care: ObjectHandling) {
         loop {
-            if self.follow_once(&path, care).await.is_err() {
-                sleep(AGAIN).await;
+            if self.watch_until_end(&path, care).await.is_err() {
+                sleep(RETRY_DELAY).await;
             }
         }
     }
 
-    /// Until the watch ends, which it does after some minutes or with the API server.
-    async fn follow_once(self: &Arc<Self>, path: &str, care: Care) -> Result<(), CallError> {
-        let list = self.caller.get(path).await?;
+    /// Runs until the watch ends, which happens after some minutes or when the API server ends.
+    async fn watch_until_end(self: &Arc<Self>, path: &str, care: ObjectHandling) -> Result<(), CallError> {
+        let list = self.client.get(path).await?;
         let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
         for object in list["items"].as_array().into_iter().flatten() {
-            self.see(path, care, object.clone());
+            self.handle_object(path, care, object.clone());
         }
-        let mut changes = self.caller.watch(&format!("{path}?watch=1&resourceVersion={version}")).await?;
+        let mut changes = self.client.watch(&format!("{path}?watch=1&resourceVersion={version}")).await?;
         while let Some(change) = changes.next().await {
             match change? {
-                (Change::Applied, object) => self.see(path, care, object),
-                (Change::Deleted, object) => self.forget(&object),
-                (Change::Expired, _) => break,
+                (WatchChange::Applied, object) => self.handle_object(path, care, object),
+                (WatchChange::Deleted, object) => self.forget_object(&object),
+                (WatchChange::Expired, _) => break,
             }
         }
         Ok(())
     }
 
-    fn see(self: &Arc<Self>, path: &str, care: Care, mut value: Value) {
-        // The items of a list do not say what they are.
+    fn handle_object(self: &Arc<Self>, path: &str, care: ObjectHandling, mut value: Value) {
+        // List items lack their type.
         let Some((version, plural)) =
             path.trim_start_matches("/apis/").trim_start_matches("/api/").rsplit_once('/')
         else {
             return;
         };
         value["apiVersion"] = version.into();
-        value["kind"] = kind_of(plural).into();
+        value["kind"] = kind_of_plural(plural).into();
         let Ok(object) = Object::try_from(value) else { return };
-        self.born(&object);
-        let behaviour = Behaviour::of(&object);
-        if behaviour.outcome == Some(Outcome::StuckDeleting)
-            && care != Care::Pod
+        self.count_creation(&object);
+        let object_behavior = Behavior::from_object(&object);
+        if object_behavior.outcome == Some(Outcome::StuckDeleting)
+            && care != ObjectHandling::Pod
             && !object.is_deleting()
-            && self.begin(&object, "stick")
+            && self.start_work(&object, "stick")
         {
-            tokio::spawn(Arc::clone(self).stick(path_of(&object), object.clone()));
+            tokio::spawn(Arc::clone(self).block_deletion(object_path(&object), object.clone()));
         }
         match care {
-            Care::Pod => self.see_pod(object),
-            Care::Settle => self.see_settling(object),
-            Care::Watch => {}
+            ObjectHandling::Pod => self.handle_pod(object),
+            ObjectHandling::Standalone => self.handle_standalone(object),
+            ObjectHandling::DeletionAndCount => {}
         }
     }
 
-    fn forget(&self, object: &Value) {
+    fn forget_object(&self, object: &Value) {
         if let Some(uid) = object.pointer("/metadata/uid").and_then(Value::as_str) {
-            self.begun.lock().unwrap().retain(|(known, _)| known != uid);
+            self.started_work.lock().unwrap().retain(|(known, _)| known != uid);
         }
     }
 
-    /// Whether this work is new for the object. It counts as begun from now on.
-    fn begin(&self, object: &Object, work: &str) -> bool {
-        self.begun.lock().unwrap().insert((object.uid().to_owned(), work.to_owned()))
+    /// Returns true if this work is new for the object, and marks it as started.
+    fn start_work(&self, object: &Object, work: &str) -> bool {
+        self.started_work.lock().unwrap().insert((object.uid().to_owned(), work.to_owned()))
     }
 
-    /// Gives an object the finalizer that nobody will clear.
-    async fn stick(self: Arc<Self>, path: String, object: Object) {
-        let finalizers: Vec<&str> = object.finalizers().chain([STUCK]).collect();
+    /// Adds a finalizer that is never removed.
+    async fn block_deletion(self: Arc<Self>, path: String, object: Object) {
+        let finalizers: Vec<&str> = object.finalizers().chain([STUCK_FINALIZER]).collect();
         let patch = json!({"metadata": {"uid": object.uid(), "finalizers": finalizers}});
-        self.write(&path, &patch).await;
+        self.write_patch(&path, &patch).await;
     }
 
-    /// Writes a patch, trying again while the API server is away. It is no error that the object has gone, or that it
-    /// is another one by now: the patch names its UID.
-    async fn write(&self, path: &str, patch: &Value) -> bool {
+    /// Writes a patch, and retries while the API server is unavailable. If the object was deleted or created again, this is not
+    /// an error, because the patch names its UID.
+    async fn write_patch(&self, path: &str, patch: &Value) -> bool {
         loop {
-            match self.caller.patch(&format!("{path}?fieldManager=nodes"), patch).await {
+            match self.client.patch(&format!("{path}?fieldManager=nodes"), patch).await {
                 Ok(_) => return true,
                 Err(error) if is_final(&error) => return false,
-                Err(_) => sleep(AGAIN).await,
+                Err(_) => sleep(RETRY_DELAY).await,
             }
         }
     }
 }
 
-/// Whether trying again is of no use.
+/// Returns true if a retry would be useless.
 fn is_final(error: &CallError) -> bool {
     (400..500).contains(&error.code) && error.code != 429
 }
 
-/// `Pod` of `pods`.
-fn kind_of(plural: &str) -> &'static str {
+/// Returns `Pod` for `pods`.
+fn kind_of_plural(plural: &str) -> &'static str {
     match plural {
         "pods" => "Pod",
         "persistentvolumeclaims" => "PersistentVolumeClaim",
@@ -214,12 +211,12 @@ fn kind_of(plural: &str) -> &'static str {
         "statefulsets" => "StatefulSet",
         "daemonsets" => "DaemonSet",
         "horizontalpodautoscalers" => "HorizontalPodAutoscaler",
-        other => panic!("the nodes do not know {other}"),
+        other => panic!("unknown node option {other}"),
     }
 }
 
-/// Where an object is.
-fn path_of(object: &Object) -> String {
+/// Returns the path of an object.
+fn object_path(object: &Object) -> String {
     let version = object.text("/apiVersion");
     let root = if version.contains('/') { "apis" } else { "api" };
     let kind = object.kind().to_lowercase();
@@ -227,8 +224,8 @@ fn path_of(object: &Object) -> String {
     format!("/{root}/{version}/namespaces/{}/{kind}{ending}/{}", object.namespace(), object.name())
 }
 
-/// The time as statuses say it, in whole seconds.
-fn now() -> String {
+/// Returns the current time in whole seconds, as in statuses.
+fn current_timestamp() -> String {
     let now = SystemClock.now();
     Timestamp::from_millis(now.as_millis() / 1000 * 1000).to_string()
 }

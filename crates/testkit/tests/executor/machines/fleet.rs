@@ -1,14 +1,14 @@
-//! Applications of a set, as rollouts and teardowns meet them. They outlive processes, and are the witness of what was done to
-//! them.
+//! Applications of an ApplicationSet for rollouts and teardowns. They outlive processes, and record all
+//! effects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate_executor::{Clock as _, Post, RuntimeClock, SummaryOf, Work};
+use tidegate_executor::{Clock as _, MachineEffects, MachineSender, RuntimeClock, SummaryOf};
 use tidegate_lifecycle::operation::Verdict;
-use tidegate_lifecycle::rollout::{self, ChildNews, Progressive};
-use tidegate_lifecycle::teardown::{self, Found, OrderedDeletion};
+use tidegate_lifecycle::rollout::{self, OperationReport, ProgressiveSync};
+use tidegate_lifecycle::teardown::{self, ObjectPresence, OrderedDeletion};
 use tidegate_model::{HealthStatus, OperationId, OperationPhase, Timestamp};
 use tidegate_oplog::Summary;
 use tokio::task::AbortHandle;
@@ -16,10 +16,10 @@ use uuid::Uuid;
 
 use super::requests::target;
 
-/// How long an operation takes, an Application to become healthy after it, a gate to open, and a finalizer.
-const TAKES: Duration = Duration::from_secs(5);
-/// How often those who watch look.
-const LOOK: Duration = Duration::from_secs(1);
+/// Duration of an operation, of the health of an Application after it, of a gate, and of a finalizer.
+const DURATION: Duration = Duration::from_secs(5);
+/// Polling interval.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 struct Operation {
@@ -29,120 +29,120 @@ struct Operation {
 }
 
 #[derive(Default)]
-struct Known {
-    /// The operations that were begun, by their ids.
+struct FleetState {
+    /// Started operations by id.
     operations: BTreeMap<OperationId, Operation>,
-    /// So many ids were given out.
-    chosen: u128,
+    /// Number of assigned ids.
+    assigned_ids: u128,
     /// Members whose first operation fails.
     fails: BTreeSet<String>,
-    /// When the Applications that are being deleted will be gone.
+    /// Removal time of each Application that is being deleted.
     gone_at: BTreeMap<String, Timestamp>,
-    /// What was done, in order.
-    deeds: Vec<String>,
-    /// So often something was asked of the hands.
+    /// Actions in order.
+    actions: Vec<String>,
+    /// Number of effects requested.
     calls: u64,
-    /// The call that panics, from 1.
-    panics_at: u64,
-    /// What always panics.
-    panics: &'static str,
-    /// Nothing is answered.
+    /// Number of the call that panics, counted from 1.
+    panicking_call: u64,
+    /// Name of the effect that always panics.
+    panicking_effect: &'static str,
+    /// True if commands get no result.
     is_silent: bool,
-    /// It was told that the rollout is over.
-    is_told_the_end: bool,
+    /// True if it was notified of the end of the rollout.
+    has_end_notification: bool,
 }
 
-/// The Applications of a set.
+/// The Applications of an ApplicationSet.
 #[derive(Clone, Default)]
-pub struct Fleet(Arc<Mutex<Known>>);
+pub struct Fleet(Arc<Mutex<FleetState>>);
 
 impl Fleet {
-    /// One where the first operations of some members fail.
-    pub fn where_fails(members: &[&str]) -> Self {
+    /// Creates a fleet in which the first operations of some members fail.
+    pub fn with_failing(members: &[&str]) -> Self {
         let fleet = Self::default();
         fleet.lock().fails = members.iter().map(|name| (*name).to_owned()).collect();
         fleet
     }
 
-    /// The hands panic at this call, from 1.
-    pub fn panics_at(&self, call: u64) {
-        self.lock().panics_at = call;
+    /// Makes the effects panic at this call, counted from 1.
+    pub fn panic_at_call(&self, call: u64) {
+        self.lock().panicking_call = call;
     }
 
-    /// This panics from now on, whenever it is called.
-    pub fn always_panics(&self, what: &'static str) {
-        self.lock().panics = what;
+    /// Makes an effect panic at every call.
+    pub fn panic_always_at(&self, what: &'static str) {
+        self.lock().panicking_effect = what;
     }
 
-    /// No command is answered from now on, or all are again.
-    pub fn is_silent(&self, is_silent: bool) {
+    /// Suspends or resumes the results of all commands.
+    pub fn set_silent(&self, is_silent: bool) {
         self.lock().is_silent = is_silent;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, FleetState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was done, in order.
-    pub fn deeds(&self) -> Vec<String> {
-        self.lock().deeds.clone()
+    /// Returns the actions in order.
+    pub fn actions(&self) -> Vec<String> {
+        self.lock().actions.clone()
     }
 
-    /// Whether it was told that the rollout is over.
-    pub fn is_told_the_end(&self) -> bool {
-        self.lock().is_told_the_end
+    /// Returns true if it was notified of the end of the rollout.
+    pub fn has_end_notification(&self) -> bool {
+        self.lock().has_end_notification
     }
 
-    /// The operations that were begun.
-    pub fn begun(&self) -> BTreeSet<OperationId> {
+    /// Returns the started operations.
+    pub fn started_operations(&self) -> BTreeSet<OperationId> {
         self.lock().operations.keys().copied().collect()
     }
 
-    /// How often something was asked of the hands.
+    /// Returns the number of effects requested.
     pub fn calls(&self) -> u64 {
         self.lock().calls
     }
 
-    fn call(&self, what: &str) {
+    fn record_call(&self, what: &str) {
         let (number, panics) = {
             let mut known = self.lock();
             known.calls += 1;
-            (known.calls, known.panics == what || known.calls == known.panics_at)
+            (known.calls, known.panicking_effect == what || known.calls == known.panicking_call)
         };
         assert!(!panics, "injected into call {number}, {what}");
     }
 
-    /// Returns when commands are answered.
-    async fn awake(&self) {
+    /// Waits until commands get results.
+    async fn wait_until_responsive(&self) {
         while self.lock().is_silent {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    fn choose(&self) -> OperationId {
+    fn assign_id(&self) -> OperationId {
         let mut known = self.lock();
-        known.chosen += 1;
-        OperationId(Uuid::from_u128(known.chosen))
+        known.assigned_ids += 1;
+        OperationId(Uuid::from_u128(known.assigned_ids))
     }
 
-    /// An operation with this id exists; how it is going to end, and when.
+    /// Ensures an operation with this id; returns its future result and end.
     fn ensure(&self, id: OperationId, member: &str, now: Timestamp) -> Operation {
         let mut known = self.lock();
         if !known.operations.contains_key(&id) {
             let fails = known.fails.remove(member);
-            known.deeds.push(format!("sync {member}"));
-            let operation = Operation { member: member.to_owned(), ends_at: now + TAKES, fails };
+            known.actions.push(format!("sync {member}"));
+            let operation = Operation { member: member.to_owned(), ends_at: now + DURATION, fails };
             known.operations.insert(id, operation);
         }
         known.operations[&id].clone()
     }
 
-    fn sight(&self, member: &str, now: Timestamp) -> rollout::Sight {
+    fn observe(&self, member: &str, now: Timestamp) -> rollout::MemberObservation {
         let known = self.lock();
         let over = |one: &Operation| one.member == member && !one.fails && one.ends_at <= now;
         let newest = known.operations.iter().rev().find(|(_, one)| over(one));
-        let is_well = newest.is_some_and(|(_, one)| one.ends_at + TAKES <= now);
-        rollout::Sight {
+        let is_well = newest.is_some_and(|(_, one)| one.ends_at + DURATION <= now);
+        rollout::MemberObservation {
             operation: newest.map(|(id, _)| *id),
             deployed: newest.map(|_| target("new")),
             synced: newest.is_some(),
@@ -151,142 +151,146 @@ impl Fleet {
         }
     }
 
-    fn delete(&self, member: &str, now: Timestamp) -> Found {
+    fn delete(&self, member: &str, now: Timestamp) -> ObjectPresence {
         let mut known = self.lock();
         if !known.gone_at.contains_key(member) {
-            known.deeds.push(format!("delete {member}"));
-            known.gone_at.insert(member.to_owned(), now + TAKES);
+            known.actions.push(format!("delete {member}"));
+            known.gone_at.insert(member.to_owned(), now + DURATION);
         }
         drop(known);
         self.find(member, now)
     }
 
-    fn find(&self, member: &str, now: Timestamp) -> Found {
+    fn find(&self, member: &str, now: Timestamp) -> ObjectPresence {
         let is_gone = self.lock().gone_at.get(member).is_some_and(|at| *at <= now);
-        if is_gone { Found::Gone } else { Found::There }
+        if is_gone { ObjectPresence::Gone } else { ObjectPresence::Exists }
     }
 }
 
-/// The hands of a rollout.
-pub struct Rolling {
+/// Effects of a rollout.
+pub struct FakeRolloutEffects {
     pub fleet: Fleet,
-    kept: BTreeMap<rollout::Subject, AbortHandle>,
+    subscriptions: BTreeMap<rollout::Subject, AbortHandle>,
 }
 
-impl Rolling {
-    pub fn of(fleet: &Fleet) -> Self {
-        Self { fleet: fleet.clone(), kept: BTreeMap::new() }
+impl FakeRolloutEffects {
+    pub fn for_fleet(fleet: &Fleet) -> Self {
+        Self { fleet: fleet.clone(), subscriptions: BTreeMap::new() }
     }
 }
 
-impl Work for Rolling {
-    type Machine = Progressive;
+impl MachineEffects for FakeRolloutEffects {
+    type Machine = ProgressiveSync;
 
-    fn summary(state: &rollout::State) -> Option<SummaryOf<Progressive>> {
+    fn summary(state: &rollout::State) -> Option<SummaryOf<ProgressiveSync>> {
         let rollout = state.rollout()?;
         Some(Summary {
             application: None,
             set: Some(rollout.set.clone()),
             started_at: rollout.started_at,
             finished_at: rollout.outcome.as_ref().map(|outcome| outcome.at),
-            details: rollout::Details::of(state)?,
+            details: rollout::Details::from_state(state)?,
         })
     }
 
-    fn resumed() -> Option<rollout::Input> {
+    fn resume_input() -> Option<rollout::Input> {
         Some(rollout::Input::Recovered)
     }
 
-    fn carry_out(
+    fn execute(
         &mut self,
         _: &rollout::State,
         command: rollout::Command,
         _: Timestamp,
-        post: Post<Progressive>,
+        post: MachineSender<ProgressiveSync>,
     ) {
-        self.fleet.call("carry_out");
+        self.fleet.record_call("carry_out");
         let (fleet, about) = (self.fleet.clone(), command.subject());
         let answering = post.clone();
         post.spawn(async move {
-            fleet.call("answer");
-            fleet.awake().await;
+            fleet.record_call("answer");
+            fleet.wait_until_responsive().await;
             let input = match command {
-                rollout::Command::Choose { member } => {
-                    rollout::Input::Chosen { member, operation: Ok(fleet.choose()) }
+                rollout::Command::ChooseId { member } => {
+                    rollout::Input::IdChosen { member, operation: Ok(fleet.assign_id()) }
                 }
                 rollout::Command::Stop { member, operation } => {
                     rollout::Input::Stopped { member, operation, result: Ok(()) }
                 }
-                standing => panic!("{standing:?} is kept up"),
+                standing => panic!("{standing:?} is still subscribed"),
             };
             answering.answer(about, input);
         });
     }
 
-    fn begin(
+    fn start_subscription(
         &mut self,
         _: &rollout::State,
         standing: &rollout::Command,
         now: Timestamp,
-        post: Post<Progressive>,
+        post: MachineSender<ProgressiveSync>,
     ) {
-        self.fleet.call("begin");
-        let (fleet, telling, clock) = (self.fleet.clone(), post.clone(), RuntimeClock::starting_at(now));
+        self.fleet.record_call("begin");
+        let (fleet, inbox, clock) = (self.fleet.clone(), post.clone(), RuntimeClock::starting_at(now));
         let kept = match standing.clone() {
             rollout::Command::Run { member, operation, .. } => post.spawn(async move {
                 let run = fleet.ensure(operation, &member, now);
-                let tell = |news| {
-                    telling.tell(rollout::Input::Child { member: member.clone(), operation, news });
+                let tell = |report| {
+                    inbox.send_input(rollout::Input::OperationReported {
+                        member: member.clone(),
+                        operation,
+                        report,
+                    });
                 };
-                tell(ChildNews::Begun);
+                tell(OperationReport::Started);
                 tokio::time::sleep(run.ends_at.since(now)).await;
                 let phase = if run.fails { OperationPhase::Failed } else { OperationPhase::Succeeded };
-                tell(ChildNews::Ended { phase, message: "over".into() });
+                tell(OperationReport::Ended { phase, message: "over".into() });
             }),
-            rollout::Command::Watch { member } => post.spawn(async move {
+            rollout::Command::WatchMember { member } => post.spawn(async move {
                 loop {
-                    let sight = fleet.sight(&member, clock.now());
-                    telling.tell(rollout::Input::Sighted { member: member.clone(), sight });
-                    tokio::time::sleep(LOOK).await;
+                    let observation = fleet.observe(&member, clock.now());
+                    inbox.send_input(rollout::Input::Observed { member: member.clone(), observation });
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
             }),
             rollout::Command::AskGate { step, gate } => post.spawn(async move {
                 let say = |verdict| {
-                    telling.tell(rollout::Input::Gate { step, gate: gate.clone(), verdict });
+                    inbox.send_input(rollout::Input::Gate { step, gate: gate.clone(), verdict });
                 };
-                say(Verdict::closed("somebody is asleep"));
-                tokio::time::sleep(TAKES).await;
+                say(Verdict::closed("the approver is asleep"));
+                tokio::time::sleep(DURATION).await;
                 say(Verdict::Open);
             }),
-            answered => panic!("{answered:?} is answered"),
+            answered => panic!("{answered:?} has a response"),
         };
-        self.kept.insert(standing.subject(), kept);
+        self.subscriptions.insert(standing.subject(), kept);
     }
 
-    fn end(&mut self, _: &rollout::State, standing: &rollout::Command) {
-        self.fleet.call("end");
-        self.kept.remove(&standing.subject()).unwrap().abort();
+    fn end_subscription(&mut self, _: &rollout::State, standing: &rollout::Command) {
+        self.fleet.record_call("end");
+        self.subscriptions.remove(&standing.subject()).unwrap().abort();
     }
 
-    fn announce(&mut self, state: &rollout::State) {
-        self.fleet.call("announce");
-        self.fleet.lock().is_told_the_end |= state.is_finished();
+    fn publish_state(&mut self, state: &rollout::State) {
+        self.fleet.record_call("announce");
+        self.fleet.lock().has_end_notification |= state.is_finished();
     }
 }
 
-/// The hands of a teardown.
-pub struct Tearing {
+/// Effects of a teardown.
+pub struct FakeTeardownEffects {
     pub fleet: Fleet,
-    kept: BTreeMap<teardown::Subject, AbortHandle>,
+    subscriptions: BTreeMap<teardown::Subject, AbortHandle>,
 }
 
-impl Tearing {
-    pub fn of(fleet: &Fleet) -> Self {
-        Self { fleet: fleet.clone(), kept: BTreeMap::new() }
+impl FakeTeardownEffects {
+    pub fn for_fleet(fleet: &Fleet) -> Self {
+        Self { fleet: fleet.clone(), subscriptions: BTreeMap::new() }
     }
 }
 
-impl Work for Tearing {
+impl MachineEffects for FakeTeardownEffects {
     type Machine = OrderedDeletion;
 
     fn summary(state: &teardown::State) -> Option<SummaryOf<OrderedDeletion>> {
@@ -296,67 +300,67 @@ impl Work for Tearing {
             set: Some(teardown.set.clone()),
             started_at: teardown.started_at,
             finished_at: teardown.outcome.as_ref().map(|outcome| outcome.at),
-            details: teardown::Details::of(state)?,
+            details: teardown::Details::from_state(state)?,
         })
     }
 
-    fn carry_out(
+    fn execute(
         &mut self,
         _: &teardown::State,
         command: teardown::Command,
         now: Timestamp,
-        post: Post<OrderedDeletion>,
+        post: MachineSender<OrderedDeletion>,
     ) {
-        self.fleet.call("carry_out");
+        self.fleet.record_call("carry_out");
         let (fleet, about) = (self.fleet.clone(), command.subject());
         let answering = post.clone();
         post.spawn(async move {
-            fleet.call("answer");
-            fleet.awake().await;
+            fleet.record_call("answer");
+            fleet.wait_until_responsive().await;
             let (member, uid, found) = match command {
                 teardown::Command::Delete { member, uid } => {
                     let found = fleet.delete(&member, now);
                     (member, uid, found)
                 }
-                teardown::Command::Look { member, uid } | teardown::Command::Watch { member, uid } => {
+                teardown::Command::Read { member, uid } | teardown::Command::WatchMember { member, uid } => {
                     let found = fleet.find(&member, now);
                     (member, uid, found)
                 }
             };
-            answering.answer(about, teardown::Input::Answered { member, uid, found: Ok(found) });
+            answering.answer(about, teardown::Input::Answered { member, uid, presence: Ok(found) });
         });
     }
 
-    fn begin(
+    fn start_subscription(
         &mut self,
         _: &teardown::State,
         standing: &teardown::Command,
         now: Timestamp,
-        post: Post<OrderedDeletion>,
+        post: MachineSender<OrderedDeletion>,
     ) {
-        self.fleet.call("begin");
-        let teardown::Command::Watch { member, uid } = standing.clone() else { panic!("{standing:?}") };
-        let (fleet, telling, clock) = (self.fleet.clone(), post.clone(), RuntimeClock::starting_at(now));
+        self.fleet.record_call("begin");
+        let teardown::Command::WatchMember { member, uid } = standing.clone() else { panic!("{standing:?}") };
+        let (fleet, inbox, clock) = (self.fleet.clone(), post.clone(), RuntimeClock::starting_at(now));
         let watch = post.spawn(async move {
             loop {
-                let sight = match fleet.find(&member, clock.now()) {
-                    Found::There => teardown::Sight::There { kept_by: String::new() },
-                    Found::Gone => teardown::Sight::Gone,
+                let observation = match fleet.find(&member, clock.now()) {
+                    ObjectPresence::Exists => teardown::MemberObservation::Exists { kept_by: String::new() },
+                    ObjectPresence::Gone => teardown::MemberObservation::Gone,
                 };
                 let (member, uid) = (member.clone(), uid.clone());
-                telling.tell(teardown::Input::Sighted { member, uid, sight });
-                tokio::time::sleep(LOOK).await;
+                inbox.send_input(teardown::Input::Observed { member, uid, observation });
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         });
-        self.kept.insert(standing.subject(), watch);
+        self.subscriptions.insert(standing.subject(), watch);
     }
 
-    fn end(&mut self, _: &teardown::State, standing: &teardown::Command) {
-        self.fleet.call("end");
-        self.kept.remove(&standing.subject()).unwrap().abort();
+    fn end_subscription(&mut self, _: &teardown::State, standing: &teardown::Command) {
+        self.fleet.record_call("end");
+        self.subscriptions.remove(&standing.subject()).unwrap().abort();
     }
 
-    fn announce(&mut self, _: &teardown::State) {
-        self.fleet.call("announce");
+    fn publish_state(&mut self, _: &teardown::State) {
+        self.fleet.record_call("announce");
     }
 }

@@ -1,9 +1,9 @@
-//! Machines that are no operations, at work on an engine's log.
+//! Machines other than operations, running on an engine's log.
 
+mod compaction;
 mod crash;
 mod faults;
 mod fleet;
-mod keeping;
-mod play;
 mod requests;
-mod stopping;
+mod rollout_engine;
+mod shutdown;

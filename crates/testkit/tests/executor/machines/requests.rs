@@ -1,10 +1,10 @@
-//! What is asked for, and what is recorded of it.
+//! Requests, and their recorded events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_executor::Durable;
+use tidegate_executor::DurableMachine;
 use tidegate_lifecycle::Urgency;
 use tidegate_lifecycle::fleet::{Expression, Labels, MaxUpdate, Operator};
 use tidegate_lifecycle::rollout::{self, Step, Target};
@@ -13,11 +13,11 @@ use tidegate_model::{Digest, OperationId, StreamId};
 use tidegate_oplog::{OperationLog, TypedLog as _};
 use uuid::Uuid;
 
-/// The set.
-pub const SET: &str = "argocd/fleet";
+/// The ApplicationSet.
+pub const APPSET: &str = "argocd/fleet";
 
-/// Streams are numbered apart from the operations of a fleet.
-pub fn stream(number: u128) -> StreamId {
+/// Returns an id of a stream, numbered separately from the operations of a fleet.
+pub fn stream_id(number: u128) -> StreamId {
     StreamId(Uuid::from_u128(1_000_000 + number))
 }
 
@@ -33,7 +33,8 @@ fn expressions(env: &str) -> Vec<Expression> {
     vec![Expression { key: "env".into(), operator: Operator::In, values: vec![env.into()] }]
 }
 
-/// Two Applications of each environment; production one by one, a minute after the others, when a gate is open.
+/// Returns a request for two Applications of each environment; production one by one, a minute after the
+/// others, when a gate is open.
 pub fn rollout() -> rollout::Request {
     let step = |env| Step { expressions: expressions(env), ..Step::default() };
     let last = Step {
@@ -50,7 +51,7 @@ pub fn rollout() -> rollout::Request {
         done_by: None,
     };
     rollout::Request {
-        set: SET.into(),
+        set: APPSET.into(),
         uid: "uid-1".into(),
         targets: Digest([9; 32]),
         by: "ann".into(),
@@ -60,7 +61,7 @@ pub fn rollout() -> rollout::Request {
     }
 }
 
-/// Applications of two environments, production last.
+/// Returns a request for Applications of two environments, production last.
 pub fn teardown(of_each: usize) -> teardown::Request {
     let step = |env| Selection { expressions: expressions(env), max_update: MaxUpdate::default() };
     let members = ["dev", "prod"].into_iter().flat_map(|env| {
@@ -71,29 +72,29 @@ pub fn teardown(of_each: usize) -> teardown::Request {
         })
     });
     teardown::Request {
-        set: SET.into(),
+        set: APPSET.into(),
         uid: "uid-1".into(),
         by: "ann".into(),
         order: Order::Custom { steps: vec![step("dev"), step("prod")] },
         members: members.collect(),
         options: teardown::Options::default(),
-        kept: std::collections::BTreeMap::new(),
+        kept_members: std::collections::BTreeMap::new(),
         approved: None,
     }
 }
 
-/// What a stream has recorded that must not be lost, of each member and of the whole, in order: without times, without what
-/// operations are called, and each thing once that was told again after a death.
-pub fn recorded<M: Durable>(
+/// Returns the essential events of a stream, of each member and of the whole, in order: without times and ids
+/// of operations, and without repetitions after a crash.
+pub fn recorded_events<M: DurableMachine>(
     log: &(impl OperationLog + ?Sized),
     stream: StreamId,
 ) -> BTreeMap<String, Vec<Value>> {
     let mut lanes: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for fact in log.facts_as::<M::Fact>(stream).unwrap().facts {
-        if M::urgency(&M::State::default(), &fact) != Urgency::Now {
+    for event in log.events_as::<M::Event>(stream).unwrap().events {
+        if M::urgency(&M::State::default(), &event) != Urgency::Now {
             continue;
         }
-        let mut value = serde_json::to_value(&fact).unwrap();
+        let mut value = serde_json::to_value(&event).unwrap();
         let lane = member(&value).unwrap_or_default();
         strip(&mut value);
         let lane = lanes.entry(lane).or_default();
@@ -104,18 +105,18 @@ pub fn recorded<M: Durable>(
     lanes
 }
 
-/// The operations that a rollout has named.
-pub fn named(log: &(impl OperationLog + ?Sized), stream: StreamId) -> BTreeSet<OperationId> {
-    let facts = log.facts_as::<rollout::Fact>(stream).unwrap().facts;
-    let named = facts.into_iter().filter_map(|fact| match fact {
-        rollout::Fact::Named { operation, .. } => Some(operation),
+/// Returns the operations that a rollout has named.
+pub fn named_operations(log: &(impl OperationLog + ?Sized), stream: StreamId) -> BTreeSet<OperationId> {
+    let events = log.events_as::<rollout::Event>(stream).unwrap().events;
+    let named = events.into_iter().filter_map(|event| match event {
+        rollout::Event::OperationAssigned { operation, .. } => Some(operation),
         _ => None,
     });
     named.collect()
 }
 
-fn member(fact: &Value) -> Option<String> {
-    let (_, fields) = fact.as_object()?.iter().next()?;
+fn member(event: &Value) -> Option<String> {
+    let (_, fields) = event.as_object()?.iter().next()?;
     Some(fields.get("member")?.as_str()?.to_owned())
 }
 

@@ -1,14 +1,14 @@
 //! `KubeCluster` on a real API server.
 
+pub mod outages;
 pub mod reads;
-pub mod trouble;
 pub mod writes;
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_cluster::{
-    Applied, ApplyRequest, Cluster as _, ClusterError, DeleteRequest, Propagation, WriteMode,
+    ApplyRequest, ApplyResult, Cluster as _, ClusterError, DeleteRequest, Propagation, WriteMode,
 };
 use tidegate_kube::{ConnectOptions, KubeCluster, connect};
 use tidegate_model::{Gvk, Object};
@@ -17,8 +17,8 @@ use tidegate_testkit::kube::{ControlPlane, User};
 const APPLY: WriteMode = WriteMode::Apply { force: true };
 const REPLACE: WriteMode = WriteMode::Replace { recreate: false };
 const OPERATION: &str = "0190b5a4-7c1e-7000-8000-000000000001";
-/// The longest that any of these tests waits for something to happen.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Time limit of a wait in these tests.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 async fn cluster(control: &ControlPlane, user: &User) -> KubeCluster {
     connect(&options(control, user)).await.unwrap()
@@ -56,12 +56,12 @@ fn request(object: &Object, mode: WriteMode) -> ApplyRequest {
     ApplyRequest { operation: Some(OPERATION.parse().unwrap()), ..ApplyRequest::new(object.clone(), mode) }
 }
 
-async fn write(cluster: &KubeCluster, object: &Object, mode: WriteMode) -> Result<Applied, ClusterError> {
+async fn write(cluster: &KubeCluster, object: &Object, mode: WriteMode) -> Result<ApplyResult, ClusterError> {
     cluster.apply(request(object, mode)).await
 }
 
 fn delete(object: &Object, propagation: Propagation) -> DeleteRequest {
-    DeleteRequest { propagation, ..DeleteRequest::of(object) }
+    DeleteRequest { propagation, ..DeleteRequest::for_object(object) }
 }
 
 async fn read(cluster: &KubeCluster, object: &Object) -> Option<Object> {

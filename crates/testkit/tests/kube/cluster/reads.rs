@@ -1,11 +1,12 @@
-//! Lists, watches, what a plan is told, pods and logs.
+//! Lists, watches, live state for plans, pods and logs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tidegate_cluster::{
-    Cluster, Detail, ErrorKind, Followed, LiveQuery, Pauses, Reach, Scope, WatchEvent, follow,
+    Cluster, Detail, ErrorKind, LiveQuery, Scope, ScopeChange, SearchScope, WatchBackoff, WatchEvent,
+    list_and_watch,
 };
 use tidegate_model::annotations::TRACKING_ID;
 use tidegate_model::{GroupKind, Tracking, TrackingMethod};
@@ -17,7 +18,7 @@ async fn write_all(cluster: &KubeCluster, objects: Vec<Object>) {
     writes.buffer_unordered(16).try_for_each(|_| async { Ok(()) }).await.unwrap();
 }
 
-pub async fn kinds_are_those_that_can_be_read() {
+pub async fn only_readable_kinds_are_listed() {
     let control = ControlPlane::shared();
     let engine = cluster(control, User::ENGINE).await;
     let discovery = engine.discover().await.unwrap();
@@ -28,17 +29,17 @@ pub async fn kinds_are_those_that_can_be_read() {
     assert_eq!(namespaced("authorization.k8s.io", "SubjectAccessReview"), None, "it can only be created");
     let claims = discovery.get(&GroupKind::new("autoscaling", "HorizontalPodAutoscaler")).unwrap();
     assert!(claims.versions.len() > 1, "{claims:?}");
-    assert!(discovery.silent.is_empty(), "{:?}", discovery.silent);
-    let says = control.caller(User::CONTROLLERS).get("/version").await.unwrap();
+    assert!(discovery.unavailable_versions.is_empty(), "{:?}", discovery.unavailable_versions);
+    let says = control.client(User::CONTROLLERS).get("/version").await.unwrap();
     let version = engine.version().await.unwrap().unwrap();
     let both = format!("v{}.{}.", says["major"].as_str().unwrap(), says["minor"].as_str().unwrap());
-    assert!(version.starts_with(&both), "{version} is not of {says}");
+    assert!(version.starts_with(&both), "{version} is not a version of {says}");
 }
 
-pub async fn lists_of_many_pages_and_what_a_plan_is_told() {
+pub async fn long_lists_are_paged_and_plans_get_the_live_state() {
     let control = ControlPlane::shared();
     let (cluster, namespace) =
-        (cluster(control, User::ENGINE).await, control.namespace("many").await.unwrap());
+        (cluster(control, User::ENGINE).await, control.create_namespace("many").await.unwrap());
     let mut objects: Vec<Object> = (0..1_100)
         .map(|number| {
             let mut object = config_map(&namespace, &format!("c{number:04}"), json!({"x": "1"}));
@@ -64,52 +65,52 @@ pub async fn lists_of_many_pages_and_what_a_plan_is_told() {
     let all: BTreeSet<_> = objects.iter().map(place).collect();
     let expected: Vec<String> = objects.iter().map(|object| object.name().to_owned()).collect();
     let untracked = write(&cluster, &config_map(&namespace, "other", json!({})), APPLY).await.unwrap().object;
-    let told = async |query: LiveQuery| {
-        let found = cluster.live(&query).await.unwrap().objects;
+    let list = async |query: LiveQuery| {
+        let found = cluster.list_live(&query).await.unwrap().objects;
         found.iter().map(|object| object.key().name.clone()).collect::<Vec<_>>()
     };
     let query = |named: &BTreeSet<_>, inventory: Option<&BTreeSet<_>>| LiveQuery {
         application: namespace.clone(),
         named: named.clone(),
         inventory: inventory.cloned().unwrap_or_default(),
-        reach: if inventory.is_some() { Reach::Places } else { Reach::Everything },
+        search_scope: if inventory.is_some() { SearchScope::KnownObjects } else { SearchScope::WholeCluster },
         ..LiveQuery::default()
     };
     let nothing = BTreeSet::new();
-    assert_eq!(told(query(&all, Some(&nothing))).await, expected, "by name, from lists");
-    assert_eq!(told(query(&nothing, Some(&all))).await, expected, "from the inventory");
-    assert_eq!(told(query(&nothing, None)).await, expected, "by search");
-    let mark = control.mark();
+    assert_eq!(list(query(&all, Some(&nothing))).await, expected, "by name, in lists");
+    assert_eq!(list(query(&nothing, Some(&all))).await, expected, "from the inventory");
+    assert_eq!(list(query(&nothing, None)).await, expected, "by search");
+    let mark = control.audit_mark();
     let few: BTreeSet<_> =
         objects.drain(..3).map(|object| place(&object)).chain([place(&untracked)]).collect();
-    assert_eq!(told(query(&few, Some(&nothing))).await, ["c0000", "c0001", "c0002", "other"]);
-    let audit = control.audit_within(mark, &namespace).await.unwrap().of(User::ENGINE);
+    assert_eq!(list(query(&few, Some(&nothing))).await, ["c0000", "c0001", "c0002", "other"]);
+    let audit = control.audit_in_namespace(mark, &namespace).await.unwrap().by_user(User::ENGINE);
     assert_eq!(audit.0.iter().filter(|event| event.verb == "get").count(), 4);
     assert_eq!(audit.0.len(), 4, "{:?}", audit.summaries());
 }
 
-pub async fn whoever_may_see_one_namespace_only_is_told_of_that_one() {
+pub async fn a_user_of_one_namespace_gets_only_that_one() {
     let control = ControlPlane::shared();
     let (engine, namespace) =
-        (cluster(control, User::ENGINE).await, control.namespace("narrow").await.unwrap());
+        (cluster(control, User::ENGINE).await, control.create_namespace("narrow").await.unwrap());
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}]);
-    let user = control.limited_user(&[(Some(&namespace), rules)]).await.unwrap();
+    let user = control.create_limited_user(&[(Some(&namespace), rules)]).await.unwrap();
     let limited = cluster(control, &user).await;
     let mut ours = config_map(&namespace, "a", json!({}));
     ours.set_annotation(TRACKING_ID, format!("{namespace}:/ConfigMap:{namespace}/a"));
     write(&engine, &ours, APPLY).await.unwrap();
     let named = BTreeSet::from([(config_maps(), namespace.clone(), "b".to_owned())]);
     let query = LiveQuery { application: namespace.clone(), named, ..LiveQuery::default() };
-    let found = limited.live(&query).await.unwrap().objects;
+    let found = limited.list_live(&query).await.unwrap().objects;
     assert_eq!(found.iter().map(|object| object.key().name.as_str()).collect::<Vec<_>>(), ["a"]);
 }
 
-/// The controllers label the claims of a StatefulSet with its selector, and Endpoints like their Service; nobody owns
-/// them. Pruning them by their label would lose data.
-pub async fn what_controllers_label_is_not_the_applications() {
+/// Controllers label the claims of a StatefulSet with its selector, and Endpoints like their Service, without
+/// owners. A prune by label would lose data.
+pub async fn labels_set_by_controllers_do_not_mean_ownership() {
     let control = ControlPlane::shared();
     let (cluster, namespace) =
-        (cluster(control, User::ENGINE).await, control.namespace("claims").await.unwrap());
+        (cluster(control, User::ENGINE).await, control.create_namespace("claims").await.unwrap());
     let labels = json!({"app.kubernetes.io/instance": namespace, "app": "db"});
     let metadata = |name: &str| json!({"name": name, "namespace": namespace, "labels": labels});
     let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
@@ -139,7 +140,7 @@ pub async fn what_controllers_label_is_not_the_applications() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let found = tokio::time::timeout(PATIENCE, looking).await.unwrap();
+        let found = tokio::time::timeout(TIMEOUT, looking).await.unwrap();
         assert_eq!(found.label("app.kubernetes.io/instance"), Some(namespace.as_str()));
         assert!(!found.has_owner());
     }
@@ -147,10 +148,10 @@ pub async fn what_controllers_label_is_not_the_applications() {
     for inventory in [None, Some(BTreeSet::from(made))] {
         let known = inventory.is_some();
         let (application, tracking) = (namespace.clone(), tracking.clone());
-        let reach = if known { Reach::Places } else { Reach::Everything };
+        let search_scope = if known { SearchScope::KnownObjects } else { SearchScope::WholeCluster };
         let inventory = inventory.unwrap_or_default();
-        let query = LiveQuery { application, tracking, inventory, reach, ..LiveQuery::default() };
-        let found = cluster.live(&query).await.unwrap().objects;
+        let query = LiveQuery { application, tracking, inventory, search_scope, ..LiveQuery::default() };
+        let found = cluster.list_live(&query).await.unwrap().objects;
         let found: Vec<String> = found.iter().map(|object| object.key().to_string()).collect();
         let ours = ["PersistentVolumeClaim", "Service", "StatefulSet"].iter().zip(["own", "db", "db"]);
         let ours: Vec<String> = ours.map(|(kind, name)| format!("{kind} {namespace}/{name}")).collect();
@@ -158,10 +159,10 @@ pub async fn what_controllers_label_is_not_the_applications() {
     }
 }
 
-pub async fn watches_tell_every_change_after_the_list() {
+pub async fn watches_report_every_change_after_the_list() {
     let control = ControlPlane::shared();
     let (cluster, namespace) =
-        (cluster(control, User::ENGINE).await, control.namespace("watched").await.unwrap());
+        (cluster(control, User::ENGINE).await, control.create_namespace("watched").await.unwrap());
     for detail in [Detail::Full, Detail::Metadata] {
         let scope = Scope { gvk: config_maps(), namespace: Some(namespace.clone()), detail };
         let listing = cluster.list(&scope).await.unwrap();
@@ -171,7 +172,7 @@ pub async fn watches_tell_every_change_after_the_list() {
         cluster.delete(delete(&written, Propagation::Background)).await.unwrap();
         let mut seen = Vec::new();
         while seen.len() < 2 {
-            match tokio::time::timeout(PATIENCE, changes.next()).await.unwrap().unwrap().unwrap() {
+            match tokio::time::timeout(TIMEOUT, changes.next()).await.unwrap().unwrap().unwrap() {
                 WatchEvent::Bookmark(_) => {}
                 WatchEvent::Applied(object) => seen.push(("applied", object)),
                 WatchEvent::Deleted(object) => seen.push(("deleted", object)),
@@ -184,63 +185,63 @@ pub async fn watches_tell_every_change_after_the_list() {
     }
 }
 
-pub async fn a_watch_that_the_server_ends_goes_on_where_it_was() {
+pub async fn a_watch_that_the_server_ends_continues_where_it_was() {
     let control = ControlPlane::shared();
-    let namespace = control.namespace("resumed").await.unwrap();
-    // Longer than what is taken for no watch at all, also where the answer is late.
+    let namespace = control.create_namespace("resumed").await.unwrap();
+    // Longer than the minimum duration of a watch, even with a late response.
     let brief = ConnectOptions { watch_duration: Duration::from_secs(3), ..options(control, User::ENGINE) };
     let cluster = Arc::new(connect(&brief).await.unwrap());
     let there = config_map(&namespace, "there", json!({}));
     write(&cluster, &there, APPLY).await.unwrap();
     let scope = Scope { gvk: config_maps(), namespace: Some(namespace.clone()), detail: Detail::Metadata };
-    let mark = control.mark();
-    let pauses = Pauses { min: Duration::from_millis(50), max: Duration::from_secs(1) };
-    let mut followed = follow(Arc::clone(&cluster) as Arc<dyn Cluster>, scope, pauses);
-    let asked = async |verb: &str| {
-        let audit = control.audit_within(mark, &namespace).await.unwrap().of(User::ENGINE);
-        audit.only(|event| event.verb == verb && event.resource == "configmaps").0
+    let mark = control.audit_mark();
+    let pauses = WatchBackoff { min: Duration::from_millis(50), max: Duration::from_secs(1) };
+    let mut followed = list_and_watch(Arc::clone(&cluster) as Arc<dyn Cluster>, scope, pauses);
+    let audit_events = async |verb: &str| {
+        let audit = control.audit_in_namespace(mark, &namespace).await.unwrap().by_user(User::ENGINE);
+        audit.filter(|event| event.verb == verb && event.resource == "configmaps").0
     };
     let listed = followed.next().await.unwrap();
-    let Followed::Listed(objects) = &listed else { panic!("{listed:?}") };
+    let ScopeChange::Listed(objects) = &listed else { panic!("{listed:?}") };
     assert!(objects.iter().any(|object| object.name() == "there"), "{objects:?}");
-    // Others' objects may come at any time, such as the certificates that each namespace is given.
+    // Other clients' objects may appear at any time, such as the certificates of each namespace.
     let mut seen = Vec::new();
     for (ended, name) in [(2, "first"), (4, "second")] {
         // A watch is in the audit log when it has ended.
         let written = async {
-            while asked("watch").await.len() < ended {
+            while audit_events("watch").await.len() < ended {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             write(&cluster, &config_map(&namespace, name, json!({})), APPLY).await.unwrap();
             std::future::pending::<()>().await;
         };
-        let told = async {
+        let follow_until_change = async {
             loop {
                 match followed.next().await.unwrap() {
-                    Followed::Applied(object) if object.name() == name => return,
-                    Followed::Applied(object) => seen.push(object.name().to_owned()),
+                    ScopeChange::Applied(object) if object.name() == name => return,
+                    ScopeChange::Applied(object) => seen.push(object.name().to_owned()),
                     other => panic!("{other:?}"),
                 }
             }
         };
         tokio::select! {
             () = written => unreachable!("it waits"),
-            told = tokio::time::timeout(PATIENCE, told) => told.unwrap(),
+            follow_until_change = tokio::time::timeout(TIMEOUT, follow_until_change) => follow_until_change.unwrap(),
         }
     }
     assert!(
         !seen.iter().any(|name| ["there", "first", "second"].contains(&name.as_str())),
-        "told anew: {seen:?}"
+        "sent again: {seen:?}"
     );
-    assert_eq!(asked("list").await.len(), 1);
-    let watches = asked("watch").await;
+    assert_eq!(audit_events("list").await.len(), 1);
+    let watches = audit_events("watch").await;
     assert!(watches.iter().all(|watch| watch.code == 200 && watch.uri.contains("timeoutSeconds=3&")));
 }
 
-pub async fn pods_are_found_through_what_stands_between() {
+pub async fn pods_are_found_through_their_owners() {
     let control = ControlPlane::shared();
     let (cluster, namespace) =
-        (cluster(control, User::ENGINE).await, control.namespace("owned").await.unwrap());
+        (cluster(control, User::ENGINE).await, control.create_namespace("owned").await.unwrap());
     let template = |app: &str, policy: &str| {
         json!({"metadata": {"labels": {"app": app}}, "spec": {
             "restartPolicy": policy, "containers": [{"name": "main", "image": "busybox"}]}})
@@ -255,7 +256,7 @@ pub async fn pods_are_found_through_what_stands_between() {
         spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         spec
     };
-    // A pod with the same labels that nobody owns.
+    // A pod with the same labels but without an owner.
     let mut stray = json!({"apiVersion": "v1", "kind": "Pod"});
     stray.as_object_mut().unwrap().extend(template("deployment", "Always").as_object().unwrap().clone());
     stray["metadata"]["name"] = json!("stray");
@@ -285,7 +286,7 @@ pub async fn pods_are_found_through_what_stands_between() {
                 tokio::task::yield_now().await;
             }
         };
-        let pods = tokio::time::timeout(PATIENCE, found).await.unwrap();
+        let pods = tokio::time::timeout(TIMEOUT, found).await.unwrap();
         assert_eq!(pods.len(), count, "{workload}");
         assert!(pods.iter().all(|pod| pod.kind() == "Pod" && pod.name() != "stray"));
     }
@@ -293,8 +294,8 @@ pub async fn pods_are_found_through_what_stands_between() {
     assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
     let place = format!("/api/v1/namespaces/{namespace}/pods/stray");
     control
-        .caller(User::OBSERVER)
-        .until(&place, |pod| pod.is_some_and(|pod| pod["spec"]["nodeName"].is_string()))
+        .client(User::OBSERVER)
+        .wait_until(&place, |pod| pod.is_some_and(|pod| pod["spec"]["nodeName"].is_string()))
         .await;
     let error = cluster.logs(&namespace, "stray", "main", 100).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported, "{error}");

@@ -1,6 +1,6 @@
-//! Every way to write, and to delete.
+//! All modes of writes and deletions.
 
-use tidegate_cluster::{Deleted, ErrorKind};
+use tidegate_cluster::{DeleteResult, ErrorKind};
 use tidegate_model::ObjectKey;
 
 use super::*;
@@ -14,11 +14,11 @@ fn binding(namespace: &str, role: &str) -> Object {
     }))
 }
 
-pub async fn each_mode_says_what_it_did_as_kubectl_does() {
+pub async fn each_mode_reports_its_effect_like_kubectl() {
     let control = ControlPlane::shared();
     let (cluster, namespace) =
-        (cluster(control, User::ENGINE).await, control.namespace("modes").await.unwrap());
-    let mark = control.mark();
+        (cluster(control, User::ENGINE).await, control.create_namespace("modes").await.unwrap());
+    let mark = control.audit_mark();
     for (mode, name, messages) in [
         (APPLY, "a", ["serverside-applied", "serverside-applied", "serverside-applied"]),
         (WriteMode::ClientSideApply, "b", ["created", "unchanged", "configured"]),
@@ -41,7 +41,7 @@ pub async fn each_mode_says_what_it_did_as_kubectl_does() {
             assert_eq!(live.pointer("/data"), manifest.pointer("/data"));
         }
     }
-    let audit = control.audit_within(mark, &namespace).await.unwrap().of(User::ENGINE);
+    let audit = control.audit_in_namespace(mark, &namespace).await.unwrap().by_user(User::ENGINE);
     let agent = format!("tidegate/0.1.0 (operation/{OPERATION})");
     assert!(
         audit
@@ -52,10 +52,10 @@ pub async fn each_mode_says_what_it_did_as_kubectl_does() {
     );
 }
 
-pub async fn client_side_apply_leaves_what_others_wrote_and_hands_over_to_the_server_side() {
+pub async fn client_side_apply_keeps_foreign_fields_and_migrates_to_server_side() {
     let control = ControlPlane::shared();
     let (cluster, namespace) =
-        (cluster(control, User::ENGINE).await, control.namespace("csa").await.unwrap());
+        (cluster(control, User::ENGINE).await, control.create_namespace("csa").await.unwrap());
     let both = json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]);
     let (both, second) = (
         deployment(&namespace, "web", both),
@@ -64,16 +64,16 @@ pub async fn client_side_apply_leaves_what_others_wrote_and_hands_over_to_the_se
     let env = "/spec/template/spec/containers/0/env";
     write(&cluster, &both, WriteMode::ClientSideApply).await.unwrap();
     let place = format!("/apis/apps/v1/namespaces/{namespace}/deployments/web");
-    let observer = control.caller(User::OBSERVER);
+    let observer = control.client(User::OBSERVER);
     observer.patch(&place, &json!({"metadata": {"labels": {"by": "another"}}})).await.unwrap();
     assert_eq!(read(&cluster, &both).await.unwrap().pointer(env), both.pointer(env));
     let applied = write(&cluster, &second, WriteMode::ClientSideApply).await.unwrap();
-    assert_eq!((applied.created, applied.object.pointer(env)), (false, second.pointer(env)));
+    assert_eq!((applied.is_created, applied.object.pointer(env)), (false, second.pointer(env)));
     assert_eq!(applied.object.label("by"), Some("another"));
 
-    // What client-side apply wrote goes when the manifest drops it, because its fields are ours now.
+    // Fields of client-side apply are removed when the manifest drops them, because they are ours now.
     let none = deployment(&namespace, "web", Value::Null);
-    let mut with_owner = ApplyRequest { take_over: Some("tidegate".to_owned()), ..request(&none, APPLY) };
+    let mut with_owner = ApplyRequest { take_over: vec!["tidegate".to_owned()], ..request(&none, APPLY) };
     let container = &mut with_owner.object.fields_mut()["spec"]["template"]["spec"]["containers"][0];
     container.as_object_mut().unwrap().remove("env");
     let applied = cluster.apply(with_owner).await.unwrap();
@@ -84,10 +84,10 @@ pub async fn client_side_apply_leaves_what_others_wrote_and_hands_over_to_the_se
     assert_eq!(ours[0]["operation"], "Apply");
 }
 
-pub async fn a_binding_to_another_role_is_made_anew() {
+pub async fn a_binding_to_another_role_is_recreated() {
     let control = ControlPlane::shared();
     let (cluster, namespace) =
-        (cluster(control, User::ENGINE).await, control.namespace("rbac").await.unwrap());
+        (cluster(control, User::ENGINE).await, control.create_namespace("rbac").await.unwrap());
     let first = write(&cluster, &binding(&namespace, "view"), WriteMode::ClientSideApply).await.unwrap();
     let again = write(&cluster, &binding(&namespace, "view"), WriteMode::ClientSideApply).await.unwrap();
     assert_eq!(first.object.uid(), again.object.uid());
@@ -98,7 +98,7 @@ pub async fn a_binding_to_another_role_is_made_anew() {
         let before = read(&cluster, &binding(&namespace, role)).await.unwrap();
         let anew = WriteMode::Recreate { server_side };
         let other = write(&cluster, &binding(&namespace, role), anew).await.unwrap();
-        assert!(other.created && other.object.uid() != before.uid());
+        assert!(other.is_created && other.object.uid() != before.uid());
         assert_eq!(other.object.text("/roleRef/name"), role);
     }
 }
@@ -106,26 +106,26 @@ pub async fn a_binding_to_another_role_is_made_anew() {
 pub async fn conflicts_name_the_field_and_its_owner() {
     let control = ControlPlane::shared();
     let (cluster, namespace) =
-        (cluster(control, User::ENGINE).await, control.namespace("owners").await.unwrap());
+        (cluster(control, User::ENGINE).await, control.create_namespace("owners").await.unwrap());
     let place = format!("/api/v1/namespaces/{namespace}/configmaps/a?fieldManager=tuner");
     let theirs = config_map(&namespace, "a", json!({"x": "1", "y": "1"}));
-    control.caller(User::OBSERVER).apply(&place, theirs.as_value()).await.unwrap();
+    control.client(User::OBSERVER).apply(&place, theirs.as_value()).await.unwrap();
     let ours = config_map(&namespace, "a", json!({"x": "2", "y": "2"}));
     let refused = write(&cluster, &ours, WriteMode::Apply { force: false }).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
     // Newer servers name the version as well.
-    let words = &refused.message;
-    assert!(words.starts_with("Apply failed with 2 conflicts: conflicts with \"tuner\""), "{words}");
-    assert!(words.ends_with(": .data.x, .data.y"), "{words}");
+    let text = &refused.message;
+    assert!(text.starts_with("Apply failed with 2 conflicts: conflicts with \"tuner\""), "{text}");
+    assert!(text.ends_with(": .data.x, .data.y"), "{text}");
     assert_eq!(write(&cluster, &ours, APPLY).await.unwrap().object.pointer("/data"), ours.pointer("/data"));
 }
 
-pub async fn a_new_kind_is_served_when_its_definition_was_written() {
+pub async fn a_new_kind_is_usable_once_its_definition_is_written() {
     let control = ControlPlane::shared();
     let (cluster, namespace) =
-        (cluster(control, User::ENGINE).await, control.namespace("kinds").await.unwrap());
-    let group = format!("{}.example.org", control.name("kinds"));
-    // As planners write them: with the namespace of the destination.
+        (cluster(control, User::ENGINE).await, control.create_namespace("kinds").await.unwrap());
+    let group = format!("{}.example.org", control.unique_name("kinds"));
+    // As planners write it, with the namespace of the destination.
     let definition = object(json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("foos.{group}"), "namespace": namespace},
@@ -145,22 +145,23 @@ pub async fn a_new_kind_is_served_when_its_definition_was_written() {
         write(&cluster, &definition, APPLY).await.unwrap();
         let applied = write(&cluster, &custom, APPLY).await.unwrap();
         assert_eq!(applied.object.integer("/spec/size"), Some(1));
-        let mark = control.mark();
+        let mark = control.audit_mark();
         write(&cluster, &definition, APPLY).await.unwrap();
         let audit = control.audit_since(mark).await.unwrap();
-        let about = audit.only(|event| event.name == definition.name() && event.user == User::ENGINE.name());
-        assert_eq!(about.0.len(), 1, "an unchanged definition is not waited for");
+        let about =
+            audit.filter(|event| event.name == definition.name() && event.user == User::ENGINE.name());
+        assert_eq!(about.0.len(), 1, "unchanged definitions are not awaited");
 
         let live = read(&cluster, &object(with_namespace(&definition, ""))).await.unwrap();
         cluster.delete(delete(&live, Propagation::Foreground)).await.unwrap();
         let place = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", definition.name());
-        control.caller(User::OBSERVER).until(&place, |definition| definition.is_none()).await;
+        control.client(User::OBSERVER).wait_until(&place, |definition| definition.is_none()).await;
         let gone = async {
             while cluster.get(&custom.gvk(), &namespace, "f").await.is_ok() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, gone).await.unwrap();
+        tokio::time::timeout(TIMEOUT, gone).await.unwrap();
     }
 }
 
@@ -170,17 +171,17 @@ fn with_namespace(object: &Object, namespace: &str) -> Value {
     object.into()
 }
 
-pub async fn deletions_are_bound_to_one_object_and_say_whether_it_is_gone() {
+pub async fn deletions_target_one_object_and_report_whether_it_is_gone() {
     let control = ControlPlane::shared();
     let (cluster, namespace) =
-        (cluster(control, User::ENGINE).await, control.namespace("deletes").await.unwrap());
+        (cluster(control, User::ENGINE).await, control.create_namespace("deletes").await.unwrap());
     let plain = write(&cluster, &config_map(&namespace, "a", json!({})), APPLY).await.unwrap().object;
     let other = DeleteRequest { uid: "another".to_owned(), ..delete(&plain, Propagation::Background) };
     assert_eq!(cluster.delete(other).await.unwrap_err().kind, ErrorKind::Conflict);
     let trial = DeleteRequest { dry_run: true, ..delete(&plain, Propagation::Background) };
-    assert_eq!(cluster.delete(trial).await.unwrap(), Deleted::Gone);
+    assert_eq!(cluster.delete(trial).await.unwrap(), DeleteResult::Gone);
     assert!(read(&cluster, &plain).await.is_some());
-    assert_eq!(cluster.delete(delete(&plain, Propagation::Background)).await.unwrap(), Deleted::Gone);
+    assert_eq!(cluster.delete(delete(&plain, Propagation::Background)).await.unwrap(), DeleteResult::Gone);
     let absent = cluster.delete(delete(&plain, Propagation::Background)).await.unwrap_err();
     assert_eq!(absent.kind, ErrorKind::NotFound);
 
@@ -189,7 +190,7 @@ pub async fn deletions_are_bound_to_one_object_and_say_whether_it_is_gone() {
     held.add_finalizer("example.org/other");
     let held = write(&cluster, &held, APPLY).await.unwrap().object;
     for propagation in [Propagation::Foreground, Propagation::Background, Propagation::Orphan] {
-        assert_eq!(cluster.delete(delete(&held, propagation)).await.unwrap(), Deleted::Deleting);
+        assert_eq!(cluster.delete(delete(&held, propagation)).await.unwrap(), DeleteResult::Deleting);
     }
     let remove = |name: &'static str, uid: &str| {
         let (cluster, held, uid) = (cluster.clone(), held.clone(), uid.to_owned());
@@ -203,17 +204,17 @@ pub async fn deletions_are_bound_to_one_object_and_say_whether_it_is_gone() {
     assert!(read(&cluster, &held).await.unwrap().has_finalizer("example.org/other"));
     remove("example.org/other", held.uid()).await;
     remove("example.org/other", held.uid()).await;
-    // The deletion that orphans has left a finalizer for the garbage collector, which removes it in its own time.
+    // The orphaning deletion has left a finalizer for the garbage collector, which removes it later.
     let place = format!("/api/v1/namespaces/{namespace}/configmaps/b");
-    control.caller(User::OBSERVER).until(&place, |object| object.is_none()).await;
+    control.client(User::OBSERVER).wait_until(&place, |object| object.is_none()).await;
 }
 
-pub async fn refusals_say_why() {
+pub async fn refusals_contain_their_reason() {
     let control = ControlPlane::shared();
     let (engine, namespace) =
-        (cluster(control, User::ENGINE).await, control.namespace("refused").await.unwrap());
+        (cluster(control, User::ENGINE).await, control.create_namespace("refused").await.unwrap());
     let user = control
-        .limited_user(&[(
+        .create_limited_user(&[(
             Some(&namespace),
             json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]),
         )])
@@ -227,7 +228,7 @@ pub async fn refusals_say_why() {
         "User {:?} cannot patch resource \"configmaps\" in API group \"\" in the namespace {namespace:?}",
         user.name()
     );
-    for (cluster, manifest, kind, words) in [
+    for (cluster, manifest, kind, text) in [
         (
             &engine,
             config_map("not-there", "a", json!({})),
@@ -244,7 +245,7 @@ pub async fn refusals_say_why() {
     ] {
         let refused = write(cluster, &manifest, APPLY).await.unwrap_err();
         assert_eq!(refused.kind, kind, "{refused}");
-        assert!(refused.message.contains(words), "{refused}");
+        assert!(refused.message.contains(text), "{refused}");
     }
     let somebody =
         ConnectOptions { impersonate_user: Some("jane".to_owned()), ..options(control, User::ENGINE) };

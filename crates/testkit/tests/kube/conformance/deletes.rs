@@ -1,4 +1,4 @@
-//! How objects go.
+//! Deletion of objects.
 
 use serde_json::json;
 use tidegate_cluster::Propagation;
@@ -13,15 +13,15 @@ pub async fn propagation(stage: &mut Stage) {
         ("stays", Propagation::Orphan),
     ] {
         stage.apply(&deployment(stage, name, json!({"replicas": 1}))).await;
-        stage.until_field("Deployment", name, "/status/readyReplicas", &json!(1)).await;
+        stage.wait_for_field("Deployment", name, "/status/readyReplicas", &json!(1)).await;
         stage.delete("Deployment", name, propagation).await;
-        stage.until_gone("Deployment", name).await;
+        stage.wait_until_gone("Deployment", name).await;
     }
-    // Garbage is collected in its own time.
+    // The time of the garbage collection is unspecified.
     for name in ["first", "after", "stays"] {
         let left = usize::from(name == "stays");
-        stage.until_count("ReplicaSet", name, left).await;
-        stage.until_count("Pod", name, left).await;
+        stage.wait_for_count("ReplicaSet", name, left).await;
+        stage.wait_for_count("Pod", name, left).await;
     }
 }
 
@@ -47,22 +47,24 @@ pub async fn finalizers(stage: &mut Stage) {
     let uid = stage.get("ConfigMap", "a").await.unwrap().unwrap().uid().to_owned();
     stage.delete("ConfigMap", "a", Propagation::Background).await;
     stage
-        .until("ConfigMap", "a", "is being deleted", |found| found.is_some_and(|found| found.is_deleting()))
+        .wait_until("ConfigMap", "a", "is being deleted", |found| {
+            found.is_some_and(|found| found.is_deleting())
+        })
         .await;
     stage.delete("ConfigMap", "a", Propagation::Background).await;
     stage.release("ConfigMap", "a", "11111111-2222-3333-4444-555555555555", "example.com/one").await;
     stage.release("ConfigMap", "a", &uid, "example.com/none").await;
     stage.release("ConfigMap", "a", &uid, "example.com/one").await;
-    stage.show("ConfigMap", "a", &["/metadata/finalizers"]).await;
+    stage.note_fields("ConfigMap", "a", &["/metadata/finalizers"]).await;
     stage.apply(&stage.manifest("ConfigMap", "a", held(&["example.com/two", "example.com/new"]))).await;
     stage.release("ConfigMap", "a", &uid, "example.com/two").await;
-    stage.until_gone("ConfigMap", "a").await;
+    stage.wait_until_gone("ConfigMap", "a").await;
     stage.release("ConfigMap", "a", &uid, "example.com/two").await;
     stage.apply(&stage.manifest("ConfigMap", "front", held(&["example.com/one"]))).await;
     stage.delete("ConfigMap", "front", Propagation::Foreground).await;
     let uid = stage.get("ConfigMap", "front").await.unwrap().unwrap().uid().to_owned();
     stage.release("ConfigMap", "front", &uid, "example.com/one").await;
-    stage.until_gone("ConfigMap", "front").await;
+    stage.wait_until_gone("ConfigMap", "front").await;
 }
 
 pub async fn namespaces(stage: &mut Stage) {
@@ -72,13 +74,13 @@ pub async fn namespaces(stage: &mut Stage) {
     };
     stage.apply(&inside(stage, "early", &[])).await;
     stage.apply(&stage.manifest("Namespace", &inner, json!({}))).await;
-    stage.show("Namespace", &inner, &["/status/phase", "/spec/finalizers"]).await;
+    stage.note_fields("Namespace", &inner, &["/status/phase", "/spec/finalizers"]).await;
     stage.apply(&inside(stage, "free", &[])).await;
     stage.apply(&inside(stage, "held", &["example.com/hold"])).await;
     let gvk = stage.gvk("ConfigMap");
     let held = stage.cluster.get(&gvk, &inner, "held").await.unwrap().unwrap();
     stage.delete("Namespace", &inner, Propagation::Background).await;
-    stage.until_field("Namespace", &inner, "/status/phase", &json!("Terminating")).await;
+    stage.wait_for_field("Namespace", &inner, "/status/phase", &json!("Terminating")).await;
     stage.apply(&inside(stage, "late", &[])).await;
     let cluster = stage.cluster.clone();
     let waiting = async {
@@ -88,7 +90,7 @@ pub async fn namespaces(stage: &mut Stage) {
     };
     tokio::time::timeout(std::time::Duration::from_secs(60), waiting)
         .await
-        .expect("the namespace takes it along");
+        .expect("it is deleted with the namespace");
     cluster.remove_finalizer(&held.key(), &gvk, held.uid(), "example.com/hold", None).await.unwrap();
-    stage.until_gone("Namespace", &inner).await;
+    stage.wait_until_gone("Namespace", &inner).await;
 }

@@ -1,4 +1,4 @@
-//! Kinds that come and go.
+//! Creation and deletion of kinds.
 
 use serde_json::{Value, json};
 use tidegate_cluster::Propagation;
@@ -10,7 +10,7 @@ fn definition(stage: &Stage) -> Object {
     defined(stage, json!({}))
 }
 
-/// `subresources`: of its only version.
+/// Returns a definition with `subresources` of its only version.
 fn defined(stage: &Stage, subresources: Value) -> Object {
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = json!({
@@ -39,45 +39,45 @@ pub async fn definitions(stage: &mut Stage) {
     let name = definition.name().to_owned();
     stage.apply(&definition).await;
     stage
-        .until("CustomResourceDefinition", &name, "is established", |found| {
+        .wait_until("CustomResourceDefinition", &name, "is established", |found| {
             let conditions = found.and_then(|found| found.pointer("/status/conditions")?.as_array());
             conditions.is_some_and(|all| {
                 all.iter().any(|one| one["type"] == "Established" && one["status"] == "True")
             })
         })
         .await;
-    stage.until_served("Widget").await;
-    stage.show("CustomResourceDefinition", &name, &["/status/storedVersions"]).await;
+    stage.wait_until_served("Widget").await;
+    stage.note_fields("CustomResourceDefinition", &name, &["/status/storedVersions"]).await;
     stage.apply(&definition).await;
     stage.apply(&widget(stage, "one", 1)).await;
     stage.apply(&widget(stage, "one", 1)).await;
     stage.apply(&widget(stage, "one", 2)).await;
-    stage.show("Widget", "one", &["/metadata/generation", "/spec"]).await;
+    stage.note_fields("Widget", "one", &["/metadata/generation", "/spec"]).await;
     stage.write(&widget(stage, "two", 2), REPLACE, |_| {}).await;
-    stage.names("Widget").await;
+    stage.note_names("Widget").await;
     stage.learn_kinds().await;
     stage.delete("CustomResourceDefinition", &name, Propagation::Background).await;
-    stage.until_gone("CustomResourceDefinition", &name).await;
-    stage.until_unserved("Widget").await;
-    stage.show("Widget", "one", &[]).await;
+    stage.wait_until_gone("CustomResourceDefinition", &name).await;
+    stage.wait_until_unserved("Widget").await;
+    stage.note_fields("Widget", "one", &[]).await;
 }
 
 pub async fn unknown_kinds(stage: &mut Stage) {
     stage.apply(&stage.manifest("Unserved", "a", json!({}))).await;
     stage.write(&stage.manifest("Unserved", "a", json!({})), REPLACE, |_| {}).await;
     stage.delete("Unserved", "a", Propagation::Background).await;
-    stage.show("Unserved", "a", &[]).await;
+    stage.note_fields("Unserved", "a", &[]).await;
     let discovery = stage.cluster.discover().await.unwrap();
     for (kind, gvk) in [("Deployment", stage.gvk("Deployment")), ("Unserved", stage.gvk("Unserved"))] {
         stage.note(format!("{kind} is known: {}", discovery.get(&gvk.group_kind()).is_some()));
     }
 }
 
-/// Where the status is apart nothing else is written with it.
+/// With a status subresource, only the status is written.
 pub async fn statuses(stage: &mut Stage) {
     let definition = defined(stage, json!({"status": {}}));
     stage.apply(&definition).await;
-    stage.until_served("Widget").await;
+    stage.wait_until_served("Widget").await;
     let widget = stage.manifest("Widget", "one", json!({"spec": {"size": 1}, "status": {"seen": 1}}));
     stage.write(&widget, CREATE, |_| {}).await;
     let first = stage.get("Widget", "one").await.unwrap().unwrap();
@@ -86,7 +86,7 @@ pub async fn statuses(stage: &mut Stage) {
     status.section_mut("status").insert("seen".to_owned(), json!(2));
     status.section_mut("spec").insert("size".to_owned(), json!(2));
     stage.put_status(&status).await;
-    // Of a version that somebody has written since.
+    // For an outdated version.
     status.section_mut("status").insert("seen".to_owned(), json!(3));
     stage.put_status(&status).await;
     let now = stage.get("Widget", "one").await.unwrap().unwrap();
@@ -99,8 +99,8 @@ pub async fn statuses(stage: &mut Stage) {
     stage.put_status(&without).await;
     let mut none = now;
     none.set_name("none");
-    // With the UID of an object that is gone, Kubernetes 1.20 says that it is a conflict.
+    // With the UID of a deleted object, Kubernetes 1.20 reports a conflict.
     none.metadata_mut().remove("uid");
     stage.put_status(&none).await;
-    stage.show("Widget", "one", &["/spec", "/status"]).await;
+    stage.note_fields("Widget", "one", &["/spec", "/status"]).await;
 }

@@ -1,8 +1,8 @@
-//! The simulated cluster and the real one are asked the same, and must answer the same.
+//! Conformance: the simulated cluster and the real one receive the same requests, and must respond the same.
 //!
-//! Each scenario plays on both, and writes a protocol: what was asked, the answer with its kind of error and its
-//! words, what became of the fields of the manifest, whether the object is another version, and at its end what the
-//! cluster's own audit says. The two protocols must be equal, line by line.
+//! Each scenario runs on both, and writes a protocol: the request, the response with its error kind and
+//! message, the resulting fields of the manifest, a change of the version, and finally the cluster's own
+//! audit. The two protocols must be equal, line by line.
 
 mod deletes;
 mod kinds;
@@ -13,14 +13,14 @@ mod writes;
 
 use tidegate_testkit::kube::ControlPlane;
 
-use stage::{Stage, both};
+use stage::{Stage, stage_pair};
 
-/// Plays a scenario on both clusters and compares the protocols.
+/// Runs a scenario on both clusters and compares the protocols.
 async fn compare(name: &str, play: impl AsyncFn(&mut Stage)) {
-    let [mut sim, mut kube] = both(ControlPlane::shared(), name).await;
+    let [mut sim, mut kube] = stage_pair(ControlPlane::shared(), name).await;
     tokio::join!(play(&mut sim), play(&mut kube));
-    sim.audit().await;
-    kube.audit().await;
+    sim.note_audit().await;
+    kube.note_audit().await;
     let (sim, kube) = (sim.finish(), kube.finish());
     let mut report = String::new();
     for number in 0..sim.len().max(kube.len()) {
@@ -49,5 +49,5 @@ scenarios! {
     deletes: propagation, preconditions, finalizers, namespaces;
     kinds: definitions, unknown_kinds, statuses;
     reads: watching, listing, living, tracking;
-    workloads: pods_of_workloads, jobs, rollouts;
+    workloads: pods_of_workloads, events_of_objects, jobs, rollouts;
 }

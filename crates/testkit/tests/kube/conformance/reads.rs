@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use serde_json::json;
-use tidegate_cluster::{Detail, LiveQuery, Propagation, Reach, WatchEvent};
+use tidegate_cluster::{Detail, LiveQuery, Propagation, SearchScope, WatchEvent};
 use tidegate_model::{Tracking, TrackingMethod, annotations};
 use tokio::time::timeout;
 
@@ -76,7 +76,7 @@ pub async fn living(stage: &mut Stage) {
     stage.apply(&tracked(stage, "ours", &application)).await;
     stage.apply(&tracked(stage, "theirs", "another")).await;
     stage.apply(&stage.config("free", json!({}))).await;
-    // Of a kind that is not named.
+    // An object of a kind that the query does not name.
     let id = format!("{application}:/Secret:{}/other", stage.namespace);
     let other = json!({"metadata": {"annotations": {annotations::TRACKING_ID: id}}});
     stage.apply(&stage.manifest("Secret", "other", other)).await;
@@ -90,17 +90,18 @@ pub async fn living(stage: &mut Stage) {
     .into();
     let inventory: BTreeSet<_> =
         [place(stage, "ConfigMap", "ours"), place(stage, "ConfigMap", "theirs")].into();
-    for (inventory, reach) in [
-        (BTreeSet::new(), Reach::Everything),
-        (BTreeSet::new(), Reach::Kinds),
-        (inventory, Reach::Places),
-        ([place(stage, "Secret", "none")].into(), Reach::Kinds),
+    for (inventory, search_scope) in [
+        (BTreeSet::new(), SearchScope::WholeCluster),
+        (BTreeSet::new(), SearchScope::KnownKinds),
+        (inventory, SearchScope::KnownObjects),
+        ([place(stage, "Secret", "none")].into(), SearchScope::KnownKinds),
     ] {
         let application = application.clone();
-        let query = LiveQuery { application, named: named.clone(), inventory, reach, ..LiveQuery::default() };
+        let query =
+            LiveQuery { application, named: named.clone(), inventory, search_scope, ..LiveQuery::default() };
         let mut names: Vec<String> = stage
             .cluster
-            .live(&query)
+            .list_live(&query)
             .await
             .unwrap()
             .objects
@@ -108,11 +109,11 @@ pub async fn living(stage: &mut Stage) {
             .map(|object| object.key().to_string())
             .collect();
         names.sort();
-        stage.note(format!("live, reaching {reach:?}: {names:?}"));
+        stage.note(format!("live, reaching {search_scope:?}: {names:?}"));
     }
 }
 
-/// Whose is an object, by each method, where it is known and where the cluster is searched?
+/// Owner of an object by each tracking method, for named objects and for searches.
 pub async fn tracking(stage: &mut Stage) {
     let application = stage.namespace.clone();
     let id = |name: &str| format!("{application}:/ConfigMap:{application}/{name}");
@@ -162,15 +163,16 @@ pub async fn tracking(stage: &mut Stage) {
                 (places(&["by-label"]), Some(places(&["by-id", "by-helm"]))),
             ] {
                 let (application, tracking) = (application.clone(), tracking.clone());
-                let reach = if inventory.is_some() { Reach::Places } else { Reach::Everything };
+                let search_scope =
+                    if inventory.is_some() { SearchScope::KnownObjects } else { SearchScope::WholeCluster };
                 let inventory = inventory.unwrap_or_default();
                 let namespaces = BTreeSet::new();
-                queries.push(LiveQuery { application, tracking, named, inventory, reach, namespaces });
+                queries.push(LiveQuery { application, tracking, named, inventory, search_scope, namespaces });
             }
         }
     }
     for query in queries {
-        let found = stage.cluster.live(&query).await.unwrap().objects;
+        let found = stage.cluster.list_live(&query).await.unwrap().objects;
         let mut names: Vec<&str> = found.iter().map(|object| object.key().name.as_str()).collect();
         names.sort_unstable();
         let (named, known) =

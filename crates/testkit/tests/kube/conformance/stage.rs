@@ -1,5 +1,4 @@
-//! One cluster of the two, and a protocol of what was done to it and what it answered, free of what differs from run
-//! to run.
+//! One of the two clusters, with a protocol of requests and responses, free of differences between runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +10,7 @@ use tidegate_cluster::{
     ApplyRequest, Cluster, ClusterError, DeleteRequest, Detail, ErrorKind, Propagation, Scope, WriteMode,
 };
 use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
-use tidegate_testkit::kube::{Caller, ControlPlane, Mark, User};
+use tidegate_testkit::kube::{ApiClient, ControlPlane, Mark, User};
 use tidegate_testkit::process::START;
 use tokio::time::{sleep, timeout};
 
@@ -21,14 +20,14 @@ pub const REPLACE: WriteMode = WriteMode::Replace { recreate: false };
 pub const CREATE: WriteMode = WriteMode::Create { client_side: false };
 pub const RECREATE: WriteMode = WriteMode::Replace { recreate: true };
 
-/// How long anything may take to become as wished.
-const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(20);
+/// Time limit of a wait.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Which of the two.
+/// One of the two clusters.
 enum Side {
     Sim(SimCluster),
-    Kube(&'static ControlPlane, Caller, Mark),
+    Kube(&'static ControlPlane, ApiClient, Mark),
 }
 
 pub struct Stage {
@@ -37,9 +36,9 @@ pub struct Stage {
     side: Side,
     operation: OperationId,
     lines: Vec<String>,
-    /// What must not be compared, and what to call it: UIDs and the like.
-    names: Vec<(String, String)>,
-    /// The last version seen of each object.
+    /// Values that must not be compared, such as UIDs, and their placeholders.
+    placeholders: Vec<(String, String)>,
+    /// Last observed version of each object.
     versions: Vec<(String, String)>,
 }
 
@@ -49,9 +48,9 @@ fn operation() -> OperationId {
     OperationId(uuid::Uuid::from_u128(OPERATIONS.fetch_add(1, Ordering::Relaxed).into()))
 }
 
-/// The two stages of a scenario: the simulated cluster and the real one, with the same namespace.
-pub async fn both(control: &'static ControlPlane, name: &str) -> [Stage; 2] {
-    let namespace = control.namespace(name).await.unwrap();
+/// Returns the two stages of a scenario: the simulated cluster and the real one, with the same namespace.
+pub async fn stage_pair(control: &'static ControlPlane, name: &str) -> [Stage; 2] {
+    let namespace = control.create_namespace(name).await.unwrap();
     let sim = SimCluster::in_memory(SimConfig::default(), Clock::tokio(START));
     let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     let place = ApplyRequest { mode: REPLACE, ..request(Object::try_from(place).unwrap(), None) };
@@ -61,19 +60,19 @@ pub async fn both(control: &'static ControlPlane, name: &str) -> [Stage; 2] {
         ..Default::default()
     };
     let kube = tidegate_kube::connect(&options).await.unwrap();
-    let observer = control.caller(User::OBSERVER);
+    let observer = control.client(User::OBSERVER);
     let stage = |cluster: Arc<dyn Cluster>, side| Stage {
         cluster,
         side,
         namespace: namespace.clone(),
         operation: operation(),
         lines: Vec::new(),
-        names: Vec::new(),
+        placeholders: Vec::new(),
         versions: Vec::new(),
     };
     [
         stage(Arc::new(sim.clone()), Side::Sim(sim)),
-        stage(Arc::new(kube), Side::Kube(control, observer, control.mark())),
+        stage(Arc::new(kube), Side::Kube(control, observer, control.audit_mark())),
     ]
 }
 
@@ -82,9 +81,9 @@ fn request(object: Object, operation: Option<OperationId>) -> ApplyRequest {
 }
 
 impl Stage {
-    /// The protocol.
+    /// Returns the protocol.
     pub fn finish(self) -> Vec<String> {
-        let names = self.names;
+        let names = self.placeholders;
         let plain = |line: String| names.iter().fold(line, |line, (from, to)| line.replace(from, to));
         self.lines.into_iter().map(plain).collect()
     }
@@ -93,7 +92,7 @@ impl Stage {
         self.lines.push(line.into());
     }
 
-    /// The group of the scenario's own kinds.
+    /// Returns the group of the scenario's own kinds.
     pub fn group(&self) -> String {
         format!("{}.example.com", self.namespace)
     }
@@ -114,7 +113,7 @@ impl Stage {
         if cluster_wide { String::new() } else { self.namespace.clone() }
     }
 
-    /// A manifest; `rest` is merged over it at the top level and in `metadata`.
+    /// Returns a manifest; `rest` is merged into it at the top level and in `metadata`.
     pub fn manifest(&self, kind: &str, name: &str, rest: Value) -> Object {
         let mut value = json!({
             "apiVersion": self.gvk(kind).api_version(), "kind": kind, "metadata": {"name": name},
@@ -135,7 +134,7 @@ impl Stage {
     }
 
     pub fn config(&self, name: &str, data: Value) -> Object {
-        // A server keeps no empty maps.
+        // A server stores no empty maps.
         let empty = data == json!({});
         self.manifest("ConfigMap", name, if empty { json!({}) } else { json!({"data": data}) })
     }
@@ -150,31 +149,31 @@ impl Stage {
         change(&mut request);
         let what = if request.dry_run { "judge" } else { "write" };
         let name = if object.name().is_empty() { object.generate_name() } else { object.name() };
-        let asked = format!("{what} {} {name} {mode:?}", object.kind());
+        let request_text = format!("{what} {} {name} {mode:?}", object.kind());
         match self.cluster.apply(request.clone()).await {
             Ok(applied) => {
-                let created = if applied.created { "created" } else { "kept" };
+                let created = if applied.is_created { "created" } else { "kept" };
                 if object.name().is_empty() {
-                    self.names.push((applied.object.name().to_owned(), format!("{name}*")));
+                    self.placeholders.push((applied.object.name().to_owned(), format!("{name}*")));
                 }
-                let changed = if request.dry_run { "" } else { self.changed(&applied.object) };
-                let seen = seen(object.as_value(), applied.object.as_value());
-                self.note(format!("{asked} -> {created}{changed}: {} {seen}", applied.message));
+                let changed = if request.dry_run { "" } else { self.describe_change(&applied.object) };
+                let seen = resulting_fields(object.as_value(), applied.object.as_value());
+                self.note(format!("{request_text} -> {created}{changed}: {} {seen}", applied.message));
             }
-            Err(error) => self.refused(&asked, &error),
+            Err(error) => self.note_refusal(&request_text, &error),
         }
     }
 
-    fn refused(&mut self, asked: &str, error: &ClusterError) {
-        let told = what_is_told(&error.message);
-        self.note(format!("{asked} -> {:?}: {told}", error.kind));
+    fn note_refusal(&mut self, request_text: &str, error: &ClusterError) {
+        let text = stable_message(&error.message);
+        self.note(format!("{request_text} -> {:?}: {text}", error.kind));
     }
 
-    /// Whether the object is another version than the last that was seen.
-    fn changed(&mut self, object: &Object) -> &'static str {
+    /// Returns whether the object has another version than last observed.
+    fn describe_change(&mut self, object: &Object) -> &'static str {
         let (key, version) = (object.key().to_string(), object.resource_version().to_owned());
-        self.names.push((object.uid().to_owned(), format!("<uid of {}>", object.name())));
-        self.names.push((format!("({version})"), "(<version>)".to_owned()));
+        self.placeholders.push((object.uid().to_owned(), format!("<uid of {}>", object.name())));
+        self.placeholders.push((format!("({version})"), "(<version>)".to_owned()));
         match self.versions.iter_mut().find(|(known, _)| *known == key) {
             Some((_, known)) if *known == version => ", same version",
             Some((_, known)) => {
@@ -188,7 +187,7 @@ impl Stage {
         }
     }
 
-    /// Somebody else applies, with a field manager of that name.
+    /// Applies with another field manager.
     pub async fn apply_as(&mut self, manager: &str, object: &Object) {
         match &self.side {
             Side::Sim(sim) => drop(sim.apply_as(manager, request(object.clone(), None)).await.unwrap()),
@@ -225,10 +224,10 @@ impl Stage {
         };
         change(&mut request);
         let what = if request.dry_run { "judge deletion of" } else { "delete" };
-        let asked = format!("{what} {kind} {name} {:?}", request.propagation);
+        let request_text = format!("{what} {kind} {name} {:?}", request.propagation);
         match self.cluster.delete(request).await {
-            Ok(deleted) => self.note(format!("{asked} -> {deleted:?}")),
-            Err(error) => self.refused(&asked, &error),
+            Ok(deleted) => self.note(format!("{request_text} -> {deleted:?}")),
+            Err(error) => self.note_refusal(&request_text, &error),
         }
     }
 
@@ -245,11 +244,11 @@ impl Stage {
         self.cluster.get(&self.gvk(kind), &self.place(kind), name).await
     }
 
-    /// Notes some fields of an object.
-    pub async fn show(&mut self, kind: &str, name: &str, paths: &[&str]) {
+    /// Records some fields of an object.
+    pub async fn note_fields(&mut self, kind: &str, name: &str, paths: &[&str]) {
         let line = match self.get(kind, name).await {
             Ok(Some(object)) => {
-                self.changed(&object);
+                self.describe_change(&object);
                 let fields: Vec<String> = paths
                     .iter()
                     .map(|path| format!("{path}={}", object.pointer(path).unwrap_or(&Value::Null)))
@@ -262,13 +261,13 @@ impl Stage {
         self.note(format!("{kind} {name}: {line}"));
     }
 
-    /// Waits until an object is as wished, or gone.
-    pub async fn until(
+    /// Waits until an object satisfies a predicate, or is gone.
+    pub async fn wait_until(
         &mut self,
         kind: &str,
         name: &str,
         what: &str,
-        wish: impl Fn(Option<&Object>) -> bool,
+        request: impl Fn(Option<&Object>) -> bool,
     ) {
         let looking = async {
             loop {
@@ -276,32 +275,34 @@ impl Stage {
                     Err(error) if error.kind == ErrorKind::UnknownKind => None,
                     found => found.unwrap(),
                 };
-                if wish(found.as_ref()) {
+                if request(found.as_ref()) {
                     return;
                 }
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
-        let in_time = timeout(PATIENCE, looking).await.is_ok();
+        let in_time = timeout(TIMEOUT, looking).await.is_ok();
         self.note(format!("{kind} {name} {what}: {}", if in_time { "yes" } else { "never" }));
     }
 
-    pub async fn until_gone(&mut self, kind: &str, name: &str) {
-        self.until(kind, name, "is gone", |found| found.is_none()).await;
+    pub async fn wait_until_gone(&mut self, kind: &str, name: &str) {
+        self.wait_until(kind, name, "is gone", |found| found.is_none()).await;
     }
 
-    pub async fn until_field(&mut self, kind: &str, name: &str, path: &str, value: &Value) {
+    pub async fn wait_for_field(&mut self, kind: &str, name: &str, path: &str, value: &Value) {
         let what = format!("{path}={value}");
-        self.until(kind, name, &what, |found| found.and_then(|found| found.pointer(path)) == Some(value))
-            .await;
+        self.wait_until(kind, name, &what, |found| {
+            found.and_then(|found| found.pointer(path)) == Some(value)
+        })
+        .await;
     }
 
     pub fn scope(&self, kind: &str, namespaced: bool, detail: Detail) -> Scope {
         Scope { gvk: self.gvk(kind), namespace: namespaced.then(|| self.place(kind)), detail }
     }
 
-    /// Notes the names of a kind in our namespace.
-    pub async fn names(&mut self, kind: &str) {
+    /// Records the names of a kind in our namespace.
+    pub async fn note_names(&mut self, kind: &str) {
         let scope = self.scope(kind, true, Detail::Metadata);
         let listing = self.cluster.list(&scope).await.unwrap();
         let mut names: Vec<&str> = listing.objects.iter().map(Object::name).collect();
@@ -310,18 +311,22 @@ impl Stage {
         self.note(line);
     }
 
-    /// Writes what must be refused, and notes the kind of refusal: the words name fields that differ by version.
-    pub async fn refusal_kind(&mut self, object: &Object, mode: WriteMode) {
-        self.changed_kind(object, mode, |_| {}).await;
+    /// Writes an object that must be refused, and records the error kind: the message names fields that
+    /// differ between versions.
+    pub async fn note_refusal_kind(&mut self, object: &Object, mode: WriteMode) {
+        self.note_changed_refusal_kind(object, mode, |_| {}).await;
     }
 
-    /// The same for a write that is meant for one version of its object.
-    pub async fn guarded_kind(&mut self, object: &Object, mode: WriteMode, version: &str) {
-        self.changed_kind(object, mode, |request| version.clone_into(&mut request.resource_version)).await;
+    /// Does the same for a write with an expected version.
+    pub async fn note_guarded_refusal_kind(&mut self, object: &Object, mode: WriteMode, version: &str) {
+        self.note_changed_refusal_kind(object, mode, |request| {
+            version.clone_into(&mut request.resource_version)
+        })
+        .await;
     }
 
-    /// The same for any write.
-    pub async fn changed_kind(
+    /// Does the same for any write.
+    pub async fn note_changed_refusal_kind(
         &mut self,
         object: &Object,
         mode: WriteMode,
@@ -334,18 +339,18 @@ impl Stage {
         self.note(format!("write {} {} {mode:?} -> {kind}", object.kind(), object.name()));
     }
 
-    /// Writes the status of an object that was read, and notes what became of that.
+    /// Writes the status of an object that was read, and records the result.
     pub async fn put_status(&mut self, object: &Object) {
         let answer = self.cluster.put_status(object.clone(), Some(self.operation)).await;
-        let told = match answer {
+        let text = match answer {
             Ok(object) => format!("{:?} of {:?}", object.pointer("/status"), object.pointer("/spec")),
             Err(error) => format!("{:?}", error.kind),
         };
-        self.note(format!("status {} {} -> {told}", object.kind(), object.name()));
+        self.note(format!("status {} {} -> {text}", object.kind(), object.name()));
     }
 
-    /// Waits until so many objects of a kind carry the label `app`.
-    pub async fn until_count(&mut self, kind: &str, app: &str, wanted: usize) {
+    /// Waits for a number of objects of a kind with the label `app`.
+    pub async fn wait_for_count(&mut self, kind: &str, app: &str, wanted: usize) {
         let scope = self.scope(kind, true, Detail::Metadata);
         let looking = async {
             loop {
@@ -354,61 +359,62 @@ impl Stage {
                 {
                     return;
                 }
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
-        let in_time = timeout(PATIENCE, looking).await.is_ok();
+        let in_time = timeout(TIMEOUT, looking).await.is_ok();
         self.note(format!("{wanted} {kind} of {app}: {in_time}"));
     }
 
     /// Waits until objects of a kind can be read.
-    pub async fn until_served(&mut self, kind: &str) {
-        self.until_answer(kind, true).await;
+    pub async fn wait_until_served(&mut self, kind: &str) {
+        self.wait_for_served(kind, true).await;
     }
 
-    pub async fn until_unserved(&mut self, kind: &str) {
-        self.until_answer(kind, false).await;
+    pub async fn wait_until_unserved(&mut self, kind: &str) {
+        self.wait_for_served(kind, false).await;
     }
 
-    async fn until_answer(&mut self, kind: &str, served: bool) {
+    async fn wait_for_served(&mut self, kind: &str, served: bool) {
         let looking = async {
             while self.get(kind, "none").await.is_ok() != served {
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
-        let in_time = timeout(PATIENCE, looking).await.is_ok();
+        let in_time = timeout(TIMEOUT, looking).await.is_ok();
         self.note(format!("{kind} served {served}: {in_time}"));
     }
 
-    /// Notes how well an object is.
-    pub async fn health(&mut self, kind: &str, name: &str) {
+    /// Records the health of an object.
+    pub async fn note_health(&mut self, kind: &str, name: &str) {
         let object = self.get(kind, name).await.unwrap().unwrap();
         let line = match tidegate_health::assess(&object) {
-            // The words of controllers differ by version.
+            // Messages of controllers differ between versions.
             Some(Ok(health)) => format!("{:?}", health.status),
             other => format!("{other:?}"),
         };
         self.note(format!("{kind} {name}: {line}"));
     }
 
-    /// Waits until an object is so well.
-    pub async fn until_health(&mut self, kind: &str, name: &str, wanted: &str) {
+    /// Waits until an object has a health.
+    pub async fn wait_for_health(&mut self, kind: &str, name: &str, wanted: &str) {
         let well = |found: Option<&Object>| {
             let health = found.and_then(tidegate_health::assess).and_then(Result::ok);
             health.is_some_and(|health| format!("{:?}", health.status) == wanted)
         };
-        self.until(kind, name, wanted, well).await;
+        self.wait_until(kind, name, wanted, well).await;
     }
 
-    /// Learns what the audit calls kinds that will soon not be served any more.
+    /// Learns the audit's names of kinds that will be removed soon.
     pub async fn learn_kinds(&self) {
         if let Side::Kube(control, _, mark) = &self.side {
             control.audit_since(*mark).await.unwrap();
         }
     }
 
-    /// Notes what the cluster itself says of the writes it did, in order. Refusals are compared by their answers.
-    pub async fn audit(&mut self) {
+    /// Records the cluster's own audit of its successful writes, in order. Refusals are compared by their
+    /// responses.
+    pub async fn note_audit(&mut self) {
         let lines: Vec<String> = match &self.side {
             Side::Sim(sim) => sim
                 .audit()
@@ -425,10 +431,10 @@ impl Stage {
                 })
                 .collect(),
             Side::Kube(control, _, mark) => {
-                let all = control.audit_since(*mark).await.unwrap().of(User::ENGINE);
-                let own = all.only(|event| {
+                let all = control.audit_since(*mark).await.unwrap().by_user(User::ENGINE);
+                let own = all.filter(|event| {
                     event.is_write()
-                        && event.succeeded()
+                        && event.has_succeeded()
                         && event.operation.as_deref() == Some(&self.operation.to_string())
                 });
                 own.0
@@ -441,19 +447,19 @@ impl Stage {
     }
 }
 
-/// A refusal without what differs from version to version: of an invalid object, the object, the first field and
-/// what is wrong with it; of one that cannot even be read, nothing.
-fn what_is_told(message: &str) -> String {
+/// Removes parts of a refusal that differ between versions. For an invalid object, keeps the object, the first field
+/// and its problem. For an undecodable object, removes everything.
+fn stable_message(message: &str) -> String {
     let unreadable = ["failed to c", "cannot be handled as", "name is required"];
-    if unreadable.iter().any(|words| message.contains(words)) {
+    if unreadable.iter().any(|text| message.contains(text)) {
         return "cannot be read".to_owned();
     }
     match message.split_once(" is invalid: ") {
-        Some((object, why)) => {
-            let why: Vec<&str> = why.trim_start_matches('[').split(": ").take(2).collect();
-            // A list of labels is named with and without the one that is wrong.
-            let field = why[0].split("[no good]").next().unwrap_or_default();
-            let wrong = why.get(1).and_then(|wrong| wrong.split(", ").next()).unwrap_or_default();
+        Some((object, reason)) => {
+            let reason: Vec<&str> = reason.trim_start_matches('[').split(": ").take(2).collect();
+            // Old and new servers list labels with or without the invalid one.
+            let field = reason[0].split("[no good]").next().unwrap_or_default();
+            let wrong = reason.get(1).and_then(|wrong| wrong.split(", ").next()).unwrap_or_default();
             format!("{object} is invalid: {field}: {wrong}")
         }
         None => message.to_owned(),
@@ -465,17 +471,17 @@ fn line(verb: &str, kind: &str, name: &str, dry_run: bool, code: u16) -> String 
     format!("audit: {verb} {kind} {name} {code}{dry}")
 }
 
-/// What became of the fields of a manifest.
-fn seen(manifest: &Value, found: &Value) -> Value {
+/// Returns the resulting fields of a manifest.
+fn resulting_fields(manifest: &Value, found: &Value) -> Value {
     match (manifest, found) {
         (Value::Object(wanted), Value::Object(found)) => {
             let fields = wanted.iter().map(|(name, wanted)| {
-                (name.clone(), found.get(name).map_or(Value::Null, |found| seen(wanted, found)))
+                (name.clone(), found.get(name).map_or(Value::Null, |found| resulting_fields(wanted, found)))
             });
             Value::Object(fields.collect())
         }
         (Value::Array(wanted), Value::Array(found)) if wanted.len() == found.len() => {
-            wanted.iter().zip(found).map(|(wanted, found)| seen(wanted, found)).collect()
+            wanted.iter().zip(found).map(|(wanted, found)| resulting_fields(wanted, found)).collect()
         }
         _ => found.clone(),
     }

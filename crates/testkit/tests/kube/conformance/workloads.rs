@@ -1,7 +1,7 @@
-//! Objects that run something.
+//! Workloads.
 
 use serde_json::{Value, json};
-use tidegate_cluster::Propagation;
+use tidegate_cluster::{ApplyRequest, Propagation};
 use tidegate_model::Object;
 
 use super::stage::{SSA, Stage};
@@ -16,15 +16,38 @@ fn job(stage: &Stage, name: &str, annotations: Value, more: Value) -> Object {
 
 pub async fn pods_of_workloads(stage: &mut Stage) {
     stage.apply(&deployment(stage, "web", json!({"replicas": 2}))).await;
-    stage.until_field("Deployment", "web", "/status/readyReplicas", &json!(2)).await;
+    stage.wait_for_field("Deployment", "web", "/status/readyReplicas", &json!(2)).await;
     stage.apply(&job(stage, "once", json!({}), json!({}))).await;
-    stage.until_field("Job", "once", "/status/succeeded", &json!(1)).await;
+    stage.wait_for_field("Job", "once", "/status/succeeded", &json!(1)).await;
     stage.apply(&stage.config("none", json!({}))).await;
     for (kind, name) in [("Deployment", "web"), ("Job", "once"), ("ConfigMap", "none")] {
         let owner = stage.get(kind, name).await.unwrap().unwrap();
         let pods = stage.cluster.pods(&owner).await.unwrap();
         let phases: Vec<&str> = pods.iter().map(|pod| pod.text("/status/phase")).collect();
         stage.note(format!("pods of {kind} {name}: {phases:?}"));
+    }
+}
+
+pub async fn events_of_objects(stage: &mut Stage) {
+    for name in ["one", "other"] {
+        stage.apply(&stage.config(name, json!({}))).await;
+    }
+    let one = stage.get("ConfigMap", "one").await.unwrap().unwrap();
+    for reason in ["First", "Second"] {
+        let involved =
+            json!({"kind": "ConfigMap", "name": "one", "namespace": one.namespace(), "uid": one.uid()});
+        let fields =
+            json!({"involvedObject": involved, "type": "Warning", "reason": reason, "message": "told"});
+        let event = stage.manifest("Event", &format!("one.{}", reason.to_lowercase()), fields);
+        // Bypasses the stage, which would record the UID.
+        stage.cluster.apply(ApplyRequest::new(event, SSA)).await.unwrap();
+    }
+    for name in ["one", "other"] {
+        let object = stage.get("ConfigMap", name).await.unwrap().unwrap();
+        let events = stage.cluster.events(&object).await.unwrap();
+        let mut reasons: Vec<&str> = events.iter().map(|event| event.text("/reason")).collect();
+        reasons.sort_unstable();
+        stage.note(format!("events about {name}: {reasons:?}"));
     }
 }
 
@@ -40,26 +63,26 @@ pub async fn jobs(stage: &mut Stage) {
     let once = json!({"sim.tidegate.dev/fail-times": "1"});
     for (name, annotations) in [("good", json!({})), ("bad", fails), ("second", once.clone())] {
         stage.apply(&job(stage, name, annotations, json!({}))).await;
-        stage.until("Job", name, "has ended", ends).await;
-        stage.health("Job", name).await;
+        stage.wait_until("Job", name, "has ended", ends).await;
+        stage.note_health("Job", name).await;
     }
     stage.delete("Job", "second", Propagation::Foreground).await;
-    stage.until_gone("Job", "second").await;
+    stage.wait_until_gone("Job", "second").await;
     stage.apply(&job(stage, "second", once, json!({}))).await;
-    stage.until("Job", "second", "has ended", ends).await;
-    stage.health("Job", "second").await;
+    stage.wait_until("Job", "second", "has ended", ends).await;
+    stage.note_health("Job", "second").await;
     stage.write(&job(stage, "brief", json!({}), json!({"ttlSecondsAfterFinished": 0})), SSA, |_| {}).await;
-    stage.until_gone("Job", "brief").await;
+    stage.wait_until_gone("Job", "brief").await;
 }
 
 pub async fn rollouts(stage: &mut Stage) {
     stage.apply(&deployment(stage, "web", json!({"replicas": 2}))).await;
-    stage.until_health("Deployment", "web", "Healthy").await;
+    stage.wait_for_health("Deployment", "web", "Healthy").await;
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "next"}]}});
     stage.apply(&deployment(stage, "web", json!({"replicas": 2, "template": template}))).await;
-    stage.until_health("Deployment", "web", "Healthy").await;
+    stage.wait_for_health("Deployment", "web", "Healthy").await;
     stage
-        .show(
+        .note_fields(
             "Deployment",
             "web",
             &["/status/updatedReplicas", "/status/replicas", "/status/observedGeneration"],
@@ -76,7 +99,7 @@ pub async fn rollouts(stage: &mut Stage) {
             json!({"replicas": 1, "progressDeadlineSeconds": 1, "template": never}),
         ))
         .await;
-    stage.until_health("Deployment", "slow", "Degraded").await;
+    stage.wait_for_health("Deployment", "slow", "Degraded").await;
     for kind in ["StatefulSet", "DaemonSet"] {
         let name = kind.to_lowercase();
         let labels = json!({"app": name});
@@ -89,6 +112,6 @@ pub async fn rollouts(stage: &mut Stage) {
             spec["replicas"] = json!(2);
         }
         stage.apply(&stage.manifest(kind, &name, json!({ "spec": spec }))).await;
-        stage.until_health(kind, &name, "Healthy").await;
+        stage.wait_for_health(kind, &name, "Healthy").await;
     }
 }

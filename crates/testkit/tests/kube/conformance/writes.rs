@@ -1,4 +1,4 @@
-//! Writing manifests.
+//! Writes of manifests.
 
 use serde_json::{Value, json};
 use tidegate_cluster::{Propagation, WriteMode};
@@ -20,51 +20,55 @@ pub async fn create_update_repeat(stage: &mut Stage) {
     stage.apply(&stage.config("a", json!({"x": "1", "y": "2"}))).await;
     stage.apply(&stage.config("a", json!({"x": "3", "y": "2"}))).await;
     stage.apply(&stage.config("a", json!({"x": "3"}))).await;
-    stage.show("ConfigMap", "a", &["/data"]).await;
+    stage.note_fields("ConfigMap", "a", &["/data"]).await;
     let labelled = |labels: Value| json!({"metadata": {"labels": labels}, "data": {"x": "3"}});
     stage.apply(&stage.manifest("ConfigMap", "a", labelled(json!({"tier": "web"})))).await;
     stage.apply(&stage.manifest("ConfigMap", "a", labelled(json!({})))).await;
-    stage.show("ConfigMap", "a", &["/metadata/labels"]).await;
+    stage.note_fields("ConfigMap", "a", &["/metadata/labels"]).await;
     let secret = json!({"stringData": {"key": "value"}, "type": "Opaque"});
     stage.apply(&stage.manifest("Secret", "s", secret)).await;
-    stage.show("Secret", "s", &["/data", "/type", "/stringData"]).await;
-    // `stringData` is not repeated: a server before 1.21 calls that a write as soon as the second has changed.
+    stage.note_fields("Secret", "s", &["/data", "/type", "/stringData"]).await;
+    // `stringData` is not repeated: a server before 1.21 counts that as a write once the second has changed.
     let secret = stage.manifest("Secret", "t", json!({"data": {"key": "dmFsdWU="}, "type": "Opaque"}));
     stage.apply(&secret).await;
     stage.apply(&secret).await;
     let service = json!({"spec": {"ports": [{"port": 80}], "selector": {"app": "a"}}});
     stage.apply(&stage.manifest("Service", "web", service.clone())).await;
     stage.apply(&stage.manifest("Service", "web", service)).await;
-    stage.show("Service", "web", &["/spec/type", "/spec/ports", "/spec/sessionAffinity"]).await;
+    stage.note_fields("Service", "web", &["/spec/type", "/spec/ports", "/spec/sessionAffinity"]).await;
     stage.apply(&deployment(stage, "api", json!({"replicas": 0}))).await;
-    // The controller writes as well, so a repeated write is compared when it has said its last word.
+    // The controller writes as well, so a repeated write is compared after its last one.
     let is_settled = |found: Option<&tidegate_model::Object>| {
         let conditions = found.and_then(|found| found.pointer("/status/conditions")?.as_array());
         conditions.into_iter().flatten().any(|condition| condition["reason"] == "NewReplicaSetAvailable")
     };
-    stage.until("Deployment", "api", "is rolled out", is_settled).await;
+    stage.wait_until("Deployment", "api", "is rolled out", is_settled).await;
     stage.apply(&deployment(stage, "api", json!({"replicas": 0}))).await;
     stage
-        .show("Deployment", "api", &["/metadata/generation", "/spec/strategy", "/spec/revisionHistoryLimit"])
+        .note_fields(
+            "Deployment",
+            "api",
+            &["/metadata/generation", "/spec/strategy", "/spec/revisionHistoryLimit"],
+        )
         .await;
     stage.apply(&deployment(stage, "api", json!({"replicas": 0, "paused": true}))).await;
-    stage.show("Deployment", "api", &["/metadata/generation", "/spec/paused"]).await;
+    stage.note_fields("Deployment", "api", &["/metadata/generation", "/spec/paused"]).await;
 }
 
 pub async fn dry_runs(stage: &mut Stage) {
     let judge = |request: &mut tidegate_cluster::ApplyRequest| request.dry_run = true;
     stage.write(&stage.config("a", json!({"x": "1"})), SSA, judge).await;
-    stage.show("ConfigMap", "a", &["/data"]).await;
+    stage.note_fields("ConfigMap", "a", &["/data"]).await;
     stage.apply(&stage.config("a", json!({"x": "1"}))).await;
     stage.write(&stage.config("a", json!({"x": "2"})), FORCED, judge).await;
     stage.write(&stage.config("a", json!({"x": "2"})), REPLACE, judge).await;
     stage.write(&stage.config("b", json!({"x": "2"})), REPLACE, judge).await;
-    stage.show("ConfigMap", "a", &["/data"]).await;
+    stage.note_fields("ConfigMap", "a", &["/data"]).await;
     let wrong = stage.manifest("Service", "web", json!({"spec": {"ports": [{"port": 0}]}}));
     stage.write(&wrong, SSA, judge).await;
     stage.delete_with("ConfigMap", "a", |request| request.dry_run = true).await;
     stage.delete_with("ConfigMap", "none", |request| request.dry_run = true).await;
-    stage.names("ConfigMap").await;
+    stage.note_names("ConfigMap").await;
 }
 
 pub async fn conflicts(stage: &mut Stage) {
@@ -73,9 +77,9 @@ pub async fn conflicts(stage: &mut Stage) {
     stage.apply(&stage.config("a", json!({"x": "2"}))).await;
     stage.apply(&stage.config("a", json!({"x": "2", "z": "2"}))).await;
     stage.write(&stage.config("a", json!({"x": "2"})), FORCED, |_| {}).await;
-    stage.show("ConfigMap", "a", &["/data"]).await;
+    stage.note_fields("ConfigMap", "a", &["/data"]).await;
     stage.apply(&stage.config("a", json!({}))).await;
-    stage.show("ConfigMap", "a", &["/data"]).await;
+    stage.note_fields("ConfigMap", "a", &["/data"]).await;
 }
 
 pub async fn refusals(stage: &mut Stage) {
@@ -118,19 +122,19 @@ pub async fn refusals(stage: &mut Stage) {
     ];
     for (kind, name, rest) in wrong {
         for mode in [SSA, REPLACE] {
-            // Old servers do not look for unknown fields of what is replaced.
+            // Old servers do not check unknown fields of replacements.
             if rest.get("dta").is_some() && mode == REPLACE {
                 continue;
             }
             stage.write(&stage.manifest(kind, name, rest.clone()), mode, |_| {}).await;
         }
     }
-    // Servers name this with different words.
+    // Servers have different messages for this.
     let containers = json!([{"name": "m", "image": "i"}]);
     let always =
         json!({"spec": {"template": {"spec": {"restartPolicy": "Always", "containers": containers}}}});
-    stage.refusal_kind(&stage.manifest("Job", "once", always), SSA).await;
-    stage.names("ConfigMap").await;
+    stage.note_refusal_kind(&stage.manifest("Job", "once", always), SSA).await;
+    stage.note_names("ConfigMap").await;
 }
 
 pub async fn immutable_fields(stage: &mut Stage) {
@@ -141,7 +145,7 @@ pub async fn immutable_fields(stage: &mut Stage) {
     };
     let (first, second) = (job("one"), job("two"));
     stage.apply(&first).await;
-    stage.refusal_kind(&second, SSA).await;
+    stage.note_refusal_kind(&second, SSA).await;
     stage.apply(&deployment(stage, "api", json!({"replicas": 0}))).await;
     let other = json!({
         "replicas": 0, "selector": {"matchLabels": {"app": "else"}},
@@ -157,9 +161,12 @@ pub async fn immutable_fields(stage: &mut Stage) {
         json!({ "spec": spec })
     };
     stage.apply(&stage.manifest("PersistentVolumeClaim", "disk", claim("1Gi", "ReadWriteOnce"))).await;
-    stage.until_field("PersistentVolumeClaim", "disk", "/status/phase", &json!("Bound")).await;
+    stage.wait_for_field("PersistentVolumeClaim", "disk", "/status/phase", &json!("Bound")).await;
     stage
-        .refusal_kind(&stage.manifest("PersistentVolumeClaim", "disk", claim("1Gi", "ReadWriteMany")), FORCED)
+        .note_refusal_kind(
+            &stage.manifest("PersistentVolumeClaim", "disk", claim("1Gi", "ReadWriteMany")),
+            FORCED,
+        )
         .await;
 }
 
@@ -178,25 +185,26 @@ pub async fn generated_names(stage: &mut Stage) {
 pub async fn replacing(stage: &mut Stage) {
     stage.write(&stage.config("a", json!({"x": "1", "y": "2"})), REPLACE, |_| {}).await;
     stage.write(&stage.config("a", json!({"x": "2"})), REPLACE, |_| {}).await;
-    stage.show("ConfigMap", "a", &["/data"]).await;
+    stage.note_fields("ConfigMap", "a", &["/data"]).await;
     stage.write(&stage.config("a", json!({"x": "2"})), REPLACE, |_| {}).await;
     let service = json!({"spec": {"ports": [{"port": 80}]}});
     stage.write(&stage.manifest("Service", "web", service), REPLACE, |_| {}).await;
     let service = json!({"spec": {"ports": [{"port": 81}]}});
     stage.write(&stage.manifest("Service", "web", service), REPLACE, |_| {}).await;
-    stage.show("Service", "web", &["/spec/ports/0/port"]).await;
-    // A manifest that says which version it is to replace.
+    stage.note_fields("Service", "web", &["/spec/ports/0/port"]).await;
+    // A manifest with the version that it must replace.
     let stale =
         stage.manifest("ConfigMap", "a", json!({"metadata": {"resourceVersion": "1"}, "data": {"x": "4"}}));
     stage.write(&stale, REPLACE, |_| {}).await;
-    // Whoever replaces an object owns what it changes by that, and no more: the rest goes with the apply that drops it.
+    // A replacement owns only the fields that it changes: other fields are removed with the apply that drops
+    // them.
     stage.write(&stage.config("b", json!({"x": "1", "y": "1", "z": "1"})), SSA, |_| {}).await;
     stage.write(&stage.config("b", json!({"x": "2", "y": "1", "z": "1", "new": "1"})), REPLACE, |_| {}).await;
     stage.write(&stage.config("b", json!({"z": "1"})), FORCED, |_| {}).await;
-    stage.show("ConfigMap", "b", &["/data"]).await;
+    stage.note_fields("ConfigMap", "b", &["/data"]).await;
 }
 
-/// What is to be new is refused where something is, and stays as it is.
+/// A creation over an existing object is refused, and leaves it unchanged.
 pub async fn creating(stage: &mut Stage) {
     let judge = |request: &mut tidegate_cluster::ApplyRequest| request.dry_run = true;
     let plain = |x: &str| json!({"x": x, "y": "2"});
@@ -205,7 +213,7 @@ pub async fn creating(stage: &mut Stage) {
     stage.write(&stage.config("a", plain("1")), CREATE, |_| {}).await;
     stage.write(&stage.config("a", plain("3")), CREATE, |_| {}).await;
     stage.write(&stage.config("a", plain("3")), CREATE, judge).await;
-    stage.show("ConfigMap", "a", &["/data"]).await;
+    stage.note_fields("ConfigMap", "a", &["/data"]).await;
     let noted = WriteMode::Create { client_side: true };
     stage.write(&stage.config("a", plain("4")), noted, |_| {}).await;
     stage.write(&stage.config("noted", plain("4")), noted, |_| {}).await;
@@ -216,20 +224,20 @@ pub async fn creating(stage: &mut Stage) {
     stage.write(&stage.manifest("ConfigMap", "held", held), CREATE, |_| {}).await;
     stage.delete("ConfigMap", "held", Propagation::Background).await;
     stage.write(&stage.config("held", plain("1")), CREATE, |_| {}).await;
-    // What was created goes on by server-side apply: fields that are dropped go away once they are taken over.
+    // Server-side apply continues after a creation: dropped fields are removed once they are taken over.
     stage.write(&stage.config("a", json!({"x": "5"})), SSA, |_| {}).await;
     stage.write(&stage.config("a", json!({"x": "5"})), FORCED, |_| {}).await;
-    stage.show("ConfigMap", "a", &["/data"]).await;
+    stage.note_fields("ConfigMap", "a", &["/data"]).await;
     let take_over =
-        |request: &mut tidegate_cluster::ApplyRequest| request.take_over = Some("tidegate".to_owned());
+        |request: &mut tidegate_cluster::ApplyRequest| request.take_over = vec!["tidegate".to_owned()];
     stage.write(&stage.config("a", json!({"x": "5"})), FORCED, take_over).await;
-    stage.show("ConfigMap", "a", &["/data"]).await;
+    stage.note_fields("ConfigMap", "a", &["/data"]).await;
     stage.write(&stage.config("b", plain("1")), CREATE, |_| {}).await;
     stage.write(&stage.config("b", json!({"x": "6"})), FORCED, take_over).await;
-    stage.show("ConfigMap", "b", &["/data"]).await;
+    stage.note_fields("ConfigMap", "b", &["/data"]).await;
 }
 
-/// A write that is meant for one version of an object.
+/// Writes with an expected version of an object.
 pub async fn guarded(stage: &mut Stage) {
     let anew = WriteMode::Recreate { server_side: true };
     for (name, mode) in ["a", "b", "c", "d"].into_iter().zip([FORCED, REPLACE, RECREATE, anew]) {
@@ -238,24 +246,26 @@ pub async fn guarded(stage: &mut Stage) {
         stage.apply(&stage.config(name, json!({"x": "2"}))).await;
         let next = stage.get("ConfigMap", name).await.unwrap().unwrap().resource_version().to_owned();
         let next_config = stage.config(name, json!({"x": "3"}));
-        // The words are the server's only where it is the server that finds out.
-        stage.guarded_kind(&next_config, mode, &first).await;
-        stage.show("ConfigMap", name, &["/data"]).await;
-        stage.guarded_kind(&next_config, mode, &next).await;
-        stage.show("ConfigMap", name, &["/data"]).await;
-        stage.guarded_kind(&stage.config(&format!("none-{name}"), json!({"x": "1"})), mode, &next).await;
+        // Messages come from the server only if it detects the conflict.
+        stage.note_guarded_refusal_kind(&next_config, mode, &first).await;
+        stage.note_fields("ConfigMap", name, &["/data"]).await;
+        stage.note_guarded_refusal_kind(&next_config, mode, &next).await;
+        stage.note_fields("ConfigMap", name, &["/data"]).await;
+        stage
+            .note_guarded_refusal_kind(&stage.config(&format!("none-{name}"), json!({"x": "1"})), mode, &next)
+            .await;
     }
-    // Together with a takeover, which is a write of its own.
+    // Together with a takeover, which is a separate write.
     stage.write(&stage.config("e", json!({"x": "1", "y": "1"})), CREATE, |_| {}).await;
     let first = stage.get("ConfigMap", "e").await.unwrap().unwrap().resource_version().to_owned();
     for _ in 0..2 {
         let version = first.clone();
         let taking = move |request: &mut tidegate_cluster::ApplyRequest| {
-            request.take_over = Some("tidegate".to_owned());
+            request.take_over = vec!["tidegate".to_owned()];
             request.resource_version = version;
         };
-        stage.changed_kind(&stage.config("e", json!({"x": "2"})), FORCED, taking).await;
-        stage.show("ConfigMap", "e", &["/data"]).await;
+        stage.note_changed_refusal_kind(&stage.config("e", json!({"x": "2"})), FORCED, taking).await;
+        stage.note_fields("ConfigMap", "e", &["/data"]).await;
     }
 }
 
@@ -268,11 +278,11 @@ pub async fn recreating(stage: &mut Stage) {
         stage.write(&stage.config(name, json!({"x": "2"})), mode, |_| {}).await;
         let second = stage.get("ConfigMap", name).await.unwrap().unwrap();
         stage.note(format!("the same object: {}", first.uid() == second.uid()));
-        // Nothing but the deletion can be tried there, whatever the manifest.
+        // Only the deletion can be dry-run, regardless of the manifest.
         for value in [json!("3"), json!(3)] {
             let manifest = stage.config(name, json!({"x": value}));
             stage.write(&manifest, mode, |request| request.dry_run = true).await;
         }
-        stage.show("ConfigMap", name, &["/data"]).await;
+        stage.note_fields("ConfigMap", name, &["/data"]).await;
     }
 }

@@ -1,69 +1,70 @@
-//! A world around one rollout on virtual time: an engine with its operations, Applications, gates and people. Calm, it
-//! answers at once; otherwise answers are late, repeated or lost, sights are old, and the process dies now and then.
+//! World around one rollout on virtual time: an engine with its operations, Applications, gates and people. When calm, it answers
+//! at once; otherwise answers are late, repeated or lost, observations are old, and the process crashes now and then.
 //!
-//! The operations and Applications are the witness: what must hold is asked of them and not of the machine.
+//! Invariants are checked against the operations and Applications, not against the machine.
 
-mod check;
 mod engine;
+mod invariants;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
 use tidegate_lifecycle::rollout::{
-    Command, Fact, Input, MemberSpec, Progressive, Request, Rollout, Sight, State, Wish, Work, explain, view,
+    Command, Event, Input, MemberObservation, MemberSpec, ProgressiveSync, Request, Rollout, State,
+    UserRequest, WorkKind, explain, view,
 };
-use tidegate_lifecycle::{Arrival, Driver, Machine, Outbox, Shell, Turn};
+use tidegate_lifecycle::{Arrival, Driver, Machine, Outbox, Runner, RunnerStatus};
 use tidegate_model::{HealthStatus, OperationId, OperationPhase};
 
 use crate::build::*;
-use crate::dice::Dice;
-use crate::weather::Weather;
+use crate::disturbances::Disturbances;
+use crate::rng::Rng;
 
-/// An operation that the engine knows.
+/// An operation in the engine.
 #[derive(Clone, Debug)]
 pub struct Operation {
     pub member: String,
-    pub work: Work,
-    pub begun: bool,
-    pub over: Option<OperationPhase>,
+    pub work: WorkKind,
+    pub has_begun: bool,
+    pub final_phase: Option<OperationPhase>,
 }
 
-/// What will happen to an Application.
+/// Future of an Application.
 #[derive(Clone, Debug, Default)]
-pub struct Fate {
-    /// A sync window keeps its operations until then.
+pub struct Behavior {
+    /// End of a sync window that delays its operations.
     pub window_until: i64,
-    /// How long an operation takes; `None`: for ever.
-    pub takes: Option<i64>,
-    /// So many of its operations fail first.
+    /// Duration of an operation; `None`: forever.
+    pub duration: Option<i64>,
+    /// Number of operations that fail first.
     pub failures: u32,
-    /// So long after its operation it becomes Healthy; `None`: never.
+    /// Time from its operation until it is Healthy; `None`: never.
     pub healthy_after: Option<i64>,
-    /// So many of its operations are refused by the engine for a moment.
-    pub busy: u32,
+    /// Number of operations that the engine rejects transiently.
+    pub rejections: u32,
 }
 
-/// An Application as it is.
+/// An Application.
 #[derive(Clone, Debug)]
 pub struct App {
-    pub sight: Sight,
-    /// It was Healthy at its target, after an operation of after the beginning.
-    pub proven: bool,
-    /// What it looked like before: sights may be old.
-    pub past: Vec<Sight>,
+    pub observation: MemberObservation,
+    /// True if it was Healthy at its target, after an operation of this rollout.
+    pub was_healthy: bool,
+    /// Earlier states, for old observations.
+    pub past_observations: Vec<MemberObservation>,
 }
 
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum SimEvent {
     Input(Input),
-    Reached(Command),
-    /// The engine takes an operation up.
-    Begin(OperationId),
-    /// It is over.
-    End(OperationId),
+    CommandArrived(Command),
+    /// The engine starts an operation.
+    BeginOperation(OperationId),
+    /// An operation ends.
+    EndOperation(OperationId),
     /// An Application becomes Healthy, if this was its last operation.
-    Heal(OperationId),
-    Open {
+    BecomeHealthy(OperationId),
+    OpenGate {
         step: u32,
         gate: String,
     },
@@ -75,100 +76,107 @@ const EVENTS_MAX: u32 = 40_000;
 
 pub struct World {
     pub request: Request,
-    pub shell: Shell<Progressive, Outbox<Progressive>>,
+    pub runner: Runner<ProgressiveSync, Outbox<ProgressiveSync>>,
     pub now: i64,
     pub operations: BTreeMap<OperationId, Operation>,
-    /// Ids that were stopped before anything of them had begun.
+    /// Ids of operations that were stopped before they had begun.
     pub withdrawn: BTreeSet<OperationId>,
     pub apps: BTreeMap<String, App>,
-    pub fates: BTreeMap<String, Fate>,
-    /// When each gate opens.
+    pub behaviors: BTreeMap<String, Behavior>,
+    /// Time at which each gate opens.
     pub gates: BTreeMap<String, i64>,
-    pub durable: Vec<Fact>,
-    /// What happened, one line each.
+    pub durable: Vec<Event>,
+    /// Transcript, one line per event.
     pub transcript: Vec<String>,
-    pub weather: Weather,
-    /// So long a batch is on its way to the disk, at least.
-    pub writes_take: i64,
-    /// The process dies before this event, counted from 1.
+    pub disturbances: Disturbances,
+    /// Minimum time that a batch is in flight to the disk.
+    pub min_write_time: i64,
+    /// Event before which the process crashes, counted from 1.
     pub crash_before: Option<u32>,
-    pub happened: u32,
-    dice: Dice,
-    queue: BTreeMap<(i64, u32), Event>,
-    /// When the last news of each thing comes.
-    delivered: BTreeMap<<Progressive as Machine>::Sight, i64>,
-    scheduled: u32,
-    alarms: u32,
+    pub event_count: u32,
+    rng: Rng,
+    queue: BTreeMap<(i64, u32), SimEvent>,
+    /// Time of the last observation of each object.
+    last_deliveries: BTreeMap<<ProgressiveSync as Machine>::ObservationKey, i64>,
+    scheduled_count: u32,
+    alarm_count: u32,
     next_id: u128,
-    deaths: u32,
+    crash_count: u32,
 }
 
 impl World {
     pub fn new(request: Request) -> Self {
         let app = |member: &MemberSpec| App {
-            sight: sight(1, if member.done_by.is_some() { "new" } else { "old" }, HealthStatus::Healthy),
-            proven: member.done_by.is_some(),
-            past: Vec::new(),
+            observation: observation_after(
+                1,
+                if member.done_by.is_some() { "new" } else { "old" },
+                HealthStatus::Healthy,
+            ),
+            was_healthy: member.done_by.is_some(),
+            past_observations: Vec::new(),
         };
-        let fate = Fate { takes: Some(1_000), healthy_after: Some(1_000), ..Fate::default() };
+        let fate = Behavior { duration: Some(1_000), healthy_after: Some(1_000), ..Behavior::default() };
         let mut world = Self {
             apps: request.members.iter().map(|member| (member.name.clone(), app(member))).collect(),
-            fates: request.members.iter().map(|member| (member.name.clone(), fate.clone())).collect(),
-            shell: Shell::new(Outbox::default()),
+            behaviors: request.members.iter().map(|member| (member.name.clone(), fate.clone())).collect(),
+            runner: Runner::new(Outbox::default()),
             now: 0,
             operations: BTreeMap::new(),
             withdrawn: BTreeSet::new(),
             gates: BTreeMap::new(),
             durable: Vec::new(),
             transcript: Vec::new(),
-            weather: Weather::default(),
-            writes_take: 0,
+            disturbances: Disturbances::default(),
+            min_write_time: 0,
             crash_before: None,
-            happened: 0,
-            dice: Dice(0),
+            event_count: 0,
+            rng: Rng(0),
             queue: BTreeMap::new(),
-            delivered: BTreeMap::new(),
-            scheduled: 0,
-            alarms: 0,
+            last_deliveries: BTreeMap::new(),
+            scheduled_count: 0,
+            alarm_count: 0,
             next_id: 100,
-            deaths: 0,
+            crash_count: 0,
             request: request.clone(),
         };
-        world.at(0, Input::Begin(Box::new(request)));
+        world.schedule_input(0, Input::Begin(Box::new(request)));
         world
     }
 
-    pub fn rough(mut self, weather: Weather) -> Self {
-        self.dice = Dice(weather.seed);
-        self.weather = weather;
+    pub fn with_disturbances(mut self, weather: Disturbances) -> Self {
+        self.rng = Rng(weather.seed);
+        self.disturbances = weather;
         self
     }
 
-    pub fn fate(&mut self, member: &str) -> &mut Fate {
-        self.fates.get_mut(member).unwrap()
+    pub fn behavior(&mut self, member: &str) -> &mut Behavior {
+        self.behaviors.get_mut(member).unwrap()
     }
 
-    /// Something reaches the machine at a time.
-    pub fn at(&mut self, millis: i64, input: Input) {
-        self.schedule(millis, Event::Input(input));
+    /// Schedules an input of the machine at a time.
+    pub fn schedule_input(&mut self, millis: i64, input: Input) {
+        self.schedule(millis, SimEvent::Input(input));
     }
 
-    /// A person asks for something.
-    pub fn wish(&mut self, millis: i64, wish: Wish) {
-        self.at(millis, Input::Wish { wish, by: "ann".into(), why: "because".into() });
+    /// Schedules a person's request.
+    pub fn request_at(&mut self, millis: i64, request: UserRequest) {
+        self.schedule_input(
+            millis,
+            Input::UserRequest { request, by: "ann".into(), reason: "because".into() },
+        );
     }
 
-    fn schedule(&mut self, millis: i64, event: Event) {
-        self.scheduled += 1;
-        self.queue.insert((millis.max(self.now), self.scheduled), event);
+    fn schedule(&mut self, millis: i64, event: SimEvent) {
+        self.scheduled_count += 1;
+        self.queue.insert((millis.max(self.now), self.scheduled_count), event);
     }
 
     pub fn rollout(&self) -> &Rollout {
-        self.shell.state().rollout().unwrap()
+        self.runner.state().rollout().unwrap()
     }
 
     pub fn state(&self) -> &State {
-        self.shell.state()
+        self.runner.state()
     }
 
     pub fn explain(&self) -> String {
@@ -179,17 +187,17 @@ impl World {
         view(self.state()).unwrap().message
     }
 
-    fn delay(&mut self) -> i64 {
-        match self.weather.slow {
+    fn random_delay(&mut self) -> i64 {
+        match self.disturbances.max_delay {
             0 => 0,
-            slow => i64::try_from(self.dice.below(slow)).unwrap(),
+            slow => i64::try_from(self.rng.below(slow)).unwrap(),
         }
     }
 
-    /// Runs until it is over, or nothing more will ever happen, or until a time.
+    /// Runs until the rollout has finished, no events are left, or the time has come.
     pub fn run_until(&mut self, millis: i64) -> &mut Self {
         for _ in 0..EVENTS_MAX {
-            if self.settle() == Turn::Over {
+            if self.run_steps() == RunnerStatus::Finished {
                 return self;
             }
             let next = self.queue.first_key_value().map(|((at, _), _)| *at);
@@ -199,14 +207,16 @@ impl World {
             };
             let (_, event) = self.queue.pop_first().unwrap();
             self.now = next;
-            self.happened += 1;
-            let dies = self.crash_before == Some(self.happened)
-                || self.weather.crashes > 0 && self.deaths < 5 && self.dice.percent(self.weather.crashes);
+            self.event_count += 1;
+            let dies = self.crash_before == Some(self.event_count)
+                || self.disturbances.crash_chance > 0
+                    && self.crash_count < 5
+                    && self.rng.chance(self.disturbances.crash_chance);
             if dies {
-                self.deaths += 1;
+                self.crash_count += 1;
                 self.crash();
             }
-            self.happen(event);
+            self.handle_event(event);
         }
         panic!("it goes round in circles: {}", self.explain());
     }
@@ -215,122 +225,128 @@ impl World {
         self.run_until(i64::MAX)
     }
 
-    /// What was not durable never happened; what was on its way to the world may still arrive.
+    /// Crashes the process: events that are not durable never happened; calls in flight may still arrive.
     fn crash(&mut self) {
         if self.durable.is_empty() {
             return;
         }
         self.transcript.push(format!("{} dies", self.now));
-        let driver = Driver::<Progressive>::recover(None, self.durable.clone()).unwrap();
-        self.shell = Shell::recovered(driver, Outbox::default());
-        self.queue
-            .retain(|_, event| !matches!(event, Event::Persisted | Event::Alarm(_) | Event::Reached(_)));
-        // Operations go on with the next process, but for those that had not begun.
+        let driver = Driver::<ProgressiveSync>::recover(None, self.durable.clone()).unwrap();
+        self.runner = Runner::from_driver(driver, Outbox::default());
+        self.queue.retain(|_, event| {
+            !matches!(event, SimEvent::Persisted | SimEvent::Alarm(_) | SimEvent::CommandArrived(_))
+        });
+        // The next process continues the operations that have begun; the others are lost.
         let lost: Vec<OperationId> =
-            self.operations.iter().filter(|(_, operation)| !operation.begun).map(|(id, _)| *id).collect();
+            self.operations.iter().filter(|(_, operation)| !operation.has_begun).map(|(id, _)| *id).collect();
         for id in lost {
             self.operations.remove(&id);
         }
-        self.at(self.now, Input::Recovered);
+        self.schedule_input(self.now, Input::Recovered);
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle_event(&mut self, event: SimEvent) {
         match event {
-            Event::Input(input) => self.offer(&input),
-            Event::Reached(command) => self.reach(command),
-            Event::Begin(id) => self.begin(id),
-            Event::End(id) => self.end(id),
-            Event::Heal(id) => self.heal(id),
-            Event::Open { step, gate } => self.open(step, gate),
-            Event::Persisted => self.take(Arrival::Persisted),
-            Event::Alarm(set) if set == self.alarms => self.take(Arrival::Alarm),
-            Event::Alarm(_) => {}
+            SimEvent::Input(input) => self.deliver_input(&input),
+            SimEvent::CommandArrived(command) => self.execute(command),
+            SimEvent::BeginOperation(id) => self.begin_operation(id),
+            SimEvent::EndOperation(id) => self.end_operation(id),
+            SimEvent::BecomeHealthy(id) => self.become_healthy(id),
+            SimEvent::OpenGate { step, gate } => self.open_gate(step, gate),
+            SimEvent::Persisted => self.deliver_arrival(Arrival::Persisted),
+            SimEvent::Alarm(set) if set == self.alarm_count => self.deliver_arrival(Arrival::Alarm),
+            SimEvent::Alarm(_) => {}
         }
     }
 
-    fn take(&mut self, arrival: Arrival<Progressive, Infallible>) {
-        self.shell.take(arrival, at(self.now)).expect("only wishes are refused");
+    fn deliver_arrival(&mut self, arrival: Arrival<ProgressiveSync, Infallible>) {
+        self.runner.process(arrival, at(self.now)).expect("only wishes are refused");
     }
 
-    fn offer(&mut self, input: &Input) {
+    fn deliver_input(&mut self, input: &Input) {
         match input {
-            Input::Wish { .. } => {
-                self.shell.wish(input, (), at(self.now)).expect("the machine's own facts fit");
+            Input::UserRequest { .. } => {
+                self.runner.process_request(input, (), at(self.now)).expect("the machine's own events fit");
             }
-            // A process that is new has not heard of a rollout that another one had begun.
+            // A new process doesn't know a rollout that another process started.
             Input::Begin(_) if *self.state() != State::New => {}
             Input::Gone { member } => {
                 self.apps.remove(member);
-                self.take(Arrival::Input(input.clone()));
+                self.deliver_arrival(Arrival::Input(input.clone()));
             }
             Input::Joined { member } => {
                 let app = App {
-                    sight: Sight { operation: None, deployed: None, ..sight(1, "", HealthStatus::Missing) },
-                    proven: false,
-                    past: Vec::new(),
+                    observation: MemberObservation {
+                        operation: None,
+                        deployed: None,
+                        ..observation_after(1, "", HealthStatus::Missing)
+                    },
+                    was_healthy: false,
+                    past_observations: Vec::new(),
                 };
                 self.apps.entry(member.name.clone()).or_insert(app);
-                let fate = Fate { takes: Some(500), healthy_after: Some(500), ..Fate::default() };
-                self.fates.entry(member.name.clone()).or_insert(fate);
-                self.take(Arrival::Input(input.clone()));
+                let fate = Behavior { duration: Some(500), healthy_after: Some(500), ..Behavior::default() };
+                self.behaviors.entry(member.name.clone()).or_insert(fate);
+                self.deliver_arrival(Arrival::Input(input.clone()));
             }
-            _ => self.take(Arrival::Input(input.clone())),
+            _ => self.deliver_arrival(Arrival::Input(input.clone())),
         }
     }
 
-    /// An answer, perhaps late, perhaps twice.
-    fn tell(&mut self, input: Input) {
-        let at = self.now + self.delay();
-        let again = self.dice.percent(self.weather.twice).then(|| at + self.delay());
+    /// Delivers an input, possibly late and possibly twice.
+    fn send(&mut self, input: Input) {
+        let at = self.now + self.random_delay();
+        let again = self.rng.chance(self.disturbances.repeat_chance).then(|| at + self.random_delay());
         for at in [Some(at), again].into_iter().flatten() {
-            self.deliver(at, input.clone());
+            self.send_in_order(at, input.clone());
         }
     }
 
-    /// However late it comes, news of one thing comes in the order in which it was sent.
-    fn deliver(&mut self, millis: i64, input: Input) {
+    /// Delivers an input in the order in which observations of the same object were sent, however late.
+    fn send_in_order(&mut self, millis: i64, input: Input) {
         let mut at = millis;
-        if let Some(of) = Progressive::sight(&input) {
-            let last = self.delivered.entry(of).or_default();
+        if let Some(of) = ProgressiveSync::observation_key(&input) {
+            let last = self.last_deliveries.entry(of).or_default();
             at = at.max(*last);
             *last = at;
         }
-        self.at(at, input);
+        self.schedule_input(at, input);
     }
 
-    fn settle(&mut self) -> Turn {
+    fn run_steps(&mut self) -> RunnerStatus {
         loop {
             let before = self.state().name();
-            let turn = self.shell.turn(at(self.now)).expect("the machine's own facts fit");
+            let status = self.runner.step(at(self.now)).expect("the machine's own events fit");
             if self.state().name() != before {
                 self.transcript.push(format!("{} {}", self.now, self.state().name()));
             }
-            let Outbox { commands, begun, ended, batch, alarm, .. } = std::mem::take(self.shell.hands_mut());
-            for command in &ended {
-                self.let_go(command);
+            let Outbox { commands, started_subscriptions, ended_subscriptions, batch, alarm, .. } =
+                std::mem::take(self.runner.effects_mut());
+            for command in &ended_subscriptions {
+                self.end_subscription(command);
             }
             if let Some(alarm) = alarm {
-                self.alarms += 1;
+                self.alarm_count += 1;
                 if let Some(after) = alarm {
                     assert!(!after.is_zero(), "woken up at {}, which is now", self.now);
                     let after = i64::try_from(after.as_millis()).unwrap();
-                    self.schedule(self.now.saturating_add(after), Event::Alarm(self.alarms));
+                    self.schedule(self.now.saturating_add(after), SimEvent::Alarm(self.alarm_count));
                 }
             }
-            for command in commands.into_iter().chain(begun) {
-                let delay = self.delay();
-                self.schedule(self.now + delay, Event::Reached(command));
+            for command in commands.into_iter().chain(started_subscriptions) {
+                let delay = self.random_delay();
+                self.schedule(self.now + delay, SimEvent::CommandArrived(command));
             }
             self.check();
-            let Some(batch) = batch else { return turn };
+            let Some(batch) = batch else { return status };
             assert_eq!(batch.first_sequence, u64::try_from(self.durable.len()).unwrap() + 1);
-            self.durable.extend(batch.facts);
-            if self.weather.slow > 0 || self.writes_take > 0 {
-                let delay = self.writes_take + self.delay();
-                self.schedule(self.now + delay, Event::Persisted);
-                return turn;
+            self.durable.extend(batch.events);
+            if self.disturbances.max_delay > 0 || self.min_write_time > 0 {
+                let delay = self.min_write_time + self.random_delay();
+                self.schedule(self.now + delay, SimEvent::Persisted);
+                return status;
             }
-            self.take(Arrival::Persisted);
+            self.deliver_arrival(Arrival::Persisted);
         }
     }
 }

@@ -1,18 +1,20 @@
-//! Something newer is wanted while an operation is under way. The audit of the cluster says what was made and deleted.
+//! Newer requests during an operation. The cluster's audit log shows the created and deleted objects.
 
 use serde_json::json;
-use tidegate_application::refresh::Level;
-use tidegate_application::superseding::{
-    NOT_TAKEN, POLICY_REMARK, SUPERSEDES_REMARK, receive, waiting as waits,
+use tidegate_application::refresh::RefreshLevel;
+use tidegate_application::supersede::{
+    OPERATION_REFUSED_CONDITION, POLICY_INFO, SUPERSEDES_INFO, accept_request,
+    new_revision_condition_message as waits,
 };
 use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{ClaimHolder, IfTaken, OperationPhase, SafePoint};
+use tidegate_model::{ClaimConflictPolicy, ClaimHolder, OperationPhase, SafePoint};
 use tokio::sync::oneshot;
 
 use crate::applications::messages::SupervisorMessage;
-use crate::applications::testing::{LIMIT, Served, application, key};
+use crate::applications::testing::{TEST_TIMEOUT, TestEnvironment, application, key};
 
-/// A Job that runs before for so long, a Deployment that is ready after so long, and a Job behind it.
+/// Returns a PreSync Job that takes `migrates`, a Deployment that becomes ready after `ready`, and a Job that
+/// follows it.
 fn manifests(migrates: &str, ready: &str) -> String {
     let job = |name: &str, hook: &str, takes: &str| {
         json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "annotations": {
@@ -28,40 +30,45 @@ fn manifests(migrates: &str, ready: &str) -> String {
     format!("---\n{before}\n---\n{web}\n---\n{behind}\n")
 }
 
-/// `web` is synced automatically, and its first operation waits: for a hook, or for a Deployment that never gets ready.
-async fn waiting(first: &str, annotation: Option<&str>) -> Served {
-    let served = Served::new(&[("web", first)]).await;
+/// Returns `web` with automated sync, while its first operation is waiting for a hook or for a Deployment
+/// that never becomes ready.
+async fn start_waiting_operation(first: &str, annotation: Option<&str>) -> TestEnvironment {
+    let environment = TestEnvironment::new(&[("web", first)]).await;
     let mut app = application("web");
     let spec = json!({"automated": {"prune": true}, "retry": {"limit": 0}});
     app.spec.sync_policy = serde_json::from_value(spec).unwrap();
-    let said = annotation.map(|said| ("tidegate.dev/on-new-revision".to_owned(), said.to_owned()));
-    app.metadata.annotations.extend(said);
-    served.write(&app);
-    served.until("web", |now, _| (now.metadata == app.metadata && now.spec == app.spec).then_some(())).await;
-    served.until("web", |now, _| message(now).contains("waiting for").then_some(())).await;
-    served
+    let policy = annotation.map(|policy| ("tidegate.dev/on-new-revision".to_owned(), policy.to_owned()));
+    app.metadata.annotations.extend(policy);
+    environment.write(&app);
+    environment
+        .wait_until("web", |now, _| (now.metadata == app.metadata && now.spec == app.spec).then_some(()))
+        .await;
+    environment
+        .wait_until("web", |now, _| operation_message(now).contains("waiting for").then_some(()))
+        .await;
+    environment
 }
 
-fn message(app: &Application) -> String {
+fn operation_message(app: &Application) -> String {
     app.status.operation_state.as_ref().map(|state| state.message.clone()).unwrap_or_default()
 }
 
-async fn over(served: &Served, operations: usize) -> Vec<(OperationPhase, String)> {
-    let mut changes = served.shared().board.changes();
+async fn await_operations(environment: &TestEnvironment, operations: usize) -> Vec<(OperationPhase, String)> {
+    let mut changes = environment.shared().application_cache.subscribe();
     let waiting = async {
         loop {
-            let all = served.operations().await;
+            let all = environment.operations().await;
             if all.len() == operations && all.iter().all(|one| one.finished_at.is_some()) {
                 return all.into_iter().map(|one| (one.phase, one.message)).collect();
             }
             let _ = changes.recv().await;
         }
     };
-    tokio::time::timeout(LIMIT, waiting).await.unwrap()
+    tokio::time::timeout(TEST_TIMEOUT, waiting).await.unwrap()
 }
 
-fn deleted_jobs(served: &Served) -> usize {
-    served
+fn deleted_jobs(environment: &TestEnvironment) -> usize {
+    environment
         .sim
         .audit()
         .iter()
@@ -70,12 +77,14 @@ fn deleted_jobs(served: &Served) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_newer_commit_takes_the_place_of_an_operation_that_waits() {
-    let mut served = waiting(&manifests("1ms", "1h"), None).await;
-    served.until("web", |now, _| message(now).contains("Deployment/web").then_some(())).await;
-    let commit = served.commit("web", &manifests("1ms", "1ms"));
-    served.compare("web", Level::Forced).await;
-    let ended = over(&served, 2).await;
+async fn a_newer_commit_replaces_a_waiting_operation() {
+    let mut environment = start_waiting_operation(&manifests("1ms", "1h"), None).await;
+    environment
+        .wait_until("web", |now, _| operation_message(now).contains("Deployment/web").then_some(()))
+        .await;
+    let commit = environment.commit("web", &manifests("1ms", "1ms"));
+    environment.compare("web", RefreshLevel::Forced).await;
+    let ended = await_operations(&environment, 2).await;
     assert_eq!(
         ended[0],
         (
@@ -84,191 +93,285 @@ async fn a_newer_commit_takes_the_place_of_an_operation_that_waits() {
         )
     );
     assert_eq!(ended[1].0, OperationPhase::Succeeded);
-    let first = served.operations().await[0].operation;
-    let is_told = |now: &Application| {
+    let first = environment.operations().await[0].operation;
+    let is_restored = |now: &Application| {
         let state = now.status.operation_state.as_ref()?;
         (now.operation.is_none() && state.finished_at.is_some()).then(|| state.clone())
     };
-    let told = served.until("web", |now, _| is_told(now)).await;
-    assert_eq!(told.operation.remark(SUPERSEDES_REMARK), Some(first.to_string().as_str()));
-    served.end().await;
+    let restored = environment.wait_until("web", |now, _| is_restored(now)).await;
+    assert_eq!(restored.operation.info_value(SUPERSEDES_INFO), Some(first.to_string().as_str()));
+    environment.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_newer_commit_that_changes_nothing_of_it_leaves_it_alone() {
-    let mut served = waiting(&manifests("1ms", "1h"), None).await;
-    served.until("web", |now, _| message(now).contains("Deployment/web").then_some(())).await;
-    let at = |now: &Application| now.status.sync.as_ref().map(|sync| sync.revision.clone());
-    let elsewhere = served.commit("elsewhere", "");
-    served.compare("web", Level::Forced).await;
-    served
-        .until("web", |now, _| (at(now).as_ref() == Some(&elsewhere)).then(|| assert_eq!(waits(now), None)))
+async fn a_newer_commit_with_equal_manifests_does_not_end_the_operation() {
+    let mut environment = start_waiting_operation(&manifests("1ms", "1h"), None).await;
+    environment
+        .wait_until("web", |now, _| operation_message(now).contains("Deployment/web").then_some(()))
         .await;
-    let changed = served.commit("web", &manifests("1ms", "1ms"));
-    served.compare("web", Level::Forced).await;
-    let ended = over(&served, 2).await;
+    let at = |now: &Application| now.status.sync.as_ref().map(|sync| sync.revision.clone());
+    let elsewhere = environment.commit("elsewhere", "");
+    environment.compare("web", RefreshLevel::Forced).await;
+    environment
+        .wait_until("web", |now, _| {
+            (at(now).as_ref() == Some(&elsewhere)).then(|| assert_eq!(waits(now), None))
+        })
+        .await;
+    let changed = environment.commit("web", &manifests("1ms", "1ms"));
+    environment.compare("web", RefreshLevel::Forced).await;
+    let ended = await_operations(&environment, 2).await;
     assert!(ended[0].1.ends_with(&format!("superseded by another sync (revision {changed})")), "{ended:?}");
     assert_eq!(ended[1].0, OperationPhase::Succeeded);
-    served.end().await;
+    environment.shutdown().await;
 }
 
-/// A condition of it says so.
-fn says(now: &Application, words: &str) -> Option<()> {
+/// Returns the revision that was compared.
+fn compared_revision(now: &Application) -> Option<&str> {
+    now.status.sync.as_ref().map(|sync| sync.revision.as_str())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_does_not_end_an_operation_whose_manifests_are_unchanged() {
+    let mut environment = start_waiting_operation(&manifests("1ms", "1h"), None).await;
+    environment
+        .wait_until("web", |now, _| operation_message(now).contains("Deployment/web").then_some(()))
+        .await;
+    let first = environment.operations().await[0].operation;
+    let elsewhere = environment.commit("elsewhere", "");
+    environment.compare("web", RefreshLevel::Forced).await;
+    environment
+        .until_persisted("web", |persisted| (compared_revision(&persisted) == Some(&elsewhere)).then_some(()))
+        .await;
+    for _ in 0..2 {
+        environment.restart().await;
+        environment.wait_until("web", |_, deployed| deployed.is_compared.then_some(())).await;
+        environment.compare("web", RefreshLevel::Forced).await;
+        environment
+            .wait_until("web", |now, _| operation_message(now).contains("Deployment/web").then_some(()))
+            .await;
+    }
+    let all = environment.operations().await;
+    assert_eq!(all.len(), 1, "{all:#?}");
+    assert!(all[0].finished_at.is_none(), "{all:#?}");
+    assert_eq!(environment.operations_that_created("Job"), [first], "its hook ran once");
+    // A change to the manifests supersedes the operation as before.
+    let changed = environment.commit("web", &manifests("1ms", "1ms"));
+    environment.compare("web", RefreshLevel::Forced).await;
+    let ended = await_operations(&environment, 2).await;
+    assert!(ended[0].1.ends_with(&format!("superseded by another sync (revision {changed})")), "{ended:?}");
+    environment.shutdown().await;
+}
+
+/// The files differ, but the objects don't. Different inputs for manifests don't prove a difference.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_moves_or_comments_manifests_does_not_end_the_operation() {
+    let text = manifests("1ms", "1h");
+    let mut environment = start_waiting_operation(&text, None).await;
+    environment
+        .wait_until("web", |now, _| operation_message(now).contains("Deployment/web").then_some(()))
+        .await;
+    let commented = format!("# the shop\n{text}");
+    let same = environment.commit_files("web", &[("all.yaml", ""), ("shop.yaml", &commented)]);
+    for restarts in [false, true] {
+        if restarts {
+            environment.restart().await;
+        }
+        environment.compare("web", RefreshLevel::Forced).await;
+        environment.wait_until("web", |now, _| (compared_revision(now) == Some(&same)).then_some(())).await;
+        environment.compare("web", RefreshLevel::Forced).await;
+        let all = environment.operations().await;
+        assert!(all.len() == 1 && all[0].finished_at.is_none(), "{all:#?}");
+    }
+    assert_eq!(environment.operations_that_created("Job").len(), 1, "its hook ran once");
+    environment.shutdown().await;
+}
+
+/// Finds a condition that contains this text.
+fn find_condition(now: &Application, words: &str) -> Option<()> {
     now.status.conditions.iter().any(|one| one.message.contains(words)).then_some(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_running_hook_ends_before() {
-    let mut served = waiting(&manifests("2s", "1h"), None).await;
-    served.until("web", |now, _| message(now).contains("Job/migrate").then_some(())).await;
-    served.commit("web", &manifests("1ms", "1ms"));
-    served.compare("web", Level::Forced).await;
-    served.until("web", |now, _| says(now, "hook Job web/migrate is at work")).await;
-    assert_eq!((served.operations().await.len(), deleted_jobs(&served)), (1, 0));
-    let ended = over(&served, 2).await;
+async fn a_running_hook_finishes_before_the_operation_is_replaced() {
+    let mut environment = start_waiting_operation(&manifests("2s", "1h"), None).await;
+    environment
+        .wait_until("web", |now, _| operation_message(now).contains("Job/migrate").then_some(()))
+        .await;
+    environment.commit("web", &manifests("1ms", "1ms"));
+    environment.compare("web", RefreshLevel::Forced).await;
+    environment.wait_until("web", |now, _| find_condition(now, "hook Job web/migrate is running")).await;
+    assert_eq!((environment.operations().await.len(), deleted_jobs(&environment)), (1, 0));
+    let ended = await_operations(&environment, 2).await;
     assert_eq!((ended[0].0, ended[1].0), (OperationPhase::Failed, OperationPhase::Succeeded));
-    assert_eq!(served.made("Job").len(), 3, "the first ran to its end, and two of the second operation");
-    served.end().await;
+    assert_eq!(
+        environment.operations_that_created("Job").len(),
+        3,
+        "the first ran to its end, and two of the second operation"
+    );
+    environment.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn finish_goes_on_to_the_end() {
-    let mut served = waiting(&manifests("1ms", "2s"), Some("finish")).await;
-    served.commit("web", &manifests("1ms", "1ms"));
-    served.compare("web", Level::Forced).await;
-    served.until("web", |now, _| says(now, "on-new-revision says finish")).await;
-    let ended = over(&served, 2).await;
+async fn the_finish_policy_waits_for_the_end_of_the_operation() {
+    let mut environment = start_waiting_operation(&manifests("1ms", "2s"), Some("finish")).await;
+    environment.commit("web", &manifests("1ms", "1ms"));
+    environment.compare("web", RefreshLevel::Forced).await;
+    environment.wait_until("web", |now, _| find_condition(now, "on-new-revision is finish")).await;
+    let ended = await_operations(&environment, 2).await;
     assert!(ended.iter().all(|(phase, _)| *phase == OperationPhase::Succeeded), "{ended:#?}");
-    served.end().await;
+    environment.shutdown().await;
 }
 
-/// What somebody asks for with this policy.
-fn wish(policy: &str) -> OperationRequest {
-    let info = json!([{"name": POLICY_REMARK, "value": policy}]);
-    let asked = json!({"sync": {}, "initiatedBy": {"username": "ann"}, "info": info});
-    serde_json::from_value(asked).unwrap()
+/// Returns a requested sync with this policy.
+fn sync_request(policy: &str) -> OperationRequest {
+    let info = json!([{"name": POLICY_INFO, "value": policy}]);
+    let request = json!({"sync": {}, "initiatedBy": {"username": "ann"}, "info": info});
+    serde_json::from_value(request).unwrap()
 }
 
-/// Somebody asks for a sync with this policy.
-async fn ask(served: &Served, policy: &str) -> Result<(), String> {
-    let asked = Box::new(wish(policy));
+/// Requests a sync with this policy.
+async fn request_sync(environment: &TestEnvironment, policy: &str) -> Result<(), String> {
+    let request = Box::new(sync_request(policy));
     let (reply, answer) = oneshot::channel();
-    served.send(SupervisorMessage::Sync { key: key("web"), asked, plan: None, reply: reply.into() });
-    tokio::time::timeout(LIMIT, answer).await.unwrap().unwrap()
+    environment.send(SupervisorMessage::Sync { key: key("web"), request, plan: None, reply: reply.into() });
+    tokio::time::timeout(TEST_TIMEOUT, answer).await.unwrap().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_asks_for_waits_or_takes_the_place_also_after_a_kill() {
+async fn a_requested_sync_waits_or_replaces_the_operation_also_after_a_kill() {
     for (policy, first) in [("queue", OperationPhase::Succeeded), ("supersede", OperationPhase::Failed)] {
-        let mut served =
-            Served::new(&[("web", &manifests("2s", if policy == "queue" { "1ms" } else { "1h" }))]).await;
-        served.sync("web").await;
-        served.until("web", |now, _| message(now).contains("Job/migrate").then_some(())).await;
-        let refused = ask(&served, "refuse").await.unwrap_err();
+        let mut environment =
+            TestEnvironment::new(&[("web", &manifests("2s", if policy == "queue" { "1ms" } else { "1h" }))])
+                .await;
+        environment.sync("web").await;
+        environment
+            .wait_until("web", |now, _| operation_message(now).contains("Job/migrate").then_some(()))
+            .await;
+        let refused = request_sync(&environment, "refuse").await.unwrap_err();
         assert!(refused.contains("another operation is already in progress"), "{refused}");
-        served.commit("web", &manifests("1ms", "1ms"));
-        assert_eq!(ask(&served, policy).await, Ok(()));
+        environment.commit("web", &manifests("1ms", "1ms"));
+        assert_eq!(request_sync(&environment, policy).await, Ok(()));
         if policy == "queue" {
-            let second = ask(&served, policy).await.unwrap_err();
-            assert!(second.contains("another sync of ann waits"), "{second}");
+            let second = request_sync(&environment, policy).await.unwrap_err();
+            assert!(second.contains("another sync of ann") && second.contains("already waits"), "{second}");
         }
-        served.restart().await;
-        let ended = over(&served, 2).await;
+        environment.restart().await;
+        let ended = await_operations(&environment, 2).await;
         assert_eq!((ended[0].0, ended[1].0), (first, OperationPhase::Succeeded), "{policy}: {ended:#?}");
-        served.end().await;
+        environment.shutdown().await;
     }
 }
 
-/// The first operation has ended for another one, and nobody was there to see it.
+/// The first operation was stopped in favor of another one while the service was stopped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kill_between_the_end_of_one_and_the_begin_of_the_other_loses_neither() {
-    for is_asked in [false, true] {
-        let mut served = waiting(&manifests("1ms", "1h"), None).await;
-        served.until("web", |now, _| message(now).contains("Deployment/web").then_some(())).await;
-        served.leave().await;
-        let commit = served.commit("web", &manifests("1ms", "1ms"));
-        let mut kept = served.kept("web");
-        if is_asked {
+async fn a_kill_between_the_end_of_one_operation_and_the_next_loses_neither() {
+    for is_requested in [false, true] {
+        let mut environment = start_waiting_operation(&manifests("1ms", "1h"), None).await;
+        environment
+            .wait_until("web", |now, _| operation_message(now).contains("Deployment/web").then_some(()))
+            .await;
+        environment.stop_managing().await;
+        let commit = environment.commit("web", &manifests("1ms", "1ms"));
+        let mut persisted = environment.persisted("web");
+        if is_requested {
             let now = tidegate_model::Timestamp::from_millis(0);
-            receive(&mut kept, wish("supersede"), (IfTaken::Supersede, false), now).unwrap();
-            served.set_kept(&kept);
+            accept_request(
+                &mut persisted,
+                sync_request("supersede"),
+                (ClaimConflictPolicy::Supersede, false),
+                now,
+            )
+            .unwrap();
+            environment.set_persisted(&persisted);
         }
-        let first = served.operations().await[0].operation;
+        let first = environment.operations().await[0].operation;
         let by = ClaimHolder { revision: commit.clone(), ..ClaimHolder::default() };
-        served.engine.supersede(first, by, SafePoint::Waiting).await.unwrap();
-        assert_eq!(served.engine.wait(first).await.unwrap().phase, OperationPhase::Failed);
-        served.restart().await;
-        let ended = over(&served, 2).await;
+        environment.engine.supersede(first, by, SafePoint::Waiting).await.unwrap();
+        assert_eq!(environment.engine.wait(first).await.unwrap().phase, OperationPhase::Failed);
+        environment.restart().await;
+        let ended = await_operations(&environment, 2).await;
         assert_eq!((ended[0].0, ended[1].0), (OperationPhase::Failed, OperationPhase::Succeeded));
-        let told = served.until("web", |now, _| ended_with(now)).await;
-        let sync = told.operation.sync.as_ref().unwrap();
+        let state = environment.wait_until("web", |now, _| last_operation_state(now)).await;
+        let sync = state.operation.sync.as_ref().unwrap();
         assert_eq!(sync.revision, commit);
-        assert_eq!(told.operation.initiated_by.username, if is_asked { "ann" } else { "" });
-        assert_eq!(told.operation.remark(SUPERSEDES_REMARK), Some(first.to_string().as_str()));
-        // Nothing is begun once more.
-        served.restart().await;
-        served.compare("web", Level::Forced).await;
-        assert_eq!((over(&served, 2).await.len(), served.made("Job").len()), (2, 3));
-        served.end().await;
+        assert_eq!(state.operation.initiated_by.username, if is_requested { "ann" } else { "" });
+        assert_eq!(state.operation.info_value(SUPERSEDES_INFO), Some(first.to_string().as_str()));
+        // No operation starts twice.
+        environment.restart().await;
+        environment.compare("web", RefreshLevel::Forced).await;
+        assert_eq!(
+            (await_operations(&environment, 2).await.len(), environment.operations_that_created("Job").len()),
+            (2, 3)
+        );
+        environment.shutdown().await;
     }
 }
 
-fn ended_with(now: &Application) -> Option<tidegate_model::argo::OperationState> {
+fn last_operation_state(now: &Application) -> Option<tidegate_model::argo::OperationState> {
     let state = now.status.operation_state.as_ref()?;
     let has_succeeded = now.operation.is_none() && state.phase == OperationPhase::Succeeded;
     has_succeeded.then(|| state.clone())
 }
 
-fn refusal(now: &Application) -> Option<String> {
-    let found = now.status.conditions.iter().find(|one| one.kind.to_string() == NOT_TAKEN);
+fn refusal_message(now: &Application) -> Option<String> {
+    let found = now.status.conditions.iter().find(|one| one.kind.to_string() == OPERATION_REFUSED_CONDITION);
     found.map(|one| one.message.clone())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_written_into_the_resource_meanwhile_is_taken_or_said_to_be_refused() {
-    let mut served = Served::new(&[("web", &manifests("3s", "1ms"))]).await;
-    served.sync("web").await;
-    served.until("web", |now, _| message(now).contains("Job/migrate").then_some(())).await;
-    let first = served.operations().await[0].operation;
-    let mut theirs = served.kept("web");
-    theirs.operation = Some(wish("refuse"));
-    served.write(&theirs);
-    let why = served.until("web", |now, _| refusal(now)).await;
-    assert!(why.contains("already in progress") && why.contains(POLICY_REMARK), "{why}");
-    // A patch keeps what it does not name: who began the one under way, and which that is.
+async fn a_written_operation_is_accepted_or_reported_as_refused() {
+    let mut environment = TestEnvironment::new(&[("web", &manifests("3s", "1ms"))]).await;
+    environment.sync("web").await;
+    environment
+        .wait_until("web", |now, _| operation_message(now).contains("Job/migrate").then_some(()))
+        .await;
+    let first = environment.operations().await[0].operation;
+    let mut theirs = environment.persisted("web");
+    theirs.operation = Some(sync_request("refuse"));
+    environment.write(&theirs);
+    let reason = environment.wait_until("web", |now, _| refusal_message(now)).await;
+    assert!(reason.contains("already in progress") && reason.contains(POLICY_INFO), "{reason}");
+    // A patch keeps the fields that it doesn't name: the running operation's requester and ID.
     let mut patched = theirs.clone();
-    patched.operation = served.kept("web").operation;
+    patched.operation = environment.persisted("web").operation;
     let operation = patched.operation.as_mut().unwrap();
     operation.initiated_by.automated = true;
-    operation.set_remark(POLICY_REMARK, "queue");
-    served.write(&patched);
-    served.until("web", |now, _| refusal(now).is_none().then_some(())).await;
-    let ended = over(&served, 2).await;
+    operation.set_info(POLICY_INFO, "queue");
+    environment.write(&patched);
+    environment.wait_until("web", |now, _| refusal_message(now).is_none().then_some(())).await;
+    let ended = await_operations(&environment, 2).await;
     assert!(ended.iter().all(|(phase, _)| *phase == OperationPhase::Succeeded), "{ended:#?}");
-    let told = served.until("web", |now, _| {
-        ended_with(now).filter(|told| tidegate_application::operation::id(&told.operation) != Some(first))
+    let state = environment.wait_until("web", |now, _| {
+        last_operation_state(now)
+            .filter(|state| tidegate_application::operation::engine_id(&state.operation) != Some(first))
     });
-    assert!(!told.await.operation.initiated_by.automated);
-    served.end().await;
+    assert!(!state.await.operation.initiated_by.automated);
+    environment.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_written_while_nobody_served_follows_what_is_under_way() {
+async fn an_operation_written_while_the_service_is_stopped_runs_after_the_current() {
     for knows_status in [true, false] {
-        let mut served = Served::new(&[("web", &manifests("3s", "1ms"))]).await;
-        served.sync("web").await;
-        served.until("web", |now, _| message(now).contains("Job/migrate").then_some(())).await;
-        served.end().await;
-        let mut kept = served.kept("web");
-        kept.operation = Some(wish("queue"));
+        let mut environment = TestEnvironment::new(&[("web", &manifests("3s", "1ms"))]).await;
+        environment.sync("web").await;
+        environment
+            .wait_until("web", |now, _| operation_message(now).contains("Job/migrate").then_some(()))
+            .await;
+        environment.shutdown().await;
+        let mut persisted = environment.persisted("web");
+        persisted.operation = Some(sync_request("queue"));
         if !knows_status {
-            kept.status = Default::default();
+            persisted.status = Default::default();
         }
-        served.set_kept(&kept);
-        served.restart().await;
-        let ended = over(&served, 2).await;
+        environment.set_persisted(&persisted);
+        environment.restart().await;
+        let ended = await_operations(&environment, 2).await;
         assert!(ended.iter().all(|(phase, _)| *phase == OperationPhase::Succeeded), "{ended:#?}");
-        assert_eq!(served.made("Job").len(), 4, "each operation ran its two hooks once");
-        served.end().await;
+        assert_eq!(
+            environment.operations_that_created("Job").len(),
+            4,
+            "each operation ran its two hooks once"
+        );
+        environment.shutdown().await;
     }
 }

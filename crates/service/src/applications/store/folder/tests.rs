@@ -1,4 +1,4 @@
-//! What is told of a folder of files.
+//! Events of a folder of files.
 
 use std::time::Duration;
 
@@ -6,25 +6,26 @@ use super::*;
 
 const WEB: &str = "{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: web}, spec: {project: default, destination: {name: in-cluster}, source: {repoURL: ./repo}}}\n";
 
-/// Files change their length, so that a clock that stands still is no harm.
-fn bench() -> (tempfile::TempDir, Watcher, impl Fn(&str, &str)) {
+/// Files change their length, so that a coarse clock doesn't hide changes.
+fn test_folder() -> (tempfile::TempDir, FolderPoller, impl Fn(&str, &str)) {
     let folder = tempfile::tempdir().unwrap();
-    let (path, kept) = (folder.path().to_path_buf(), folder.path().join("kept"));
-    let generated = Generated::new(Arc::new(SystemDisk), path.join("generated"));
-    let watcher = quick(Watcher::new(Arc::new(SystemDisk), &path, &kept, generated));
+    let (path, state_folder) = (folder.path().to_path_buf(), folder.path().join("kept"));
+    let generated = GeneratedApplications::new(Arc::new(SystemDisk), path.join("generated"));
+    let watcher =
+        without_grace_period(FolderPoller::new(Arc::new(SystemDisk), &path, &state_folder, generated));
     let write = move |name: &str, content: &str| fs::write(path.join(name), content).unwrap();
     (folder, watcher, write)
 }
 
-/// Of what is gone the next look is sure.
-fn quick(mut watcher: Watcher) -> Watcher {
-    watcher.files = std::mem::take(&mut watcher.files).without_patience();
+/// Makes the next poll treat every missing file as gone.
+fn without_grace_period(mut watcher: FolderPoller) -> FolderPoller {
+    watcher.files = std::mem::take(&mut watcher.files).without_grace_period();
     watcher
 }
 
-/// What has happened, in a word for each.
-fn told(watcher: &mut Watcher) -> Vec<String> {
-    let tell = |event| match event {
+/// Polls and returns one word for each event.
+fn poll_event_names(watcher: &mut FolderPoller) -> Vec<String> {
+    let describe = |event| match event {
         StoreEvent::Applied(stored) => {
             let wrong = stored.problem.map(|problem| format!(" ({problem})")).unwrap_or_default();
             let deleting = if stored.application.is_deleting() { " deleting" } else { "" };
@@ -35,427 +36,443 @@ fn told(watcher: &mut Watcher) -> Vec<String> {
         StoreEvent::Projects(_) => "projects".to_owned(),
         StoreEvent::Problems(problems) => format!("problems {problems:?}"),
         StoreEvent::Settled => "settled".to_owned(),
-        StoreEvent::Looked(number) => format!("looked {number}"),
+        StoreEvent::ReadDone(number) => format!("looked {number}"),
     };
-    watcher.look().into_iter().map(tell).filter(|told| told != "projects").collect()
+    watcher.poll_events().into_iter().map(describe).filter(|name| name != "projects").collect()
 }
 
 #[test]
-fn who_asks_for_a_deletion_stays_known_when_the_file_is_gone() {
+fn the_requester_of_a_deletion_is_known_after_the_file_is_gone() {
     let application: Application = serde_json::from_value(serde_json::json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
         "metadata": {"name": "web", "namespace": "argocd", "finalizers": [RESOURCES_FINALIZER]},
         "spec": {"project": "default", "destination": {"name": "in-cluster"}, "source": {"repoURL": "./repo"}},
     }))
     .unwrap();
-    let before = Stored { application, problem: None, lost: None };
-    let mut kept = before.application.clone();
-    kept.metadata.deletion_timestamp = Some(now());
-    kept.metadata.annotations.insert(DELETION_REQUESTED_BY.to_owned(), "ann".to_owned());
-    let left = leaving(&before, Some(kept.clone())).unwrap().application;
+    let before = StoredApplication { application, problem: None, lost_state: None };
+    let mut persisted = before.application.clone();
+    persisted.metadata.deletion_timestamp = Some(now());
+    persisted.metadata.annotations.insert(DELETION_REQUESTED_BY.to_owned(), "ann".to_owned());
+    let left = deleted_without_file(&before, Some(persisted.clone())).unwrap().application;
     assert_eq!(left.annotation(DELETION_REQUESTED_BY), Some("ann"));
-    assert_eq!(left.metadata.deletion_timestamp, kept.metadata.deletion_timestamp);
-    let nobody = leaving(&before, None).unwrap().application;
+    assert_eq!(left.metadata.deletion_timestamp, persisted.metadata.deletion_timestamp);
+    let nobody = deleted_without_file(&before, None).unwrap().application;
     assert_eq!(nobody.annotation(DELETION_REQUESTED_BY), None);
 }
 
 #[test]
-fn what_changes_is_told_once() {
-    let (_folder, mut watcher, write) = bench();
+fn a_change_is_emitted_once() {
+    let (_folder, mut watcher, write) = test_folder();
     write("web.yaml", WEB);
     write("notes.txt", "nothing of ours");
-    assert_eq!(told(&mut watcher), ["applied web", "problems []", "settled"]);
-    assert_eq!(told(&mut watcher), Vec::<String>::new());
+    assert_eq!(poll_event_names(&mut watcher), ["applied web", "problems []", "settled"]);
+    assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
     write("web.yaml", &WEB.replace("./repo", "./other"));
-    assert_eq!(told(&mut watcher), ["applied web"]);
+    assert_eq!(poll_event_names(&mut watcher), ["applied web"]);
     let other = WEB.replace("name: web", "name: other");
     write("web.yaml", &format!("{WEB}---\n{other}"));
-    assert_eq!(told(&mut watcher), ["applied other", "applied web"]);
+    assert_eq!(poll_event_names(&mut watcher), ["applied other", "applied web"]);
     write("web.yaml", &other);
-    // Somebody may be about to write the rest.
-    assert_eq!(told(&mut watcher), Vec::<String>::new());
-    assert_eq!(told(&mut watcher), ["gone web"]);
+    // The rest of the file may still be being written.
+    assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
+    assert_eq!(poll_event_names(&mut watcher), ["gone web"]);
 }
 
-/// A file that is renamed may be in no list at that moment, and one that is written anew is there in part.
+/// A file that is being renamed may be missing from a list, and a file that is being rewritten is incomplete.
 #[test]
-fn what_is_not_there_for_a_moment_is_not_gone() {
-    let (folder, mut watcher, write) = bench();
+fn a_document_that_is_missing_for_a_moment_is_not_gone() {
+    let (folder, mut watcher, write) = test_folder();
     let other = WEB.replace("name: web", "name: other");
     write("web.yaml", &format!("{WEB}---\n{other}"));
-    told(&mut watcher);
+    poll_event_names(&mut watcher);
     let (path, away) = (folder.path().join("web.yaml"), folder.path().join("away"));
     fs::rename(&path, &away).unwrap();
-    assert_eq!(told(&mut watcher), Vec::<String>::new());
+    assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
     fs::rename(&away, &path).unwrap();
-    assert_eq!(told(&mut watcher), Vec::<String>::new());
+    assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
     fs::rename(&path, folder.path().join("all.yaml")).unwrap();
-    assert_eq!([told(&mut watcher), told(&mut watcher)], [Vec::<String>::new(), Vec::new()]);
+    assert_eq!(
+        [poll_event_names(&mut watcher), poll_event_names(&mut watcher)],
+        [Vec::<String>::new(), Vec::new()]
+    );
     for part in [WEB.to_owned(), format!("{WEB}---\n# The other"), format!("{WEB}---\n{WEB}# twice")] {
         write("all.yaml", &part);
-        assert!(told(&mut watcher).iter().all(|one| !one.starts_with("gone")), "{part}");
+        assert!(poll_event_names(&mut watcher).iter().all(|one| !one.starts_with("gone")), "{part}");
         write("all.yaml", &format!("{WEB}---\n{other}# {}", part.len()));
-        assert!(told(&mut watcher).iter().all(|one| !one.starts_with("gone")), "{part}");
+        assert!(poll_event_names(&mut watcher).iter().all(|one| !one.starts_with("gone")), "{part}");
     }
-    told(&mut watcher);
+    poll_event_names(&mut watcher);
     fs::remove_file(folder.path().join("all.yaml")).unwrap();
-    assert_eq!(told(&mut watcher), Vec::<String>::new());
-    assert_eq!(told(&mut watcher), ["gone other", "gone web"]);
-    assert_eq!(told(&mut watcher), Vec::<String>::new());
+    assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
+    assert_eq!(poll_event_names(&mut watcher), ["gone other", "gone web"]);
+    assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
 }
 
-/// What moves to another file is there all the time, and in one of them.
+/// A document that moves to another file is always in one of the two files.
 #[test]
-fn what_is_moved_to_another_file_stays() {
-    let (_folder, mut watcher, write) = bench();
+fn a_document_that_moves_to_another_file_stays() {
+    let (_folder, mut watcher, write) = test_folder();
     let other = WEB.replace("name: web", "name: other");
     write("a.yaml", &format!("{WEB}---\n{other}"));
-    told(&mut watcher);
+    poll_event_names(&mut watcher);
     write("a.yaml", WEB);
     write("b.yaml", &other);
     for _ in 0..3 {
-        assert_eq!(told(&mut watcher), Vec::<String>::new());
+        assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
     }
-    // A file is written anew, and comes to its Application last.
+    // A file is rewritten, and its Application is written last.
     write("b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n");
-    assert!(told(&mut watcher).iter().all(|one| !one.starts_with("gone")));
+    assert!(poll_event_names(&mut watcher).iter().all(|one| !one.starts_with("gone")));
     write("b.yaml", &format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings}}\n---\n{other}"));
-    assert!(told(&mut watcher).iter().all(|one| !one.starts_with("gone")));
+    assert!(poll_event_names(&mut watcher).iter().all(|one| !one.starts_with("gone")));
 }
 
-/// What a file lacks is doubted, and what else it says is not; nor does it matter that it is written again and again.
+/// Only missing documents are doubted, not changed ones, even if the file is rewritten repeatedly.
 #[test]
-fn what_else_a_file_says_counts_at_once() {
-    let (_folder, mut watcher, write) = bench();
+fn other_changes_of_a_rewritten_file_take_effect_immediately() {
+    let (_folder, mut watcher, write) = test_folder();
     let named = |name: &str| WEB.replace("name: web", &format!("name: {name}"));
     write("all.yaml", &format!("{WEB}---\n{}", named("other")));
-    told(&mut watcher);
+    poll_event_names(&mut watcher);
     let changed = WEB.replace("./repo", "./elsewhere");
     write("all.yaml", &format!("{changed}---\n{}", named("third")));
-    assert_eq!(told(&mut watcher), ["applied third", "applied web"]);
+    assert_eq!(poll_event_names(&mut watcher), ["applied third", "applied web"]);
     write("all.yaml", &format!("{changed}---\n{}# Still at it.\n", named("third")));
-    assert_eq!(told(&mut watcher), Vec::<String>::new());
-    assert_eq!(told(&mut watcher), ["gone other"]);
+    assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
+    assert_eq!(poll_event_names(&mut watcher), ["gone other"]);
 }
 
-/// At the start, too: a folder that comes late, and one that is written meanwhile, has nothing gone.
+/// The same is true at startup: if a folder appears late or is being written, documents aren't considered
+/// absent.
 #[test]
-fn what_is_in_no_file_at_the_start_is_gone_when_all_is_calm() {
-    let (folder, mut watcher, write) = bench();
+fn a_document_missing_at_the_start_is_gone_once_the_folder_is_undisturbed() {
+    let (folder, mut watcher, write) = test_folder();
     write("web.yaml", WEB);
-    told(&mut watcher);
+    poll_event_names(&mut watcher);
     for name in ["web", "other"] {
-        let mut known = watcher.told.values().next().unwrap().application.clone();
+        let mut known = watcher.emitted.values().next().unwrap().application.clone();
         known.metadata.name = name.to_owned();
-        kept::write(&SystemDisk, &watcher.kept, &known).unwrap();
+        state_files::write(&SystemDisk, &watcher.state_folder, &known).unwrap();
     }
-    let mut again = quick(Watcher::new(
+    let mut again = without_grace_period(FolderPoller::new(
         Arc::new(SystemDisk),
         folder.path(),
-        &watcher.kept,
+        &watcher.state_folder,
         Arc::clone(&watcher.generated),
     ));
     let is_gone = |events: Vec<String>| events.iter().any(|one| one.starts_with("gone"));
     write("web.yaml", "kind: [");
-    assert!(!is_gone(told(&mut again)) && !is_gone(told(&mut again)));
+    assert!(!is_gone(poll_event_names(&mut again)) && !is_gone(poll_event_names(&mut again)));
     for text in [WEB.to_owned(), format!("{WEB}# Still at it.\n")] {
         write("web.yaml", &text);
-        assert!(!is_gone(told(&mut again)), "{text}");
+        assert!(!is_gone(poll_event_names(&mut again)), "{text}");
     }
-    assert_eq!(told(&mut again), ["gone other"]);
+    assert_eq!(poll_event_names(&mut again), ["gone other"]);
 }
 
-/// A volume that is not mounted yet is an empty folder, and its files come one by one.
+/// A volume that isn't mounted yet is an empty folder, and its files appear one by one.
 #[test]
-fn of_a_folder_without_files_at_the_start_nothing_is_gone() {
-    let (folder, mut watcher, write) = bench();
+fn nothing_is_gone_from_a_folder_without_files_at_the_start() {
+    let (folder, mut watcher, write) = test_folder();
     write("web.yaml", WEB);
-    told(&mut watcher);
-    let known = watcher.told.values().next().unwrap().application.clone();
+    poll_event_names(&mut watcher);
+    let known = watcher.emitted.values().next().unwrap().application.clone();
     for name in ["web", "other", "going"] {
         let mut known = known.clone();
         known.metadata.name = name.to_owned();
         known.metadata.finalizers = vec![deletion::RESOURCES_FINALIZER.to_owned()];
         known.metadata.deletion_timestamp = (name == "going").then(now);
-        kept::write(&SystemDisk, &watcher.kept, &known).unwrap();
+        state_files::write(&SystemDisk, &watcher.state_folder, &known).unwrap();
     }
     fs::remove_file(folder.path().join("web.yaml")).unwrap();
-    let (kept, generated) = (watcher.kept.clone(), Arc::clone(&watcher.generated));
-    let mut again = quick(Watcher::new(Arc::new(SystemDisk), folder.path(), &kept, generated));
-    let first = told(&mut again);
+    let (state_folder, generated) = (watcher.state_folder.clone(), Arc::clone(&watcher.generated));
+    let mut again = without_grace_period(FolderPoller::new(
+        Arc::new(SystemDisk),
+        folder.path(),
+        &state_folder,
+        generated,
+    ));
+    let first = poll_event_names(&mut again);
     let [going, other, web, problems, _] = first.as_slice() else { panic!("{first:?}") };
-    assert_eq!(going, "applied going deleting", "its deletion goes on");
+    assert_eq!(going, "applied going deleting", "its deletion continues");
     for (left, name) in [(other, "other"), (web, "web")] {
         assert!(
-            left.starts_with(&format!("applied {name} (it is in no file, so it is left alone")),
+            left.starts_with(&format!(
+                "applied {name} (it is not in any file, so its last valid version stays unchanged"
+            )),
             "{left}"
         );
     }
-    assert!(problems.contains("there is no manifest in it"), "{problems}");
+    assert!(problems.contains("the folder contains no manifests"), "{problems}");
     for _ in 0..3 {
-        assert_eq!(told(&mut again), Vec::<String>::new());
+        assert_eq!(poll_event_names(&mut again), Vec::<String>::new());
     }
-    assert!(again.projects.as_ref().unwrap().coming.is_some(), "what is permitted is not known either");
+    assert!(again.projects.as_ref().unwrap().pending_reason.is_some(), "the permissions are unknown as well");
     write("web.yaml", WEB);
-    let (second, third) = (told(&mut again), told(&mut again));
-    assert!(again.projects.as_ref().unwrap().coming.is_none());
+    let (second, third) = (poll_event_names(&mut again), poll_event_names(&mut again));
+    assert!(again.projects.as_ref().unwrap().pending_reason.is_none());
     assert!(second.contains(&"applied web".to_owned()), "{second:?}");
     assert!(second.iter().all(|one| !one.contains("deleting")), "{second:?}");
-    assert_eq!(third, ["applied other deleting"], "others may come with it");
+    assert_eq!(third, ["applied other deleting"], "other documents may follow");
 }
 
-/// A volume that is taken away leaves the folder that it was mounted on.
+/// Unmounting a volume leaves the empty mount point.
 #[test]
-fn an_empty_folder_in_the_place_of_another_takes_nothing_away() {
-    let (folder, mut watcher, write) = bench();
+fn an_empty_folder_that_replaces_another_removes_nothing() {
+    let (folder, mut watcher, write) = test_folder();
     let place = folder.path().join("mounted");
     fs::create_dir(&place).unwrap();
-    watcher.files = Files::of(&place).without_patience();
+    watcher.files = PolledFolder::new(&place).without_grace_period();
     for name in ["web", "other"] {
         write(&format!("mounted/{name}.yaml"), &WEB.replace("name: web", &format!("name: {name}")));
     }
-    assert_eq!(told(&mut watcher), ["applied other", "applied web", "problems []", "settled"]);
+    assert_eq!(poll_event_names(&mut watcher), ["applied other", "applied web", "problems []", "settled"]);
     let away = folder.path().join("away");
     fs::rename(&place, &away).unwrap();
     fs::create_dir(&place).unwrap();
     for _ in 0..3 {
-        let events = told(&mut watcher);
+        let events = poll_event_names(&mut watcher);
         assert!(!events.iter().any(|one| one.starts_with("gone")), "{events:?}");
     }
-    assert!(watcher.problems[0].contains("it is another folder now"), "{:?}", watcher.problems);
+    assert!(watcher.problems[0].contains("the folder was replaced"), "{:?}", watcher.problems);
     fs::remove_dir(&place).unwrap();
     fs::rename(&away, &place).unwrap();
-    assert_eq!(told(&mut watcher), ["problems []"]);
-    // Whoever removes all files of the folder means that.
+    assert_eq!(poll_event_names(&mut watcher), ["problems []"]);
+    // Removing all files from the same folder is intentional.
     fs::remove_file(place.join("web.yaml")).unwrap();
     fs::remove_file(place.join("other.yaml")).unwrap();
-    told(&mut watcher);
-    assert_eq!(told(&mut watcher), ["gone other", "gone web"]);
+    poll_event_names(&mut watcher);
+    assert_eq!(poll_event_names(&mut watcher), ["gone other", "gone web"]);
 }
 
-/// Files that come slowly into a folder that had none are waited for.
+/// If files appear slowly in a folder that didn't have any, the remaining files are awaited.
 #[tokio::test(start_paused = true)]
-async fn files_that_come_slowly_are_waited_for() {
+async fn files_that_appear_slowly_are_awaited() {
     let folder = tempfile::tempdir().unwrap();
-    let mut files = Files::of(folder.path());
+    let mut files = PolledFolder::new(folder.path());
     let none = BTreeMap::new();
-    files.look(&none);
+    files.poll_files(&none);
     for number in 0..20 {
         fs::write(folder.path().join(format!("{number}.yaml")), WEB).unwrap();
-        files.look(&none);
-        assert!(!files.has_looked_twice(), "{number}");
+        files.poll_files(&none);
+        assert!(!files.is_initial_confirmed(), "{number}");
         tokio::time::sleep(Duration::from_secs(15)).await;
     }
-    files.look(&none);
+    files.poll_files(&none);
     tokio::time::sleep(Duration::from_secs(31)).await;
-    files.look(&none);
-    assert!(files.has_looked_twice());
+    files.poll_files(&none);
+    assert!(files.is_initial_confirmed());
 }
 
-/// Nobody knows what is in a file that cannot be looked at.
+/// The content of an inaccessible file is unknown.
 #[test]
-fn a_file_that_cannot_be_looked_at_is_not_gone() {
-    let (folder, mut watcher, write) = bench();
+fn an_inaccessible_file_is_not_gone() {
+    let (folder, mut watcher, write) = test_folder();
     write("web.yaml", WEB);
-    told(&mut watcher);
+    poll_event_names(&mut watcher);
     let path = folder.path().join("web.yaml");
     fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink("web.yaml", &path).unwrap();
-    let events: Vec<String> = (0..4).flat_map(|_| told(&mut watcher)).collect();
+    let events: Vec<String> = (0..4).flat_map(|_| poll_event_names(&mut watcher)).collect();
     assert!(events.len() == 1 && events[0].contains("web.yaml: "), "{events:?}");
 }
 
-/// Whose file a command has removed nobody has to look for twice; and if it is there again, it is not going any more.
+/// A removal by a command doesn't need a second poll. If the file returns, the Application is no longer being
+/// deleted.
 #[test]
-fn what_a_command_removes_is_gone_at_once() {
-    let (folder, mut watcher, write) = bench();
+fn a_file_that_a_command_removes_is_gone_immediately() {
+    let (folder, mut watcher, write) = test_folder();
     write("web.yaml", WEB);
-    told(&mut watcher);
+    poll_event_names(&mut watcher);
     let path = folder.path().join("web.yaml");
-    let removed = |watcher: &Watcher| {
-        let key = watcher.told.keys().next().unwrap().clone();
+    let removed = |watcher: &FolderPoller| {
+        let key = watcher.emitted.keys().next().unwrap().clone();
         watcher.removed.add(path.clone(), key);
     };
     removed(&watcher);
-    assert_eq!(told(&mut watcher), ["applied web"]);
+    assert_eq!(poll_event_names(&mut watcher), ["applied web"]);
     fs::remove_file(&path).unwrap();
     removed(&watcher);
-    assert_eq!(told(&mut watcher), ["gone web"]);
+    assert_eq!(poll_event_names(&mut watcher), ["gone web"]);
 }
 
-/// One that goes while its document cannot be read goes as it was known, also when nobody looked at it before.
+/// If an Application is deleted while its document is unreadable, its last known state is deleted, even if
+/// that state is from before the start.
 #[test]
-fn what_was_known_of_one_that_cannot_be_read_counts_after_a_restart() {
-    let (folder, mut watcher, write) = bench();
+fn the_last_known_state_of_an_unreadable_document_counts_after_a_restart() {
+    let (folder, mut watcher, write) = test_folder();
     let annotated = "name: web, annotations: {tidegate.dev/depends-on: db}, finalizers: [resources-finalizer.argocd.argoproj.io]";
     let text = WEB.replace("name: web", annotated);
     write("web.yaml", &text);
-    told(&mut watcher);
-    let known = watcher.told.values().next().unwrap().application.clone();
-    kept::write(&SystemDisk, &watcher.kept, &known).unwrap();
+    poll_event_names(&mut watcher);
+    let known = watcher.emitted.values().next().unwrap().application.clone();
+    state_files::write(&SystemDisk, &watcher.state_folder, &known).unwrap();
     for wrong in [
         text.replace("{name: in-cluster}", "{name: in-cluster, namespace: 5}"),
         text.replace("[resources-finalizer.argocd.argoproj.io]", "[5]"),
     ] {
         write("web.yaml", &wrong);
-        let mut again = quick(Watcher::new(
+        let mut again = without_grace_period(FolderPoller::new(
             Arc::new(SystemDisk),
             folder.path(),
-            &watcher.kept,
+            &watcher.state_folder,
             Arc::clone(&watcher.generated),
         ));
-        let events = again.look();
+        let events = again.poll_events();
         let web = events.iter().find_map(|event| match event {
             StoreEvent::Applied(stored) => Some(stored),
             _ => None,
         });
         let web = web.unwrap();
-        assert!(web.problem.as_ref().unwrap().contains("left alone, as it was"), "{:?}", web.problem);
+        assert!(
+            web.problem.as_ref().unwrap().contains("its last valid version stays unchanged"),
+            "{:?}",
+            web.problem
+        );
         assert_eq!((&web.application.spec, &web.application.metadata), (&known.spec, &known.metadata));
         fs::remove_file(folder.path().join("web.yaml")).unwrap();
-        assert_eq!([told(&mut again).len(), 0], [0, 0]);
-        assert!(told(&mut again).iter().any(|one| one.starts_with("applied web deleting")));
+        assert_eq!([poll_event_names(&mut again).len(), 0], [0, 0]);
+        assert!(poll_event_names(&mut again).iter().any(|one| one.starts_with("applied web deleting")));
     }
 }
 
 #[test]
-fn what_is_away_or_empty_for_a_moment_counts_as_it_was() {
-    let (folder, mut watcher, write) = bench();
+fn a_file_that_is_missing_or_empty_for_a_moment_keeps_its_content() {
+    let (folder, mut watcher, write) = test_folder();
     write("web.yaml", WEB);
-    told(&mut watcher);
+    poll_event_names(&mut watcher);
     let away = folder.path().with_extension("away");
     fs::rename(folder.path(), &away).unwrap();
-    let events = told(&mut watcher);
-    assert!(events.len() == 1 && events[0].contains("what was in it before counts"), "{events:?}");
+    let events = poll_event_names(&mut watcher);
+    assert!(events.len() == 1 && events[0].contains("its previous contents stay in effect"), "{events:?}");
     fs::rename(&away, folder.path()).unwrap();
-    assert_eq!(told(&mut watcher), ["problems []"]);
-    // As far as a file is written that is written anew.
-    for begun in ["", " \n", "# Copyright\n", "---\n", "\n---\n---\n# more to come", "null\n"] {
-        write("web.yaml", begun);
-        let events = told(&mut watcher);
-        assert!(events[0].starts_with("applied web (its file cannot be read"), "{begun:?}: {events:?}");
+    assert_eq!(poll_event_names(&mut watcher), ["problems []"]);
+    // States of a file while it is being rewritten.
+    for started in ["", " \n", "# Copyright\n", "---\n", "\n---\n---\n# more to come", "null\n"] {
+        write("web.yaml", started);
+        let events = poll_event_names(&mut watcher);
+        assert!(events[0].starts_with("applied web (its file is invalid"), "{started:?}: {events:?}");
         write("web.yaml", WEB);
-        assert_eq!(told(&mut watcher), ["applied web", "problems []"], "{begun:?}");
+        assert_eq!(poll_event_names(&mut watcher), ["applied web", "problems []"], "{started:?}");
     }
     fs::remove_file(folder.path().join("web.yaml")).unwrap();
-    assert_eq!(told(&mut watcher), Vec::<String>::new());
-    assert_eq!(told(&mut watcher), ["gone web"]);
+    assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
+    assert_eq!(poll_event_names(&mut watcher), ["gone web"]);
 }
 
 #[test]
-fn what_cannot_be_read_costs_nothing_else() {
-    let (_folder, mut watcher, write) = bench();
+fn an_unreadable_file_does_not_affect_others() {
+    let (_folder, mut watcher, write) = test_folder();
     write("web.yaml", WEB);
     write("other.yaml", &WEB.replace("name: web", "name: other"));
-    told(&mut watcher);
+    poll_event_names(&mut watcher);
     write("web.yaml", "kind: [");
-    let events = told(&mut watcher);
+    let events = poll_event_names(&mut watcher);
     assert_eq!(events.len(), 2, "{events:?}");
-    assert!(events[0].starts_with("applied web (its file cannot be read"), "{events:?}");
+    assert!(events[0].starts_with("applied web (its file is invalid"), "{events:?}");
     assert!(events[1].contains("web.yaml"), "{events:?}");
     write("web.yaml", WEB);
-    assert_eq!(told(&mut watcher), ["applied web", "problems []"]);
+    assert_eq!(poll_event_names(&mut watcher), ["applied web", "problems []"]);
 }
 
 #[test]
-fn a_mistake_costs_its_document_only() {
-    let (folder, mut watcher, write) = bench();
+fn an_error_affects_only_its_document() {
+    let (folder, mut watcher, write) = test_folder();
     let other = WEB.replace("name: web", "name: other");
     write("web.yaml", &format!("{WEB}---\n{other}"));
-    told(&mut watcher);
+    poll_event_names(&mut watcher);
     let changed = other.replace("./repo", "./elsewhere");
-    // Nothing of it can be told: whatever was there is left alone, and the rest goes on.
+    // The name in the first document is unreadable, so missing Applications in the file stay as they were,
+    // and the rest is applied.
     write("web.yaml", &format!("kind: [\n---\n{changed}"));
-    let events = told(&mut watcher);
+    let events = poll_event_names(&mut watcher);
     assert_eq!(events[0], "applied other");
-    assert!(events[1].starts_with("applied web (its file cannot be read"), "{events:?}");
+    assert!(events[1].starts_with("applied web (its file is invalid"), "{events:?}");
     assert!(events[1].contains("(document 1)"), "{events:?}");
     assert_eq!((events.len(), events[2].starts_with("problems")), (3, true), "{events:?}");
-    // Whose it is can be told: it has its last good state, and the field and its line are named.
+    // The name is readable, so the Application keeps its last good state, and the error names the field and
+    // line.
     let wrong = WEB.replace("spec: {", "spec: {\n  syncPolicy: {\n    automated: {prune: often}}, ");
     write("web.yaml", &format!("{changed}---\n{wrong}"));
-    let events = told(&mut watcher);
+    let events = poll_event_names(&mut watcher);
     let part = "web.yaml:5: Application web: field spec.syncPolicy.automated.prune must be true or false";
     assert!(events[0].contains(part) && events[0].contains("(document 2)"), "{events:?}");
-    let web = watcher.told.values().find(|one| one.application.metadata.name == "web").unwrap();
+    let web = watcher.emitted.values().find(|one| one.application.metadata.name == "web").unwrap();
     assert_eq!(web.application.sources()[0].repo_url, "./repo");
-    // Also when nobody has looked before, with what is kept.
+    // The persisted state is used if there was no earlier poll.
     let known = web.application.clone();
-    kept::write(&SystemDisk, &watcher.kept, &known).unwrap();
+    state_files::write(&SystemDisk, &watcher.state_folder, &known).unwrap();
     write("web.yaml", &format!("kind: [\n---\n{changed}"));
-    let mut again = quick(Watcher::new(
+    let mut again = without_grace_period(FolderPoller::new(
         Arc::new(SystemDisk),
         folder.path(),
-        &watcher.kept,
+        &watcher.state_folder,
         Arc::clone(&watcher.generated),
     ));
-    let events = told(&mut again);
+    let events = poll_event_names(&mut again);
     assert_eq!(events[0], "applied other");
-    assert!(events[1].starts_with("applied web (it is in no file that can be read"), "{events:?}");
+    assert!(events[1].starts_with("applied web (it is not in any readable file"), "{events:?}");
     write("web.yaml", &changed);
     let doubted =
-        "applied web (it is in no file; before anything follows from that, it is looked for once more)";
-    assert_eq!(told(&mut again), [doubted, "problems []"]);
-    assert_eq!(told(&mut again), ["gone web"]);
+        "applied web (it is not in any file; the folder is read again before it is treated as deleted)";
+    assert_eq!(poll_event_names(&mut again), [doubted, "problems []"]);
+    assert_eq!(poll_event_names(&mut again), ["gone web"]);
 }
 
 #[test]
-fn what_is_no_application_is_named() {
-    let (_folder, mut watcher, write) = bench();
+fn documents_that_are_no_applications_are_named() {
+    let (_folder, mut watcher, write) = test_folder();
     for (content, expected) in [
-        (WEB.replace("argoproj.io/v1alpha1", "v1"), "is no Application"),
+        (WEB.replace("argoproj.io/v1alpha1", "v1"), "unsupported kind"),
         (WEB.replace("name: web", "name: ../../web"), "lower-case"),
         (WEB.replace("name: web", "name: web, namespace: a_b"), "lower-case"),
         (
             WEB.replace("{project: default", "{project: 7"),
-            "applied web (its document cannot be read, so it is left alone, as it was, until that is mended: web.yaml:1: Application web: field spec.project",
+            "applied web (its document is invalid, so its last valid version stays unchanged until this is fixed: web.yaml:1: Application web: field spec.project",
         ),
         (WEB.replace("spec:", "operation: {sync: {}}, spec:"), "operation in a file has no effect"),
-        (
-            format!("{WEB}---\n{WEB}"),
-            "it is written down in web.yaml:1 and in web.yaml:3, so it is left alone",
-        ),
+        (format!("{WEB}---\n{WEB}"), "it is defined in both web.yaml:1 and web.yaml:3, so it is not managed"),
     ] {
         write("web.yaml", &content);
-        let events = told(&mut watcher).join("\n");
+        let events = poll_event_names(&mut watcher).join("\n");
         assert!(events.contains(expected), "{content}: {events}");
     }
     write("web.yaml", WEB);
-    told(&mut watcher);
+    poll_event_names(&mut watcher);
     write("zzz.yaml", &format!("{WEB}\n"));
     assert_eq!(
-        told(&mut watcher),
+        poll_event_names(&mut watcher),
         [
-            "applied web (it is written down in web.yaml and in zzz.yaml, so it is left alone until one of them is gone)"
+            "applied web (it is defined in both web.yaml and zzz.yaml, so it is not managed until one of them is removed)"
         ]
     );
 }
 
 #[test]
-fn what_is_kept_comes_back_and_what_went_meanwhile_is_told() {
-    let (folder, mut watcher, write) = bench();
+fn persisted_state_is_restored_and_deletions_meanwhile_are_emitted() {
+    let (folder, mut watcher, write) = test_folder();
     write("web.yaml", WEB);
-    told(&mut watcher);
-    let mut known = watcher.told.values().next().unwrap().application.clone();
+    poll_event_names(&mut watcher);
+    let mut known = watcher.emitted.values().next().unwrap().application.clone();
     known.status.source_type = "Directory".into();
-    kept::write(&SystemDisk, &watcher.kept, &known).unwrap();
+    state_files::write(&SystemDisk, &watcher.state_folder, &known).unwrap();
     let mut gone = known.clone();
     gone.metadata.name = "gone".into();
-    kept::write(&SystemDisk, &watcher.kept, &gone).unwrap();
-    let mut leaving = known.clone();
-    leaving.metadata.name = "leaving".into();
-    leaving.metadata.finalizers = vec![deletion::RESOURCES_FINALIZER.to_owned()];
-    kept::write(&SystemDisk, &watcher.kept, &leaving).unwrap();
+    state_files::write(&SystemDisk, &watcher.state_folder, &gone).unwrap();
+    let mut deleting = known.clone();
+    deleting.metadata.name = "leaving".into();
+    deleting.metadata.finalizers = vec![deletion::RESOURCES_FINALIZER.to_owned()];
+    state_files::write(&SystemDisk, &watcher.state_folder, &deleting).unwrap();
     let again = || {
-        quick(Watcher::new(
+        without_grace_period(FolderPoller::new(
             Arc::new(SystemDisk),
             folder.path(),
-            &watcher.kept,
+            &watcher.state_folder,
             Arc::clone(&watcher.generated),
         ))
     };
     let mut first = again();
-    let no_file = "(it is in no file; before anything follows from that, it is looked for once more)";
+    let no_file = "(it is not in any file; the folder is read again before it is treated as deleted)";
     let expected = [
         format!("applied gone {no_file}"),
         format!("applied leaving {no_file}"),
@@ -463,13 +480,13 @@ fn what_is_kept_comes_back_and_what_went_meanwhile_is_told() {
         "problems []".to_owned(),
         "settled".to_owned(),
     ];
-    assert_eq!(told(&mut first), expected);
-    assert_eq!(told(&mut first), ["gone gone", "applied leaving deleting"]);
-    // One that was going before goes on at once.
-    leaving.metadata.deletion_timestamp = Some(now());
-    kept::write(&SystemDisk, &watcher.kept, &leaving).unwrap();
-    assert!(told(&mut again()).contains(&"applied leaving deleting".to_owned()));
-    let events = again().look();
+    assert_eq!(poll_event_names(&mut first), expected);
+    assert_eq!(poll_event_names(&mut first), ["gone gone", "applied leaving deleting"]);
+    // A deletion that started earlier continues immediately.
+    deleting.metadata.deletion_timestamp = Some(now());
+    state_files::write(&SystemDisk, &watcher.state_folder, &deleting).unwrap();
+    assert!(poll_event_names(&mut again()).contains(&"applied leaving deleting".to_owned()));
+    let events = again().poll_events();
     let web = events.iter().find_map(|event| match event {
         StoreEvent::Applied(stored) if stored.application.metadata.name == "web" => Some(stored),
         _ => None,
@@ -477,9 +494,9 @@ fn what_is_kept_comes_back_and_what_went_meanwhile_is_told() {
     assert_eq!(web.unwrap().application.status, known.status);
 }
 
-/// It was moved away, and what is there later would be another.
+/// The directory was moved away, and a new directory at its path would be a different one.
 #[tokio::test]
-async fn a_state_directory_that_is_gone_is_not_begun_anew() {
+async fn a_missing_state_directory_is_not_created_again() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let apps = folder.path().join("apps");
@@ -490,56 +507,56 @@ async fn a_state_directory_that_is_gone_is_not_begun_anew() {
         "spec": {"project": "default", "destination": {"name": "in-cluster"}, "source": {"repoURL": "./repo"}},
     }))
     .unwrap();
-    store.keep(&web).await.unwrap();
+    store.persist(&web).await.unwrap();
     let aside = folder.path().join("aside");
     fs::rename(&state, &aside).unwrap();
-    let error = store.keep(&web).await.unwrap_err().to_string();
+    let error = store.persist(&web).await.unwrap_err().to_string();
     assert!(error.contains("cannot write") && !state.exists(), "{error}");
     fs::rename(&aside, &state).unwrap();
-    store.keep(&web).await.unwrap();
+    store.persist(&web).await.unwrap();
 }
 
-/// A part of it is taken for no namespace: what is healthy elsewhere stays so.
+/// Part of the name must not be taken for a namespace: healthy Applications elsewhere stay healthy.
 #[test]
-fn a_name_with_a_slash_is_wrong_and_nobody_else_is_meant() {
-    let (_folder, mut watcher, write) = bench();
+fn a_name_with_a_slash_is_invalid_and_affects_no_other_application() {
+    let (_folder, mut watcher, write) = test_folder();
     let named = |name: &str| WEB.replace("name: web", name);
     write("healthy.yaml", &format!("{WEB}---\n{}", named("name: b, namespace: a")));
-    assert_eq!(told(&mut watcher), ["applied a/b", "applied web", "problems []", "settled"]);
+    assert_eq!(poll_event_names(&mut watcher), ["applied a/b", "applied web", "problems []", "settled"]);
     for (number, name) in ["a/b", "/web", "../evil", "Upper"].into_iter().enumerate() {
         for document in [named(&format!("name: {name}")), named(&format!("name: {name}, name: {name}"))] {
             write("wrong.yaml", &format!("{document}# {}", "#".repeat(number)));
-            let said = told(&mut watcher);
-            let [problems] = said.as_slice() else { panic!("{name}: {said:?}") };
+            let names = poll_event_names(&mut watcher);
+            let [problems] = names.as_slice() else { panic!("{name}: {names:?}") };
             assert!(problems.starts_with("problems [") && problems.contains(name), "{problems}");
         }
     }
     let project = "{apiVersion: argoproj.io/v1alpha1, kind: AppProject, metadata: {name: a/default}}\n";
     write("wrong.yaml", project);
-    let said = told(&mut watcher);
-    let [problems] = said.as_slice() else { panic!("{said:?}") };
+    let names = poll_event_names(&mut watcher);
+    let [problems] = names.as_slice() else { panic!("{names:?}") };
     assert!(problems.starts_with("problems [") && problems.contains("a/default"), "{problems}");
     assert!(watcher.files.projects().is_empty(), "{:?}", watcher.files.projects());
 }
 
-/// Whoever asks for a look is told of it after what was written before that.
+/// A requested poll is reported after all changes made before the request.
 #[tokio::test]
-async fn what_was_written_before_a_look_is_told_before_it() {
+async fn changes_before_a_requested_poll_are_emitted_before_it() {
     let folder = tempfile::tempdir().unwrap();
     let state = tempfile::tempdir().unwrap();
-    let (kept, generated) = (state.path().join("kept"), state.path().join("generated"));
-    let store = FolderStore::open(folder.path(), kept, generated).unwrap();
-    let mut told = store.watch();
-    while told.recv().await.unwrap() != StoreEvent::Settled {}
+    let (state_folder, generated) = (state.path().join("kept"), state.path().join("generated"));
+    let store = FolderStore::open(folder.path(), state_folder, generated).unwrap();
+    let mut events = store.watch();
+    while events.recv().await.unwrap() != StoreEvent::Settled {}
     for round in 1..=3_usize {
         let name = format!("web-{round}");
         let text = WEB.replace("name: web", &format!("name: {name}"));
         fs::write(folder.path().join(format!("{name}.yaml")), text).unwrap();
-        let number = store.look_soon().unwrap();
+        let number = store.request_read().unwrap();
         let mut names = Vec::new();
         loop {
-            match told.recv().await.unwrap() {
-                StoreEvent::Looked(looked) if looked == number => break,
+            match events.recv().await.unwrap() {
+                StoreEvent::ReadDone(looked) if looked == number => break,
                 StoreEvent::Applied(stored) => names.push(stored.application.metadata.name),
                 _ => {}
             }

@@ -1,16 +1,16 @@
-//! Applications as resources of a Kubernetes cluster. Their authors write `spec`, and may ask for an `operation`; what is
-//! known of them is written into `status`, where `kubectl` and dashboards read it.
+//! Applications as resources in a Kubernetes cluster. Users write `spec` and may request an `operation`. The
+//! controller writes `status`, where `kubectl` and dashboards read it.
 //!
 //! ```text
-//! list, watch ──▶ Seen (one per application) ──▶ StoreEvent, for what others have changed
+//! list, watch ──▶ ObservedResources ──▶ StoreEvent, for changes by other clients
 //!                   ▲
-//! keep ── merged ───┴── put (bound to the version that was seen; read anew and tried again after a conflict)
+//! persist ── merge ─┴── write (bound to the observed version; read again and retried after a conflict)
 //! ```
 
+pub(crate) mod observed_resources;
 mod resource;
-pub(crate) mod seen;
-pub(crate) mod shortened;
-pub(crate) mod site;
+pub(crate) mod resource_client;
+pub(crate) mod status_size;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -20,79 +20,83 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::select_all;
-use tidegate_application::CONTROL_NAMESPACE;
-use tidegate_cluster::{Cluster, DeleteRequest, ErrorKind, Followed, Propagation, follow};
+use tidegate_application::control_namespace;
+use tidegate_cluster::{Cluster, DeleteRequest, ErrorKind, Propagation, ScopeChange, list_and_watch};
 use tidegate_model::annotations::{DELETION_REQUESTED_BY, RESOURCES_FINALIZER};
 use tidegate_model::argo::{API_VERSION, AppProject, Application};
 use tidegate_model::{Destination, Gvk, ObjectKey};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-pub(crate) use self::resource::{Applications, read};
-use self::seen::{All, writer_of_phase};
-use self::site::{PAUSES, Part, Site, kind, lock};
-use super::projects::{self, Named};
-use super::{AppKey, ApplicationStore, StoreEvent, tell_all};
+use self::observed_resources::{ObservedResources, writer_of_phase};
+pub(crate) use self::resource::{ApplicationKind, parse_application};
+use self::resource_client::{RELIST_DELAYS, ResourceClient, WrittenPart, lock, managed_kind};
+use super::projects::{self, ProjectResults};
+use super::{AppKey, ApplicationStore, StoreEvent, send_events};
 use crate::error::ServiceError;
 
-/// Where only such applications are served (`--only-labelled`), it says so.
+/// Label that Applications need if only labeled ones are managed (`--only-labelled`).
 pub use tidegate_application::refresh::MANAGED_LABEL;
 
-/// Which applications of a cluster are served.
+/// Selects the Applications in a cluster to manage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
-    /// Those of these namespaces; of all where it is empty.
+pub struct ManagedScope {
+    /// Namespaces of the Applications. Empty for all.
     pub namespaces: BTreeSet<String>,
-    /// Only those with the label [`MANAGED_LABEL`].
-    pub only_labelled: bool,
-    /// The namespace of the projects; that of the control plane where it is empty.
-    pub projects: String,
+    /// Manages only Applications with the label [`MANAGED_LABEL`].
+    pub is_label_required: bool,
+    /// Namespace of the projects. Empty for the control plane's namespace.
+    pub project_namespace: String,
 }
 
-/// Applications of a Kubernetes cluster.
+/// Store of Applications in a Kubernetes cluster.
 pub struct KubernetesStore {
-    pub(crate) site: Site,
-    pub(crate) all: Arc<Mutex<All<Applications>>>,
+    pub(crate) client: ResourceClient,
+    pub(crate) resources: Arc<Mutex<ObservedResources<ApplicationKind>>>,
 }
 
 impl KubernetesStore {
-    /// The applications of a cluster.
+    /// Opens the store.
     ///
     /// # Errors
     ///
-    /// The cluster does not answer, serves no Applications, or does not let us list them.
+    /// Returns an error if the cluster doesn't respond, doesn't have the kind Application, or denies access.
     pub async fn open(
         cluster: Arc<dyn Cluster>,
         destination: Destination,
-        reach: Reach,
+        scope: ManagedScope,
     ) -> Result<Self, ServiceError> {
-        let all = Arc::new(Mutex::new(All::new(reach.clone())));
-        let store = Self { site: Site { cluster, destination, reach }, all };
-        let site = &store.site;
-        if !site.serves::<Applications>().await? {
+        let resources = Arc::new(Mutex::new(ObservedResources::new(scope.clone())));
+        let store = Self { client: ResourceClient { cluster, destination, scope }, resources };
+        let client = &store.client;
+        if !client.has_kind::<ApplicationKind>().await? {
             return Err(ServiceError::refused(format!(
-                "the {} serves no Applications ({API_VERSION}); `tidegate crds` prints their definitions: apply them, or name a folder of Applications with --apps",
-                site.destination
+                "the {} does not serve Applications ({API_VERSION}); apply the definitions that `tidegate crds` prints, or set a folder of \
+                 Applications with --apps",
+                client.destination
             )));
         }
-        site.try_list::<Applications>().await.map_err(|error| site.failed(&error))?;
-        // Without its projects nobody knows what an application may do.
-        match site.cluster.list(&projects::scope(&store.home())).await {
-            Err(error) if error.kind != ErrorKind::UnknownKind => return Err(site.failed(&error)),
+        client
+            .check_list_permission::<ApplicationKind>()
+            .await
+            .map_err(|error| client.store_error(&error))?;
+        // Without access to projects, the permissions of Applications aren't known.
+        match client.cluster.list(&projects::scope(&store.project_namespace())).await {
+            Err(error) if error.kind != ErrorKind::UnknownKind => return Err(client.store_error(&error)),
             _ => {}
         }
         Ok(store)
     }
 
-    /// The finalizers that say how an application is deleted are now these; those of others are left alone.
+    /// Replaces Tidegate's own finalizers on an Application. Other finalizers stay.
     async fn set_finalizers(&self, application: &Application) -> Result<(), ServiceError> {
         let key = AppKey::of(application);
-        let asker = application.annotation(DELETION_REQUESTED_BY);
-        let made = |all: &mut All<Applications>| {
+        let requester = application.annotation(DELETION_REQUESTED_BY);
+        let build = |all: &mut ObservedResources<ApplicationKind>| {
             let object = all.with_finalizers(&key, &application.metadata.finalizers);
-            all.with_asker(&key, object, asker)
+            all.with_requester(&key, object, requester)
         };
-        let what = (self.all.as_ref(), &key, Part::Whole);
-        self.site.write(what, made, |all, object| all.read_anew(&key, object)).await.map(drop)
+        let what = (self.resources.as_ref(), &key, WrittenPart::Resource);
+        self.client.write(what, build, |all, object| all.record_conflict(&key, object)).await.map(drop)
     }
 }
 
@@ -102,9 +106,9 @@ impl ApplicationStore for KubernetesStore {
         env::current_dir().unwrap_or_default()
     }
 
-    fn home(&self) -> String {
-        match self.site.reach.projects.as_str() {
-            "" => CONTROL_NAMESPACE.to_owned(),
+    fn project_namespace(&self) -> String {
+        match self.client.scope.project_namespace.as_str() {
+            "" => control_namespace().to_owned(),
             namespace => namespace.to_owned(),
         }
     }
@@ -114,50 +118,61 @@ impl ApplicationStore for KubernetesStore {
     }
 
     fn watch(&self) -> UnboundedReceiver<StoreEvent> {
-        let (tell, told) = unbounded_channel();
-        let scopes = self.site.scopes::<Applications>();
+        let (sender, receiver) = unbounded_channel();
+        let scopes = self.client.watched_scopes::<ApplicationKind>();
         let followed = scopes.into_iter().map(|scope| {
             let namespace = scope.namespace.clone();
-            follow(Arc::clone(&self.site.cluster), scope, PAUSES)
-                .map(move |what| Happened::Applications(namespace.clone(), what))
+            list_and_watch(Arc::clone(&self.client.cluster), scope, RELIST_DELAYS)
+                .map(move |what| StoreWatchEvent::Applications(namespace.clone(), what))
                 .boxed()
         });
-        let projects = follow(Arc::clone(&self.site.cluster), projects::scope(&self.home()), PAUSES);
-        let all = Arc::clone(&self.all);
-        let mut followed = select_all(followed.chain([projects.map(Happened::Projects).boxed()]));
+        let projects = list_and_watch(
+            Arc::clone(&self.client.cluster),
+            projects::scope(&self.project_namespace()),
+            RELIST_DELAYS,
+        );
+        let all = Arc::clone(&self.resources);
+        let mut followed = select_all(followed.chain([projects.map(StoreWatchEvent::Projects).boxed()]));
         tokio::spawn(async move {
-            let mut known: Option<Named> = None;
-            // What was told of applications before it was known what they may do.
+            let mut known: Option<ProjectResults> = None;
+            // Application events that arrived before the projects were known.
             let mut early = Vec::new();
             while let Some(happened) = followed.next().await {
-                // Told under the lock, so that nothing is told after what came later.
+                // Send while holding the lock, to keep the order of events.
                 let mut all = lock(&all);
                 let events = match happened {
-                    Happened::Applications(namespace, what) => of_applications(&mut all, namespace, what),
-                    Happened::Projects(what) => {
-                        projects::followed(&mut known, what).map(StoreEvent::Projects).into_iter().collect()
+                    StoreWatchEvent::Applications(namespace, what) => {
+                        application_events(&mut all, namespace, what)
                     }
+                    StoreWatchEvent::Projects(what) => projects::apply_event(&mut known, what)
+                        .map(StoreEvent::Projects)
+                        .into_iter()
+                        .collect(),
                 };
                 early.extend(events);
                 if known.is_none() {
                     continue;
                 }
-                // The projects are the last of what was early.
+                // The projects arrived last but must be sent first.
                 early.sort_by_key(|event| !matches!(event, StoreEvent::Projects(_)));
-                if !tell_all(&tell, std::mem::take(&mut early)) {
+                if !send_events(&sender, std::mem::take(&mut early)) {
                     return;
                 }
             }
         });
-        told
+        receiver
     }
 
-    async fn keep(&self, application: &Application) -> Result<(), ServiceError> {
+    async fn persist(&self, application: &Application) -> Result<(), ServiceError> {
         let key = AppKey::of(application);
-        let merged = |all: &mut All<Applications>| all.merged(&key, application);
-        let written =
-            |all: &mut All<Applications>, object| all.written(&key, application.operation.is_some(), object);
-        self.site.write((self.all.as_ref(), &key, Part::Whole), merged, written).await.map(drop)
+        let merged = |all: &mut ObservedResources<ApplicationKind>| all.with_state(&key, application);
+        let written = |all: &mut ObservedResources<ApplicationKind>, object| {
+            all.record_write(&key, application.operation.is_some(), object)
+        };
+        self.client
+            .write((self.resources.as_ref(), &key, WrittenPart::Resource), merged, written)
+            .await
+            .map(drop)
     }
 
     async fn delete(&self, application: &Application) -> Result<(), ServiceError> {
@@ -165,7 +180,7 @@ impl ApplicationStore for KubernetesStore {
         let AppKey { namespace, name } = AppKey::of(application);
         let uid = application.metadata.uid.clone();
         let request = DeleteRequest {
-            gvk: kind::<Applications>(),
+            gvk: managed_kind::<ApplicationKind>(),
             namespace,
             name,
             uid,
@@ -174,8 +189,8 @@ impl ApplicationStore for KubernetesStore {
             dry_run: false,
             operation: None,
         };
-        match self.site.cluster.delete(request).await {
-            Err(error) if error.kind != ErrorKind::NotFound => Err(self.site.failed(&error)),
+        match self.client.cluster.delete(request).await {
+            Err(error) if error.kind != ErrorKind::NotFound => Err(self.client.store_error(&error)),
             _ => Ok(()),
         }
     }
@@ -184,71 +199,68 @@ impl ApplicationStore for KubernetesStore {
         self.set_finalizers(application).await
     }
 
-    /// Watches do not tell.
+    /// Reads the object from the cluster, because the watched object doesn't have `managedFields`.
     async fn writer_of_phase(&self, key: &AppKey) -> Option<String> {
-        let found = self.site.cluster.get(&kind::<Applications>(), &key.namespace, &key.name).await;
+        let found =
+            self.client.cluster.get(&managed_kind::<ApplicationKind>(), &key.namespace, &key.name).await;
         writer_of_phase(&found.ok()??)
     }
 
     fn writer_of_approval(&self, key: &AppKey) -> Option<String> {
-        lock(&self.all).approver(key).map(str::to_owned)
+        lock(&self.resources).approver(key).map(str::to_owned)
     }
 
-    /// Beside an Argo CD it is for that, which knows all that name the project.
+    /// If Argo CD is running too, only Argo CD may release a project, because it knows all Applications that
+    /// name it.
     async fn release_project(&self, project: &AppProject) -> Result<(), ServiceError> {
-        if self.site.reach.only_labelled {
+        if self.client.scope.is_label_required {
             return Ok(());
         }
         let AppProject { metadata, .. } = project;
         let gvk = Gvk::from_api_version(API_VERSION, projects::KIND);
-        let key = ObjectKey::new(&gvk.group, &gvk.kind, self.home(), &metadata.name);
+        let key = ObjectKey::new(&gvk.group, &gvk.kind, self.project_namespace(), &metadata.name);
         let removed =
-            self.site.cluster.remove_finalizer(&key, &gvk, &metadata.uid, RESOURCES_FINALIZER, None).await;
-        removed.map_err(|error| self.site.failed(&error))
+            self.client.cluster.remove_finalizer(&key, &gvk, &metadata.uid, RESOURCES_FINALIZER, None).await;
+        removed.map_err(|error| self.client.store_error(&error))
     }
 
-    fn speaks_for(&self, key: &AppKey) -> bool {
-        let namespaces = &self.site.reach.namespaces;
+    fn is_authoritative(&self, key: &AppKey) -> bool {
+        let namespaces = &self.client.scope.namespaces;
         namespaces.is_empty() || namespaces.contains(&key.namespace)
     }
 
-    /// It was the status of a resource that is gone.
-    async fn forget(&self, _: &AppKey) -> Result<(), ServiceError> {
+    /// Does nothing, because the state was the status of the deleted resource.
+    async fn delete_state(&self, _: &AppKey) -> Result<(), ServiceError> {
         Ok(())
     }
 }
 
-/// What was heard of the cluster.
-enum Happened {
-    /// Of the applications of a namespace, or of all.
-    Applications(Option<String>, Followed),
-    Projects(Followed),
+/// Watch event from the cluster.
+enum StoreWatchEvent {
+    /// Change to the Applications in a namespace, or in all namespaces.
+    Applications(Option<String>, ScopeChange),
+    Projects(ScopeChange),
 }
 
-fn of_applications(
-    all: &mut All<Applications>,
+fn application_events(
+    all: &mut ObservedResources<ApplicationKind>,
     namespace: Option<String>,
-    what: Followed,
+    what: ScopeChange,
 ) -> Vec<StoreEvent> {
     match what {
-        Followed::Listed(objects) => all.listed(namespace, objects),
-        Followed::Applied(object) => all.applied(object),
-        Followed::Deleted(object) => all.deleted(&object),
-        Followed::Failing(error) => {
-            tracing::warn!(%error, "the applications of the cluster cannot be watched; it is tried again");
+        ScopeChange::Listed(objects) => all.apply_list(namespace, objects),
+        ScopeChange::Applied(object) => all.apply_object(object),
+        ScopeChange::Deleted(object) => all.apply_deletion(&object),
+        ScopeChange::Failing(error) => {
+            tracing::warn!(%error, "failed to watch Applications; retrying");
             Vec::new()
         }
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
 pub(crate) mod testing;
 #[cfg(test)]
-#[allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests stop at the first surprise"
-)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 mod tests;

@@ -1,4 +1,4 @@
-//! A simulated cluster that serves Applications as resources.
+//! Simulated cluster with the kind Application.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
 use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
 use tidegate_model::{Object, Timestamp};
 
-use super::Applications;
-use super::site::kind;
+use super::ApplicationKind;
+use super::resource_client::managed_kind;
 
 /// Writes an object.
 pub async fn apply(cluster: &dyn Cluster, value: Value) -> Object {
@@ -17,15 +17,15 @@ pub async fn apply(cluster: &dyn Cluster, value: Value) -> Object {
     cluster.apply(request).await.unwrap().object
 }
 
-/// A cluster that serves none yet.
-pub fn bare() -> Arc<dyn Cluster> {
+/// Returns a cluster without the kind.
+pub fn cluster_without_kind() -> Arc<dyn Cluster> {
     let clock = Clock::tokio(Timestamp::from_millis(1_700_000_000_000));
     Arc::new(SimCluster::in_memory(SimConfig::default(), clock))
 }
 
-/// A cluster that serves Applications, which have no status of their own to write, and has the namespaces `argocd` and `team`.
+/// Returns a cluster with the kind Application, without a status subresource, and with the namespaces `argocd` and `team`.
 pub async fn cluster() -> Arc<dyn Cluster> {
-    let cluster = bare();
+    let cluster = cluster_without_kind();
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let version = json!({
         "name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
@@ -39,12 +39,12 @@ pub async fn cluster() -> Arc<dyn Cluster> {
         },
     });
     apply(cluster.as_ref(), definition).await;
-    while cluster.discover().await.unwrap().get(&kind::<Applications>().group_kind()).is_none() {
+    while cluster.discover().await.unwrap().get(&managed_kind::<ApplicationKind>().group_kind()).is_none() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     for namespace in ["argocd", "team"] {
-        let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        apply(cluster.as_ref(), made).await;
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        apply(cluster.as_ref(), object).await;
     }
     cluster
 }

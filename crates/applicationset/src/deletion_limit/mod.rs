@@ -1,0 +1,118 @@
+//! Limit on simultaneous deletions of Applications. It protects against a generator that finds too few items,
+//! for example because a folder was moved or a filter is wrong.
+
+pub mod approval;
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest as _, Sha256};
+use tidegate_model::argo::ApplicationSet;
+
+use self::approval::DeletionApproval;
+pub use crate::max_deletions::{InvalidMaxDeletions, MaxDeletions};
+use crate::output::AppSetOutput;
+use crate::sync_policy::AppSetRuleOptions;
+
+/// Annotation of an ApplicationSet: the maximum number or percentage of its Applications that a single
+/// reconciliation may delete.
+pub const MAX_DELETIONS_ANNOTATION: &str = "tidegate.dev/max-deletions";
+/// Annotation of an ApplicationSet: approves the current output, regardless of how many Applications it
+/// deletes.
+pub const DELETIONS_APPROVED_ANNOTATION: &str = "tidegate.dev/deletions-approved";
+/// Maximum number of blocked deletions named in a message.
+const NAMES_SHOWN_MAX: usize = 5;
+/// Number of digest bytes in a token. Short enough to type.
+const TOKEN_BYTES: usize = 6;
+
+/// Permit for deletions that exceed the limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletionPermit {
+    /// Token of the output.
+    pub token: String,
+    /// Approval by a command; `None` if a person wrote the annotation.
+    pub approval: Option<DeletionApproval>,
+}
+
+/// Reason why Applications aren't deleted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeletionsBlocked {
+    /// The number of deletions exceeds the limit.
+    #[error(
+        "{} of its {members} Applications are no longer generated ({}), and at most {most} Applications are deleted \
+         at once (`{MAX_DELETIONS_ANNOTATION}`), so none are. Fix its generators; or, to delete the Applications, run `tidegate \
+         appset approve {set} --deletions {token}`, or annotate the ApplicationSet with \
+         `{DELETIONS_APPROVED_ANNOTATION}: {token}`",
+        .deleted.len(),
+        shown_names(.deleted)
+    )]
+    TooMany {
+        /// Name of the ApplicationSet.
+        set: String,
+        /// Names of the Applications to delete.
+        deleted: Vec<String>,
+        /// Number of Applications.
+        members: usize,
+        /// Maximum number of deletions.
+        most: usize,
+        /// Token that approves the deletions.
+        token: String,
+    },
+    /// The limit is invalid.
+    #[error("the annotation {MAX_DELETIONS_ANNOTATION}: {0}. No Application is deleted until this is fixed")]
+    Invalid(#[from] InvalidMaxDeletions),
+}
+
+/// Returns the limit in the annotation of an ApplicationSet.
+///
+/// # Errors
+///
+/// Returns an error if the annotation is not a valid number.
+pub fn max_deletions(set: &ApplicationSet) -> Result<Option<MaxDeletions>, DeletionsBlocked> {
+    let said = set.metadata.annotations.get(MAX_DELETIONS_ANNOTATION);
+    Ok(said.map(|text| text.parse()).transpose()?)
+}
+
+/// Checks the deletions of an ApplicationSet with `members` Applications against its limit. If the limit is
+/// exceeded but the deletions are permitted, returns the permit.
+pub(crate) fn check_deletions(
+    set: &ApplicationSet,
+    generated: &AppSetOutput,
+    (going, members): (&[&str], usize),
+    options: &AppSetRuleOptions,
+) -> Result<Option<DeletionPermit>, DeletionsBlocked> {
+    let most = max_deletions(set)?.or(options.max_deletions);
+    let Some(most) = most.map(|most| most.limit_for(members)) else { return Ok(None) };
+    let token = approval_token(generated);
+    let approved = set.metadata.annotations.get(DELETIONS_APPROVED_ANNOTATION);
+    if going.len() <= most {
+        return Ok(None);
+    }
+    if approved.is_some_and(|approved| approved.trim() == token) {
+        let given = approval::last_approval(set).filter(|approval| approval.token == token);
+        return Ok(Some(DeletionPermit { token, approval: given }));
+    }
+    let set = set.metadata.name.clone();
+    let going = going.iter().map(|name| (*name).to_owned()).collect();
+    Err(DeletionsBlocked::TooMany { set, deleted: going, members, most, token })
+}
+
+/// Returns the first names to delete.
+fn shown_names(going: &[String]) -> String {
+    let names = going.iter().take(NAMES_SHOWN_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match going.len().saturating_sub(NAMES_SHOWN_MAX) {
+        0 => names,
+        more => format!("{names} and {more} more"),
+    }
+}
+
+/// Returns the token of the generated names. Using the token approves that only these Applications remain. It
+/// stays valid until all other Applications are deleted, and isn't valid for any other output.
+fn approval_token(generated: &AppSetOutput) -> String {
+    let names: BTreeSet<&String> = generated.applications.keys().chain(generated.rejected.keys()).collect();
+    let mut digest = Sha256::new();
+    for name in names {
+        digest.update(name.as_bytes());
+        digest.update(b"\n");
+    }
+    digest.finalize().iter().take(TOKEN_BYTES).map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,85 @@
+//! Order in which an ApplicationSet's Applications are deleted.
+
+use tidegate_lifecycle::teardown::Order;
+use tidegate_model::argo::{ApplicationSet, RolloutStep, RolloutSteps};
+
+use crate::rollout_steps::{InvalidStep, parse_steps};
+use crate::sync_policy::rolling_steps;
+
+/// Annotation of an ApplicationSet: `deletionSync` as YAML. Used if the resource definition doesn't have this
+/// field.
+pub const DELETION_SYNC_ANNOTATION: &str = "tidegate.dev/deletion-sync";
+
+/// Name of the order that has its own steps.
+const CUSTOM_ORDER: &str = "Custom";
+
+/// Reason why the deletion order is invalid. Applications aren't deleted until it is fixed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidOrder {
+    /// The order is unknown.
+    #[error(
+        "spec.strategy.deletionOrder {0:?} is unknown; use AllAtOnce, Reverse or Custom. No Application is deleted until this is fixed"
+    )]
+    Unknown(String),
+    /// There are no steps to reverse.
+    #[error(
+        "spec.strategy.deletionOrder Reverse reverses the steps of a progressive sync, but there are none; set \
+         spec.strategy.type to RollingSync and add rollingSync steps, or use AllAtOnce. No Application is deleted \
+         until this is fixed"
+    )]
+    NothingToReverse,
+    /// There are no steps.
+    #[error(
+        "spec.strategy.deletionOrder Custom needs steps; set them in spec.strategy.deletionSync, or as YAML in \
+         the annotation {DELETION_SYNC_ANNOTATION} if the API server drops that field. No Application is deleted \
+         until this is fixed"
+    )]
+    NoSteps,
+    /// The steps cannot be parsed.
+    #[error(
+        "the annotation {DELETION_SYNC_ANNOTATION} is not a YAML list of steps as in spec.strategy.deletionSync: \
+         {0}. No Application is deleted until this is fixed"
+    )]
+    Unreadable(String),
+    /// A step is invalid.
+    #[error("{0}. No Application is deleted until this is fixed")]
+    Step(#[from] InvalidStep),
+}
+
+/// Returns the order in which an ApplicationSet's Applications are deleted, either along with it or because
+/// they are no longer generated.
+pub fn deletion_order(set: &ApplicationSet) -> Result<Order, InvalidOrder> {
+    let Some(strategy) = &set.spec.strategy else { return Ok(Order::AllAtOnce) };
+    let said = strategy.deletion_order.as_str();
+    let is = |word: &str| said.eq_ignore_ascii_case(word);
+    if said.is_empty() || is("AllAtOnce") {
+        Ok(Order::AllAtOnce)
+    } else if is("Reverse") {
+        let rolling = Some(rolling_steps(set)).filter(|steps| !steps.is_empty());
+        let rolling = rolling.ok_or(InvalidOrder::NothingToReverse)?;
+        Ok(Order::reverse(parse_steps("spec.strategy.rollingSync", rolling)?))
+    } else if is(CUSTOM_ORDER) {
+        let steps = match strategy.deletion_sync.as_ref().filter(|own| !own.steps.is_empty()) {
+            Some(own) => parse_steps("spec.strategy.deletionSync", &own.steps)?,
+            None => parse_steps(DELETION_SYNC_ANNOTATION, &annotated_steps(set)?)?,
+        };
+        Ok(Order::Custom { steps })
+    } else {
+        Err(InvalidOrder::Unknown(said.to_owned()))
+    }
+}
+
+/// Returns true if there are separate steps for deleting the Applications.
+pub(crate) fn has_custom_order(set: &ApplicationSet) -> bool {
+    set.spec
+        .strategy
+        .as_ref()
+        .is_some_and(|strategy| strategy.deletion_order.eq_ignore_ascii_case(CUSTOM_ORDER))
+}
+
+fn annotated_steps(set: &ApplicationSet) -> Result<Vec<RolloutStep>, InvalidOrder> {
+    let text = set.metadata.annotations.get(DELETION_SYNC_ANNOTATION).ok_or(InvalidOrder::NoSteps)?;
+    let read: RolloutSteps =
+        serde_saphyr::from_str(text).map_err(|error| InvalidOrder::Unreadable(error.to_string()))?;
+    Some(read.steps).filter(|steps| !steps.is_empty()).ok_or(InvalidOrder::NoSteps)
+}

@@ -1,0 +1,54 @@
+//! Output of an ApplicationSet.
+
+use std::collections::BTreeMap;
+
+use tidegate_model::argo::Application;
+
+use crate::status::{ConditionReason, ReconcileFailure};
+
+/// Complete output of an ApplicationSet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AppSetOutput {
+    /// Generated Applications by name.
+    pub applications: BTreeMap<String, Application>,
+    /// Rejected names and the reasons: the name is duplicate or invalid. Existing Applications with such a
+    /// name are left alone.
+    pub rejected: BTreeMap<String, String>,
+    /// Generators without output, and the reasons. Because of these generators, a missing Application may
+    /// still be wanted.
+    pub without_output: Vec<String>,
+    /// Errors of failed generators. Because of these generators, a missing Application may still be wanted.
+    pub errors: Vec<String>,
+}
+
+impl AppSetOutput {
+    /// Returns the reason why a missing Application may still be wanted.
+    pub(crate) fn uncertainty_reason(&self) -> Option<String> {
+        let refused = || self.rejected.first_key_value().map(|(name, why)| format!("{name} {why}"));
+        // The missing Application may be the rejected one, with a misspelled name.
+        self.errors.first().or(self.without_output.first()).cloned().or_else(refused)
+    }
+
+    /// Continues to reject names that the last complete output rejected. The cause may be in the missing
+    /// part: one of two Applications with the same name would otherwise look unique.
+    pub fn keep_rejected(&mut self, before: &BTreeMap<String, String>) {
+        if self.errors.is_empty() && self.without_output.is_empty() {
+            return;
+        }
+        for (name, reason) in before {
+            if self.applications.remove(name).is_some() {
+                self.rejected.insert(name.clone(), reason.clone());
+            }
+        }
+    }
+
+    /// Returns the generators' failure for the conditions.
+    pub(crate) fn failure(&self) -> Option<ReconcileFailure> {
+        let all = self.errors.join("; ");
+        let message = format!(
+            "{all}; the Applications of its other generators are created and updated, and none are deleted"
+        );
+        let reason = ConditionReason::ApplicationGenerationFromParamsError;
+        (!self.errors.is_empty()).then_some(ReconcileFailure { reason, message })
+    }
+}

@@ -1,0 +1,57 @@
+//! Checks that the projects and clusters that Applications refer to exist.
+
+use tidegate_application::project::DEFAULT_PROJECT;
+use tidegate_model::argo::{Application, ApplicationDestination, ApplicationSpec};
+
+/// Current projects and clusters.
+pub trait References {
+    /// Returns true if a project exists. [`DEFAULT_PROJECT`] always exists.
+    fn has_project(&self, name: &str) -> bool;
+    /// Checks that a destination identifies exactly one cluster, which may be unreachable.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the destination doesn't identify one cluster.
+    fn check_destination(&self, destination: &ApplicationDestination) -> Result<(), UnresolvedCluster>;
+}
+
+/// Reason why a destination doesn't identify a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnresolvedCluster {
+    /// The cluster doesn't exist, or no longer exists.
+    #[error("{0}")]
+    NotFound(String),
+    /// The destination is ambiguous, or the cluster's declaration is invalid.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+/// Reason why a generated Application is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidReference {
+    /// The project doesn't exist.
+    #[error("application references project {0} which does not exist")]
+    Project(String),
+    /// The destination cluster doesn't exist or is ambiguous.
+    #[error("application destination spec is invalid: {0}")]
+    Destination(UnresolvedCluster),
+}
+
+/// Checks that an Application's references exist. Its sync checks permissions later.
+pub(crate) fn check_references(
+    spec: &ApplicationSpec,
+    known: &dyn References,
+) -> Result<(), InvalidReference> {
+    if spec.project != DEFAULT_PROJECT && !known.has_project(&spec.project) {
+        return Err(InvalidReference::Project(spec.project.clone()));
+    }
+    known.check_destination(&spec.destination).map_err(InvalidReference::Destination)
+}
+
+/// Returns the reason why an Application's cluster is permanently gone, so its objects can't be deleted.
+pub(crate) fn lost_cluster_reason(application: &Application, known: &dyn References) -> Option<String> {
+    match known.check_destination(&application.spec.destination) {
+        Err(UnresolvedCluster::NotFound(reason)) => Some(reason),
+        Err(UnresolvedCluster::Unusable(_)) | Ok(()) => None,
+    }
+}

@@ -1,0 +1,48 @@
+//! Conversion of an ApplicationSet's steps for the state machines that execute them.
+
+use tidegate_lifecycle::fleet::{Expression, InvalidMaxUpdate, InvalidOperator, MaxUpdate};
+pub use tidegate_lifecycle::teardown::Selection as Step;
+use tidegate_model::argo::{IntOrString, RolloutStep};
+
+/// Invalid step.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}, step {step}: {problem}")]
+pub struct InvalidStep {
+    /// Field of the ApplicationSet that contains the steps.
+    pub field: &'static str,
+    /// Number of the step, starting at 1.
+    pub step: usize,
+    /// Problem of the step.
+    pub problem: StepProblem,
+}
+
+/// Problem of a step.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StepProblem {
+    /// Invalid `matchExpressions`.
+    #[error(transparent)]
+    Operator(#[from] InvalidOperator),
+    /// Invalid `maxUpdate`.
+    #[error(transparent)]
+    MaxUpdate(#[from] InvalidMaxUpdate),
+}
+
+/// Parses the steps in the field `of`.
+pub fn parse_steps(of: &'static str, written: &[RolloutStep]) -> Result<Vec<Step>, InvalidStep> {
+    (1..)
+        .zip(written)
+        .map(|(step, one)| parse_step(one).map_err(|problem| InvalidStep { field: of, step, problem }))
+        .collect()
+}
+
+fn parse_step(step: &RolloutStep) -> Result<Step, StepProblem> {
+    let expressions = step.match_expressions.iter().map(|one| {
+        Ok(Expression { key: one.key.clone(), operator: one.operator.parse()?, values: one.values.clone() })
+    });
+    let max_update = match &step.max_update {
+        None => MaxUpdate::All,
+        Some(IntOrString::Int(count)) => MaxUpdate::from(*count),
+        Some(IntOrString::String(text)) => text.parse()?,
+    };
+    Ok(Step { expressions: expressions.collect::<Result<_, InvalidOperator>>()?, max_update })
+}

@@ -1,0 +1,131 @@
+//! Changes to an ApplicationSet or an Application that trigger a reconciliation.
+
+use tidegate_application::deletion::RESOURCES_FINALIZER;
+use tidegate_application::push_events::{PushEvent, WebhookChanges};
+use tidegate_model::argo::{
+    Application, ApplicationSet, ApplicationSource, Generator, GitGenerator, ObjectMeta, OperationState,
+};
+
+use crate::generators::has_generator;
+use crate::webhook_matching;
+
+/// Annotation that requests a reconciliation of an ApplicationSet. The reconciliation removes it.
+pub const REFRESH_ANNOTATION: &str = "argocd.argoproj.io/application-set-refresh";
+
+/// Effect of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReconcileTrigger {
+    /// The change has no effect.
+    Ignore,
+    /// Updates the status and the running activities.
+    Status,
+    /// Generates the Applications and compares them.
+    Reconcile,
+}
+
+/// Returns true if a reconciliation of an ApplicationSet is requested.
+pub fn is_refresh_requested(set: &ApplicationSet) -> bool {
+    set.metadata.annotations.contains_key(REFRESH_ANNOTATION)
+}
+
+/// Returns the effect of a change to an ApplicationSet. The controller writes the status itself, so status
+/// changes have no effect.
+pub fn trigger_of_appset(before: Option<&ApplicationSet>, now: Option<&ApplicationSet>) -> ReconcileTrigger {
+    let (Some(before), Some(now)) = (before, now) else { return ReconcileTrigger::Reconcile };
+    let (old, new) = (&before.metadata, &now.metadata);
+    let is_same = before.spec == now.spec
+        && old.uid == new.uid
+        && old.labels == new.labels
+        && other_finalizers(old) == other_finalizers(new)
+        && (has_finalizer(new) || !has_finalizer(old))
+        && old.deletion_timestamp == new.deletion_timestamp;
+    // The controller itself removes the annotation.
+    let is_done = is_refresh_requested(before) && !is_refresh_requested(now);
+    let without = |set: &ApplicationSet| {
+        let mut annotations = set.metadata.annotations.clone();
+        if is_done {
+            annotations.remove(REFRESH_ANNOTATION);
+        }
+        annotations
+    };
+    if is_same && without(before) == without(now) {
+        ReconcileTrigger::Ignore
+    } else {
+        ReconcileTrigger::Reconcile
+    }
+}
+
+/// Returns true if the finalizer is present. The controller itself adds it, but if it is removed, that is an
+/// external change.
+fn has_finalizer(one: &ObjectMeta) -> bool {
+    one.finalizers.iter().any(|finalizer| finalizer == RESOURCES_FINALIZER)
+}
+
+fn other_finalizers(one: &ObjectMeta) -> Vec<&String> {
+    one.finalizers.iter().filter(|finalizer| *finalizer != RESOURCES_FINALIZER).collect()
+}
+
+/// Returns the effect of a change to an Application on its ApplicationSet. Usually the controller itself made
+/// the change.
+pub fn trigger_of_application(before: Option<&Application>, now: Option<&Application>) -> ReconcileTrigger {
+    let (before, now) = match (before, now) {
+        (Some(before), Some(now)) => (before, now),
+        (None, Some(_)) => return ReconcileTrigger::Status,
+        (_, None) => return ReconcileTrigger::Reconcile,
+    };
+    let (old, new) = (&before.metadata, &now.metadata);
+    let is_same = before.spec == now.spec
+        && old.uid == new.uid
+        && old.annotations == new.annotations
+        && old.labels == new.labels
+        && old.finalizers == new.finalizers
+        && old.rest == new.rest
+        && old.deletion_timestamp == new.deletion_timestamp;
+    if !is_same {
+        ReconcileTrigger::Reconcile
+    } else if relevant_status(before) != relevant_status(now) {
+        ReconcileTrigger::Status
+    } else {
+        ReconcileTrigger::Ignore
+    }
+}
+
+/// Returns true if a webhook event may change the output of the generators, including nested ones. `allows`
+/// tests a version against a constraint. Templates may match anything, and plugin inputs are unknown.
+pub fn is_affected_by_event(
+    set: &ApplicationSet,
+    told: &WebhookChanges,
+    allows: &dyn Fn(&str, &str) -> bool,
+) -> bool {
+    has_generator(&set.spec.generators, &|generator| match generator {
+        Generator::Git(git) => told.pushes.iter().any(|push| is_affected_by_push(git, push, allows)),
+        Generator::ScmProvider(scm) => {
+            told.changes.iter().any(|news| webhook_matching::matches_provider(scm, news))
+        }
+        Generator::PullRequest(requests) => {
+            told.changes.iter().any(|news| webhook_matching::matches_pull_requests(requests, news))
+        }
+        Generator::Plugin(_) => !told.is_empty(),
+        _ => false,
+    })
+}
+
+fn is_affected_by_push(git: &GitGenerator, push: &PushEvent, allows: &dyn Fn(&str, &str) -> bool) -> bool {
+    let source = ApplicationSource { repo_url: git.repo_url.clone(), ..ApplicationSource::default() };
+    let may_be = |text: &str, is: bool| is || text.contains("{{");
+    may_be(&git.repo_url, push.is_to(&source)) && may_be(&git.revision, push.can_move(&git.revision, allows))
+}
+
+/// Returns the parts of the status that matter to an ApplicationSet: sync status, health, operation, and time
+/// of the comparison.
+fn relevant_status(application: &Application) -> impl PartialEq {
+    let status = &application.status;
+    let sync = status.sync.as_ref().map(|sync| (sync.status, sync.revision.clone(), sync.revisions.clone()));
+    let operation = |state: &OperationState| (state.phase, state.started_at, state.finished_at);
+    (
+        sync,
+        status.health.as_ref().map(|health| health.status),
+        status.operation_state.as_ref().map(operation),
+        status.reconciled_at,
+    )
+}

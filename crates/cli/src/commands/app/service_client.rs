@@ -1,0 +1,242 @@
+//! API client for applications, which uses the process running in a state directory, or a remote service.
+
+use std::time::Duration;
+
+use tidegate_application::instance_name;
+use tidegate_executor::effects::ObjectDifference;
+use tidegate_model::argo::Application;
+use tidegate_model::{Cascade, OperationId, Plan, Warning};
+use tidegate_server::{ApiClient, HookOutputStream};
+use tidegate_service::application_access::{self, ApplicationListing};
+use tidegate_service::applications::store::AppKey;
+use tidegate_service::control::client;
+use tidegate_service::control::protocol::{Reply, Request};
+use tidegate_service::documents::ExplanationDocument;
+use tidegate_service::documents::deletion::DeletionPlan;
+use tidegate_service::documents::output::OutputDocument;
+use tidegate_service::error::ServiceError;
+use tidegate_service::operation_access;
+use tidegate_service::state_dir::{StateDir, suggest_remote};
+use tidegate_service::summaries::{PlanSummary, SyncWindowSummary};
+
+use crate::args::ServiceArgs;
+use crate::error::CliError;
+use crate::output::Printer;
+
+/// Maximum number of applications requested individually by name.
+const NAME_QUERIES_MAX: usize = 8;
+/// Poll interval for a process on this machine.
+const LOCAL_POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// Poll interval for a remote service.
+const REMOTE_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Client of a service.
+pub enum ServiceClient {
+    /// The process running in a local state directory.
+    Local(StateDir),
+    /// A remote service, accessed by its API.
+    Remote(Box<ApiClient>),
+}
+
+impl ServiceClient {
+    pub fn from_args(args: &ServiceArgs) -> Result<Self, CliError> {
+        Ok(match &args.server {
+            Some(url) => {
+                args.command_options().into_iter().for_each(suggest_remote);
+                Self::Remote(Box::new(ApiClient::new(url, args.token_file.as_deref(), args.ca.as_deref())?))
+            }
+            None => Self::Local(StateDir::resolve(args.state.state_dir())?),
+        })
+    }
+
+    /// Returns all applications, or the applications with the given name. If no service is running, prints a note and returns
+    /// their last state.
+    pub async fn find(
+        &self,
+        printer: &Printer,
+        name: Option<&str>,
+    ) -> Result<ApplicationListing, ServiceError> {
+        match self {
+            Self::Local(state_dir) => application_access::list_or_stored(state_dir, printer, name).await,
+            Self::Remote(remote) => remote.applications(name).await,
+        }
+    }
+
+    /// Returns the only application with a name.
+    pub async fn get(&self, name: &str, printer: &Printer) -> Result<Application, CliError> {
+        let mut found = self.find(printer, Some(name)).await?.applications;
+        match (found.pop(), found.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (Some(_), false) => {
+                Err(CliError::usage(format!("several applications are named {name}; use NAMESPACE/NAME")))
+            }
+            (None, _) => Err(Self::not_found_error(name)),
+        }
+    }
+
+    /// Returns the error for an unknown application.
+    pub fn not_found_error(name: &str) -> CliError {
+        CliError::usage(format!("there is no application {name}; `tidegate app list` lists all applications"))
+    }
+
+    /// Returns at least the applications with one of these names, or all applications if there are no names. Unlike
+    /// [`Self::find`], needs a running service.
+    pub async fn query(&self, names: &[String]) -> Result<ApplicationListing, ServiceError> {
+        match (self, names) {
+            (Self::Local(state_dir), [only]) => application_access::list_managed(state_dir, Some(only)).await,
+            (Self::Local(state_dir), _) => application_access::list_managed(state_dir, None).await,
+            // One list is cheaper than that many requests.
+            (Self::Remote(remote), names) if names.len() > NAME_QUERIES_MAX => {
+                remote.applications(None).await
+            }
+            (Self::Remote(remote), names) => remote.find_applications(names).await,
+        }
+    }
+
+    /// Returns true if a service manages applications. A remote service reports this itself.
+    pub async fn has_service(&self) -> Result<bool, ServiceError> {
+        match self {
+            Self::Local(state_dir) => Ok(application_access::query_running(state_dir, None).await?.is_some()),
+            Self::Remote(_) => Ok(true),
+        }
+    }
+
+    /// Returns the poll interval.
+    pub fn poll_interval(&self) -> Duration {
+        match self {
+            Self::Local(_) => LOCAL_POLL_INTERVAL,
+            Self::Remote(_) => REMOTE_POLL_INTERVAL,
+        }
+    }
+
+    /// Sends a request about an application. Returns once the service has stored the request durably.
+    pub async fn send(&self, request: &Request) -> Result<(), ServiceError> {
+        match self {
+            Self::Local(state_dir) => application_access::send_request(state_dir, request).await,
+            Self::Remote(remote) => remote.send_request(request).await,
+        }
+    }
+
+    /// Sends a query or request about stored plans. Returns the resulting lines.
+    pub async fn send_plan_request(&self, request: &Request) -> Result<Vec<PlanSummary>, ServiceError> {
+        match self {
+            Self::Local(state_dir) => application_access::request_plans(state_dir, request).await,
+            Self::Remote(remote) => remote.request_plans(request).await,
+        }
+    }
+
+    /// Returns a stored plan, or creates one.
+    pub async fn get_or_create_plan(&self, request: &Request) -> Result<(PlanSummary, Plan), ServiceError> {
+        match self {
+            Self::Local(state_dir) => application_access::request_plan(state_dir, request).await,
+            Self::Remote(remote) => remote.request_plan(request).await,
+        }
+    }
+
+    /// Returns true if sync windows currently permit a sync of an application; `None` if that is unknown.
+    pub async fn sync_window(&self, key: &AppKey) -> Option<SyncWindowSummary> {
+        match self {
+            Self::Local(state_dir) => {
+                application_access::sync_windows(state_dir, format!("{}/{}", key.namespace, key.name)).await
+            }
+            Self::Remote(remote) => remote.sync_window(key).await.ok(),
+        }
+    }
+
+    /// Returns the changes that a sync of an application would make.
+    pub async fn diff(
+        &self,
+        name: String,
+        revisions: Vec<String>,
+    ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+        match self {
+            Self::Local(state_dir) => application_access::diff_application(state_dir, name, revisions).await,
+            Self::Remote(remote) => remote.diff(&name, &revisions).await,
+        }
+    }
+
+    /// Returns the changes that a stored plan of an application would make at the moment.
+    pub async fn diff_plan(
+        &self,
+        name: String,
+        hash: String,
+    ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+        match self {
+            Self::Local(state_dir) => application_access::diff_plan(state_dir, name, hash).await,
+            Self::Remote(remote) => remote.diff_plan(&name, &hash).await,
+        }
+    }
+
+    /// Follows the output of an operation's hooks while they are running.
+    pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutputSource, ServiceError> {
+        match self {
+            Self::Local(state_dir) => {
+                let following = client::stream_output(&state_dir.socket(), operation).await?;
+                let nobody = || ServiceError::Control { problem: "has ended".to_owned() };
+                following.map(HookOutputSource::Local).ok_or_else(nobody)
+            }
+            Self::Remote(remote) => remote.follow_output(operation).await.map(HookOutputSource::Remote),
+        }
+    }
+
+    /// Returns the effects of deleting an application.
+    pub async fn plan_deletion(
+        &self,
+        name: String,
+        how: (Cascade, bool),
+    ) -> Result<DeletionPlan, ServiceError> {
+        match self {
+            Self::Local(state_dir) => {
+                application_access::plan_application_deletion(state_dir, name, how).await
+            }
+            Self::Remote(remote) => remote.plan_application_deletion(&name, how).await,
+        }
+    }
+
+    /// Returns the message of an application's newest operation, even if the application is gone; `None` if it is unknown.
+    pub async fn last_message(&self, printer: &Printer, application: &Application) -> Option<String> {
+        let app = instance_name(application);
+        let state_dir = match self {
+            Self::Local(state_dir) => state_dir,
+            Self::Remote(remote) => return remote.last_message(&app).await.ok().flatten(),
+        };
+        let request = Request::List { app: Some(app), open: false };
+        let Ok(Reply::Operations(all)) = operation_access::query(state_dir, printer, request).await else {
+            return None;
+        };
+        let newest = all.into_iter().max_by_key(|one| one.operation)?;
+        newest.summary.map(|summary| summary.message)
+    }
+
+    /// Explains the current state of an operation.
+    pub async fn explain(
+        &self,
+        printer: &Printer,
+        operation: OperationId,
+    ) -> Result<ExplanationDocument, ServiceError> {
+        let state_dir = match self {
+            Self::Local(state_dir) => state_dir,
+            Self::Remote(remote) => return remote.explain_operation(operation).await,
+        };
+        match operation_access::query(state_dir, printer, Request::Inspect { operation }).await? {
+            Reply::Operation(inspected) => Ok(inspected.explanation),
+            other => Err(operation_access::unexpected_reply_error(&other)),
+        }
+    }
+}
+
+/// Output of an operation's hooks, local or remote.
+pub enum HookOutputSource {
+    Local(client::OutputStream),
+    Remote(HookOutputStream),
+}
+
+impl HookOutputSource {
+    /// Returns the next event; `None` at the end of the stream.
+    pub async fn next(&mut self) -> Result<Option<OutputDocument>, ServiceError> {
+        match self {
+            Self::Local(following) => Ok(following.next().await?.map(OutputDocument::from)),
+            Self::Remote(output) => output.next().await,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! API client for ApplicationSets, which uses the process running in a state directory, or a remote service.
+
+use tidegate_applicationset::rollout::qualified_name;
+use tidegate_model::argo::ApplicationSet;
+use tidegate_service::application_access::{self, AppSetListing};
+use tidegate_service::appsets::{AppSetDeletionPreview, AppSetExplanation};
+use tidegate_service::control::protocol::Request;
+use tidegate_service::error::ServiceError;
+
+use crate::commands::app::service_client::ServiceClient;
+use crate::error::CliError;
+use crate::output::Printer;
+
+/// Returns all ApplicationSets, or those with the given name.
+pub async fn find(client: &ServiceClient, name: Option<&str>) -> Result<AppSetListing, ServiceError> {
+    match client {
+        ServiceClient::Local(state_dir) => application_access::list_appsets(state_dir, name).await,
+        ServiceClient::Remote(remote) => remote.appsets(name).await,
+    }
+}
+
+/// Does the same as [`find`]. If no service is running, prints a note and returns the last state of the ApplicationSets.
+pub async fn find_with_fallback(
+    client: &ServiceClient,
+    printer: &Printer,
+    name: Option<&str>,
+) -> Result<AppSetListing, ServiceError> {
+    match client {
+        ServiceClient::Local(state_dir) => {
+            application_access::list_or_stored_appsets(state_dir, printer, name).await
+        }
+        ServiceClient::Remote(remote) => remote.appsets(name).await,
+    }
+}
+
+/// Returns the only ApplicationSet with a name.
+pub async fn get_appset(client: &ServiceClient, name: &str) -> Result<ApplicationSet, CliError> {
+    expect_single(find(client, Some(name)).await?, name)
+}
+
+/// Returns the only ApplicationSet that was found for a name.
+pub fn expect_single(found: AppSetListing, name: &str) -> Result<ApplicationSet, CliError> {
+    let mut found = found.appsets;
+    match (found.pop(), found.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (Some(last), false) => {
+            found.push(last);
+            let names: Vec<String> = found.iter().map(qualified_name).collect();
+            Err(CliError::usage(format!(
+                "several ApplicationSets are named {name}: {}; use one of these names",
+                names.join(", ")
+            )))
+        }
+        (None, _) => Err(CliError::usage(format!(
+            "there is no ApplicationSet {name}; `tidegate appset list` lists all ApplicationSets"
+        ))),
+    }
+}
+
+/// Returns the full name of the only ApplicationSet with a name.
+pub async fn resolve_name(client: &ServiceClient, name: &str) -> Result<String, CliError> {
+    Ok(qualified_name(&get_appset(client, name).await?))
+}
+
+/// Explains the current state of an ApplicationSet.
+pub async fn explain(client: &ServiceClient, name: &str) -> Result<AppSetExplanation, ServiceError> {
+    match client {
+        ServiceClient::Local(state_dir) => {
+            application_access::explain_appset(state_dir, name.to_owned()).await
+        }
+        ServiceClient::Remote(remote) => remote.explain_appset(name).await,
+    }
+}
+
+/// Does the same as [`explain`]. If no service is running, uses the recorded state.
+pub async fn explain_with_fallback(
+    client: &ServiceClient,
+    printer: &Printer,
+    name: &str,
+) -> Result<AppSetExplanation, ServiceError> {
+    match client {
+        ServiceClient::Local(state_dir) => {
+            application_access::explain_or_stored_appset(state_dir, printer, name).await
+        }
+        ServiceClient::Remote(remote) => remote.explain_appset(name).await,
+    }
+}
+
+/// Returns the order in which the Applications of an ApplicationSet would be deleted with it.
+pub async fn plan_deletion(
+    client: &ServiceClient,
+    name: &str,
+) -> Result<AppSetDeletionPreview, ServiceError> {
+    match client {
+        ServiceClient::Local(state_dir) => {
+            application_access::plan_appset_deletion(state_dir, name.to_owned()).await
+        }
+        ServiceClient::Remote(remote) => remote.plan_appset_deletion(name).await,
+    }
+}
+
+/// Sends a request about an ApplicationSet. Returns once the service has stored the request durably.
+pub async fn send(client: &ServiceClient, request: &Request) -> Result<(), ServiceError> {
+    match client {
+        ServiceClient::Local(state_dir) => application_access::send_request(state_dir, request).await,
+        ServiceClient::Remote(remote) => remote.send_appset_request(request).await,
+    }
+}

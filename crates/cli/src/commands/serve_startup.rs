@@ -1,0 +1,172 @@
+//! Startup of a service: waits for the API server, and for any other service that manages the same applications.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_cluster::Cluster;
+use tidegate_model::ClaimLocation;
+use tidegate_server::AppState;
+use tidegate_service::applications::store::KubernetesStore;
+use tidegate_service::clusters::{self, ConnectedCluster, SelectedCluster};
+use tidegate_service::error::ServiceError;
+use tidegate_service::leadership::{FolderLock, Leadership};
+use tidegate_service::log::{self, Log};
+use tidegate_service::state_dir::StateDir;
+
+use crate::args::ServeArgs;
+use crate::error::CliError;
+use crate::exit::CommandOutcome;
+use crate::output::Printer;
+
+/// Interval between two attempts to reach the API server.
+const CONNECT_INTERVAL: Duration = Duration::from_secs(2);
+/// Interval between two attempts to lock a folder.
+const LOCK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Resources that a service has before it starts to work.
+pub struct StartedService {
+    pub cluster: SelectedCluster,
+    pub log: Log,
+    /// Set if the service manages a control plane on a real cluster.
+    pub leadership: Option<Leadership>,
+    /// Set if the service manages a folder. Held until the process ends.
+    pub folder_lock: Option<FolderLock>,
+}
+
+/// Reports the current wait to people and at `/readyz`.
+struct StartupReporter<'a> {
+    app_state: &'a AppState,
+    printer: &'a Printer,
+    /// Message with the address of the API, until it has been printed.
+    address: Option<&'a str>,
+    last_reason: Option<String>,
+}
+
+impl StartupReporter<'_> {
+    fn report(&mut self, reason: String) {
+        if self.last_reason.as_ref() == Some(&reason) {
+            return;
+        }
+        self.app_state.set_wait_reason(Some(reason.clone()));
+        self.print_address();
+        self.printer.note(&reason);
+        self.last_reason = Some(reason);
+    }
+
+    fn print_address(&mut self) {
+        if let Some(address) = self.address.take() {
+            self.printer.note(address);
+        }
+    }
+}
+
+/// Connects to the cluster, locks the state directory, and makes sure that no other service manages the same applications.
+pub async fn start(
+    args: &ServeArgs,
+    state_dir: &StateDir,
+    address: Option<&str>,
+    app_state: &Arc<AppState>,
+    printer: &Printer,
+) -> Result<StartedService, CliError> {
+    let mut waiting = StartupReporter { app_state, printer, address, last_reason: None };
+    let chosen = connect_cluster(args, &mut waiting).await?;
+    state_dir.create(printer)?;
+    let log = log::open_locked(state_dir, printer).await?;
+    waiting.print_address();
+    let (mut leadership, mut folder_lock) = (None, None);
+    match (&args.apps, &chosen) {
+        (Some(folder), _) => folder_lock = lock_folder(folder, args.standby, &mut waiting).await?,
+        (None, SelectedCluster::Real(connected)) => {
+            leadership = Some(acquire_lease(args, connected, state_dir, &mut waiting).await?);
+        }
+        // The simulated cluster is in the state directory, which this process has locked.
+        (None, SelectedCluster::Simulated) => {}
+    }
+    if waiting.last_reason.is_some() {
+        app_state.set_wait_reason(None);
+    }
+    Ok(StartedService { cluster: chosen, log, leadership, folder_lock })
+}
+
+/// Runs the work to its end and then releases the Lease. If the Lease is lost, the work ends immediately. This does not lose
+/// data, because operations continue from the log.
+pub async fn run_as_leader(
+    mut leadership: Leadership,
+    service_run: impl Future<Output = Result<CommandOutcome, CliError>>,
+) -> Result<CommandOutcome, CliError> {
+    let ended = tokio::select! {
+        ended = service_run => ended,
+        lost = leadership.wait_for_loss() => return Err(lost.into()),
+    };
+    if !matches!(ended, Err(CliError::ForcedShutdown)) {
+        leadership.release().await;
+    }
+    ended
+}
+
+/// Returns the cluster once it responds.
+async fn connect_cluster(
+    args: &ServeArgs,
+    waiting: &mut StartupReporter<'_>,
+) -> Result<SelectedCluster, CliError> {
+    loop {
+        match clusters::select_cluster(args.cluster.connection().as_ref(), waiting.printer).await {
+            Err(error) if error.is_transient() => wait_for_server(&error, waiting).await,
+            chosen => return Ok(chosen?),
+        }
+    }
+}
+
+async fn wait_for_server(error: &ServiceError, waiting: &mut StartupReporter<'_>) {
+    waiting.report(format!("waiting for the API server: {error}"));
+    tokio::time::sleep(CONNECT_INTERVAL).await;
+}
+
+/// Returns the lock on a folder; `None` if its file system does not support locks.
+async fn lock_folder(
+    folder: &Path,
+    is_standby: bool,
+    waiting: &mut StartupReporter<'_>,
+) -> Result<Option<FolderLock>, CliError> {
+    loop {
+        match FolderLock::try_lock(folder) {
+            Ok(Ok(lock)) => return Ok(Some(lock)),
+            Ok(Err(taken)) if is_standby => waiting.report(taken.describe_wait()),
+            Ok(Err(taken)) => return Err(ServiceError::from(taken).into()),
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                waiting.printer.warn(&format!(
+                    "cannot lock the folder {} ({error}), so another `tidegate serve` for this folder is not detected; do not start a second one",
+                    folder.display()
+                ));
+                return Ok(None);
+            }
+            Err(error) => return Err(CliError::io("open", folder, error)),
+        }
+        tokio::time::sleep(LOCK_INTERVAL).await;
+    }
+}
+
+/// Acquires the Lease of the control plane. Uses a separate connection, so that load cannot delay the renewal of the Lease.
+async fn acquire_lease(
+    args: &ServeArgs,
+    connected: &ConnectedCluster,
+    state_dir: &StateDir,
+    waiting: &mut StartupReporter<'_>,
+) -> Result<Leadership, CliError> {
+    let destination = &connected.destination;
+    let cluster: Arc<dyn Cluster> = Arc::new(connected.cluster.clone());
+    // If the definitions are missing, there are no Applications to manage and no namespace for a Lease.
+    loop {
+        match KubernetesStore::open(Arc::clone(&cluster), destination.clone(), args.managed_scope()).await {
+            Err(error) if error.is_transient() => wait_for_server(&error, waiting).await,
+            opened => break drop(opened?),
+        }
+    }
+    let connection = args.cluster.connection().unwrap_or_default();
+    let own = clusters::open_second_connection(&connection).await?;
+    let place = ClaimLocation { namespace: args.project_namespace().to_owned(), name: args.lease.clone() };
+    let report = |reason| waiting.report(reason);
+    Ok(Leadership::acquire(own, destination, place, state_dir, args.standby, report).await?)
+}

@@ -1,0 +1,254 @@
+//! Next action for an Application that has no running operation.
+
+use tidegate_application::automated_sync::IdleReason;
+use tidegate_application::refresh::SKIP_RECONCILE_ANNOTATION;
+use tidegate_lifecycle::NextAction;
+use tidegate_model::HealthStatus;
+use tidegate_model::argo::{ConditionType, SyncStatusCode};
+
+use super::{IdleStatus, SyncTime};
+
+impl IdleStatus {
+    /// Returns the next action.
+    pub fn next_action(&self) -> NextAction {
+        let name = &self.application;
+        let sync = || NextAction::run(format!("tidegate app sync {name}"), "syncs it");
+        if let Some(plan) = &self.plan {
+            return NextAction::run(
+                format!("tidegate app approve {name} {plan}"),
+                "approves the plan and starts its sync",
+            );
+        }
+        if self.left_alone.is_some() {
+            return NextAction::change(format!(
+                "remove the annotation {SKIP_RECONCILE_ANNOTATION} from the Application, or set it to \"false\""
+            ));
+        }
+        if let Some(error) = self.conditions.iter().find(|one| one.kind.is_error()) {
+            return self.fix_action(&error.kind);
+        }
+        if self.operation.as_ref().is_some_and(|operation| operation.finished_at.is_none()) {
+            return self.pending_action();
+        }
+        match (&self.set, self.automated, self.sync) {
+            (Some(set), is_automated, _) if set.turn != SyncTime::Unknown || !is_automated => {
+                self.appset_action(&set.name, set.turn)
+            }
+            (_, false, SyncStatusCode::OutOfSync | SyncStatusCode::Unknown) => sync(),
+            (_, false, SyncStatusCode::Synced) => self.health_action("a person requests it"),
+            (_, true, SyncStatusCode::Synced) => self.health_action("its manifests or its objects change"),
+            (_, true, SyncStatusCode::Unknown) => NextAction::wait("the comparison has finished")
+                .or(&format!("`tidegate app refresh {name}` compares now")),
+            (_, true, SyncStatusCode::OutOfSync) if self.window.is_some() => {
+                NextAction::wait("a sync window permits the sync")
+            }
+            (_, true, SyncStatusCode::OutOfSync) => match self.rests {
+                Some(IdleReason::Leftovers) => NextAction::run(
+                    format!("tidegate app sync {name} --prune"),
+                    "deletes the objects that are no longer in the manifests",
+                ),
+                Some(IdleReason::SelfHealOff) => sync(),
+                None => NextAction::wait("its automated sync starts"),
+            },
+        }
+    }
+
+    /// Returns the action for an operation that was requested and has not started, or whose details are not available.
+    fn pending_action(&self) -> NextAction {
+        match self.after {
+            _ if self.has_begun => NextAction::nothing("the operation is running"),
+            Some(older) => NextAction::wait(&format!("operation {older} has ended"))
+                .or(&format!("`tidegate explain {older}` shows what that operation is waiting for")),
+            None if self.window.is_some() => NextAction::wait("a sync window permits the sync"),
+            None => NextAction::wait("the reason reported by the operation no longer applies"),
+        }
+    }
+
+    fn appset_action(&self, set: &str, turn: SyncTime) -> NextAction {
+        let name = &self.application;
+        let sync = |effect| NextAction::run(format!("tidegate app sync {name}"), effect);
+        let explain = || {
+            NextAction::run(format!("tidegate appset explain {set}"), "shows what the rollout is waiting for")
+        };
+        match (turn, self.sync) {
+            (
+                SyncTime::InStep(_) | SyncTime::Later | SyncTime::Manual(_) | SyncTime::NoStep,
+                SyncStatusCode::Synced,
+            ) => self.health_action("the rollout of its ApplicationSet has new targets"),
+            (SyncTime::Manual(_), _) => sync("syncs it in its step of the rollout"),
+            (SyncTime::NoStep, _) => sync("syncs it"),
+            (SyncTime::InStep(_) | SyncTime::Later | SyncTime::Unknown, _) => explain(),
+        }
+    }
+
+    /// Returns the action for an Application that is in sync.
+    fn health_action(&self, next: &str) -> NextAction {
+        match self.health {
+            HealthStatus::Degraded | HealthStatus::Missing => NextAction::run(
+                format!("tidegate app get {}", self.application),
+                "shows which of its objects are not healthy",
+            ),
+            HealthStatus::Healthy
+            | HealthStatus::Progressing
+            | HealthStatus::Suspended
+            | HealthStatus::Unknown => NextAction::nothing(&format!("the next sync starts when {next}")),
+        }
+    }
+
+    fn fix_action(&self, kind: &ConditionType) -> NextAction {
+        let name = &self.application;
+        let change = NextAction::change(format!("fix the problem in the condition {kind}"));
+        match kind {
+            ConditionType::SyncError => change.or(&format!("`tidegate app sync {name}` then syncs it")),
+            ConditionType::ComparisonError | ConditionType::UnknownError | ConditionType::Other(_) => {
+                change.or(&format!("`tidegate app refresh {name}` then compares again"))
+            }
+            ConditionType::InvalidSpecError
+            | ConditionType::DeletionError
+            | ConditionType::ExcludedResourceWarning
+            | ConditionType::OrphanedResourceWarning
+            | ConditionType::RepeatedResourceWarning
+            | ConditionType::SharedResourceWarning => change,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_model::argo::{Application, ApplicationCondition};
+    use tidegate_model::{OperationOutcome, OperationPhase};
+    use tidegate_service::summaries::{OperationSummary, SyncWindowSummary};
+
+    use super::super::{ControllingAppSet, ExternalState};
+    use super::*;
+
+    fn idle_status() -> IdleStatus {
+        let mut application = Application::default();
+        application.metadata.name = "shop".to_owned();
+        IdleStatus::new(&application, None, ExternalState::default())
+    }
+
+    fn pending_status() -> IdleStatus {
+        let operation = OperationSummary {
+            id: None,
+            phase: OperationPhase::Running,
+            outcome: OperationOutcome::Running,
+            message: String::new(),
+            started_at: None,
+            dry_run: false,
+            finished_at: None,
+            initiated_by: String::new(),
+            reason: String::new(),
+        };
+        IdleStatus { operation: Some(operation), ..idle_status() }
+    }
+
+    fn appset_status(turn: SyncTime) -> IdleStatus {
+        IdleStatus {
+            set: Some(ControllingAppSet { name: "shops".to_owned(), step: None, turn }),
+            ..idle_status()
+        }
+    }
+
+    fn with_condition(kind: ConditionType) -> IdleStatus {
+        let condition = ApplicationCondition { kind, message: String::new(), last_transition_time: None };
+        IdleStatus { conditions: vec![condition], ..idle_status() }
+    }
+
+    #[test]
+    fn every_state_has_a_next_action() {
+        use SyncStatusCode::{OutOfSync, Synced, Unknown};
+        let older = "01890000-0000-7000-8000-000000000001".parse().unwrap();
+        let window =
+            || Some(SyncWindowSummary { automated: false, manual: false, reason: Some(String::new()) });
+        let automated = |sync| IdleStatus { automated: true, sync, rests: None, ..idle_status() };
+        for (standing, expected) in [
+            (
+                IdleStatus { plan: Some("3f2a".to_owned()), ..pending_status() },
+                "`tidegate app approve shop 3f2a` approves the plan and starts its sync",
+            ),
+            (
+                IdleStatus { left_alone: Some(String::new()), ..idle_status() },
+                "remove the annotation argocd.argoproj.io/skip-reconcile from the Application, or set it to \"false\"",
+            ),
+            (
+                with_condition(ConditionType::InvalidSpecError),
+                "fix the problem in the condition InvalidSpecError",
+            ),
+            (
+                with_condition(ConditionType::ComparisonError),
+                "fix the problem in the condition ComparisonError; `tidegate app refresh shop` then compares again",
+            ),
+            (
+                with_condition(ConditionType::SyncError),
+                "fix the problem in the condition SyncError; `tidegate app sync shop` then syncs it",
+            ),
+            (IdleStatus { has_begun: true, ..pending_status() }, "nothing to do; the operation is running"),
+            (
+                IdleStatus { after: Some(older), ..pending_status() },
+                "nothing to do; it continues when operation 01890000-0000-7000-8000-000000000001 has ended; \
+                 `tidegate explain 01890000-0000-7000-8000-000000000001` shows what that operation is waiting for",
+            ),
+            (
+                IdleStatus { window: window(), ..pending_status() },
+                "nothing to do; it continues when a sync window permits the sync",
+            ),
+            (
+                pending_status(),
+                "nothing to do; it continues when the reason reported by the operation no longer applies",
+            ),
+            (
+                IdleStatus { sync: OutOfSync, ..appset_status(SyncTime::InStep(2)) },
+                "`tidegate appset explain shops` shows what the rollout is waiting for",
+            ),
+            (
+                IdleStatus { sync: OutOfSync, ..appset_status(SyncTime::Manual(2)) },
+                "`tidegate app sync shop` syncs it in its step of the rollout",
+            ),
+            (
+                IdleStatus { sync: OutOfSync, ..appset_status(SyncTime::NoStep) },
+                "`tidegate app sync shop` syncs it",
+            ),
+            (
+                IdleStatus { sync: Synced, ..appset_status(SyncTime::Later) },
+                "nothing to do; the next sync starts when the rollout of its ApplicationSet has new targets",
+            ),
+            (
+                appset_status(SyncTime::Unknown),
+                "`tidegate appset explain shops` shows what the rollout is waiting for",
+            ),
+            (IdleStatus { sync: OutOfSync, ..idle_status() }, "`tidegate app sync shop` syncs it"),
+            (
+                IdleStatus { sync: Synced, ..idle_status() },
+                "nothing to do; the next sync starts when a person requests it",
+            ),
+            (
+                IdleStatus { sync: Synced, health: HealthStatus::Degraded, ..idle_status() },
+                "`tidegate app get shop` shows which of its objects are not healthy",
+            ),
+            (
+                automated(Synced),
+                "nothing to do; the next sync starts when its manifests or its objects change",
+            ),
+            (
+                automated(Unknown),
+                "nothing to do; it continues when the comparison has finished; `tidegate app refresh shop` compares now",
+            ),
+            (
+                IdleStatus { window: window(), ..automated(OutOfSync) },
+                "nothing to do; it continues when a sync window permits the sync",
+            ),
+            (
+                IdleStatus { rests: Some(IdleReason::Leftovers), ..automated(OutOfSync) },
+                "`tidegate app sync shop --prune` deletes the objects that are no longer in the manifests",
+            ),
+            (
+                IdleStatus { rests: Some(IdleReason::SelfHealOff), ..automated(OutOfSync) },
+                "`tidegate app sync shop` syncs it",
+            ),
+            (automated(OutOfSync), "nothing to do; it continues when its automated sync starts"),
+        ] {
+            assert_eq!(standing.next_action().to_string(), expected);
+        }
+    }
+}

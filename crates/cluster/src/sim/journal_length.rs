@@ -1,0 +1,97 @@
+//! Stored length of the journal: the file `reached`, with one line of fixed length that is overwritten after every journal entry.
+//!
+//! The line is written after the journal entry, so a killed process leaves a journal that is at least as long as the line says. A
+//! shorter journal was truncated by something else. Without this file, truncation would look like a torn tail.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use super::line_format::{SimError, byte_length, format_line, parse_line, read_file};
+
+const FILE_NAME: &str = "reached";
+
+/// Maximum number of times that an invalid line is read again, because another process may be overwriting it.
+const READ_RETRIES_MAX: usize = 10;
+
+/// A journal and its length in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JournalLength {
+    journal: u64,
+    bytes: u64,
+}
+
+impl JournalLength {
+    /// Reads the stored length in a folder; returns the default if the file is absent. While another process is writing, a reader
+    /// must call this before it reads the journal, which is then at least as long.
+    pub(crate) fn load(dir: &Path) -> Result<Self, SimError> {
+        let path = dir.join(FILE_NAME);
+        let mut read = Self::read(&path);
+        for _ in 1..READ_RETRIES_MAX {
+            if matches!(read, Ok(_) | Err(SimError::Io { .. })) {
+                break;
+            }
+            read = Self::read(&path);
+        }
+        read
+    }
+
+    fn read(path: &Path) -> Result<Self, SimError> {
+        let bytes = read_file(path)?.unwrap_or_default();
+        // The file was created, but the line has not been written yet.
+        let Some(line) = bytes.strip_suffix(b"\n") else { return Ok(Self::default()) };
+        let text: String = parse_line(path, 1, line)?;
+        let numbers = text.split_once(' ').map(|(journal, bytes)| (journal.parse(), bytes.parse()));
+        let Some((Ok(journal), Ok(bytes))) = numbers else {
+            return Err(SimError::Damaged {
+                path: path.to_owned(),
+                line: 1,
+                why: "it does not contain two numbers".to_owned(),
+            });
+        };
+        Ok(Self { journal, bytes })
+    }
+
+    /// Refuses a journal that is shorter than the stored length. The length of an earlier journal no longer counts, because the
+    /// next journal was started after it.
+    pub(crate) fn check_journal(
+        self,
+        path: &Path,
+        journal: u64,
+        bytes: u64,
+        lines: usize,
+    ) -> Result<(), SimError> {
+        if self.journal < journal || (self.journal == journal && self.bytes <= bytes) {
+            return Ok(());
+        }
+        let why = if self.journal == journal {
+            format!(
+                "the file was truncated: {bytes} bytes of it are whole records, but {} were written",
+                self.bytes
+            )
+        } else {
+            format!("it is an older file in place of journal-{}", self.journal)
+        };
+        Err(SimError::Damaged { path: path.to_owned(), line: lines + 1, why })
+    }
+}
+
+/// The file, which stays open as long as the journal.
+#[derive(Debug)]
+pub(crate) struct JournalLengthFile(File);
+
+impl JournalLengthFile {
+    pub(crate) fn open(dir: &Path) -> io::Result<Self> {
+        let path = dir.join(FILE_NAME);
+        OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(path).map(Self)
+    }
+
+    /// Writes the current length of a journal. Always writes the same number of bytes in one call, so a killed process never
+    /// leaves a partial line.
+    pub(crate) fn write(&self, journal: u64, bytes: u64) -> io::Result<()> {
+        let line = format_line(&format!("{journal:020} {bytes:020}"))?;
+        debug_assert_eq!(byte_length(&line), 53);
+        self.0.write_all_at(&line, 0)
+    }
+}

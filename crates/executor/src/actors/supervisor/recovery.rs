@@ -1,0 +1,263 @@
+//! Operations read from the log: resumed operations, and operations whose actor has failed.
+//!
+//! The time to read an operation is proportional to its log. Reads therefore run in the background, while the
+//! supervisor handles other messages.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tidegate_lifecycle::operation::{Driver, OperationEvent};
+use tidegate_model::OperationId;
+use tidegate_oplog::TypedLog as _;
+use tokio::time::Instant;
+
+use super::state::{
+    OperationMetadata, PendingResume, ReadPurpose, RecoveredOperation, Reply, SupervisorMessage,
+    SupervisorState,
+};
+use crate::actors::operation::Start;
+use crate::engine_context::EngineContext;
+use crate::error::EngineError;
+use crate::log::{Log, LogActorFailed, run_blocking};
+use crate::restarts::{RESTART_WINDOW, RESTARTS_MAX, Restarts};
+use crate::summary::Summary;
+
+impl SupervisorState {
+    pub(super) fn resume(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        operation: OperationId,
+        reply: Reply<()>,
+        if_connected: bool,
+    ) {
+        if let Err(error) = self.check_can_start() {
+            return drop(reply.send(Err(error)));
+        }
+        if self.running.contains_key(&operation) {
+            return drop(reply.send(Ok(())));
+        }
+        if let Some(resuming) = self.resuming.get_mut(&operation) {
+            let again = SupervisorMessage::Resume { operation, reply };
+            return resuming.deferred_messages.push(again);
+        }
+        self.resuming.insert(operation, PendingResume { reply, if_connected, deferred_messages: Vec::new() });
+        self.read_operation(myself, operation, ReadPurpose::Resume);
+    }
+
+    /// Defers a message for an operation that is being read. Returns any other message.
+    pub(super) fn defer(&mut self, message: SupervisorMessage) -> Option<SupervisorMessage> {
+        let about = match &message {
+            SupervisorMessage::Resume { operation, .. }
+            | SupervisorMessage::Wait { operation, .. }
+            | SupervisorMessage::Request { operation, .. }
+            | SupervisorMessage::Inspect { operation, .. }
+            | SupervisorMessage::RunningHooks { operation, .. } => self.resuming.get_mut(operation),
+            _ => None,
+        };
+        match about {
+            Some(resuming) => {
+                resuming.deferred_messages.push(message);
+                None
+            }
+            None => Some(message),
+        }
+    }
+
+    fn read_operation(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        operation: OperationId,
+        purpose: ReadPurpose,
+    ) {
+        let (shared, myself) = (Arc::clone(&self.shared), myself.clone());
+        let reads = Arc::clone(&self.reads);
+        self.tasks.spawn(async move {
+            if let ReadPurpose::Restart { delay, .. } = &purpose {
+                tokio::time::sleep(*delay).await;
+            }
+            // The semaphore is never closed. If it were, the only effect would be more concurrent reads.
+            let _permit = reads.acquire().await;
+            let result = match &purpose {
+                ReadPurpose::Resume => read_resumable(&shared, operation).await,
+                ReadPurpose::Restart { .. } => read_settled(&shared, operation).await,
+            };
+            let _ = myself.send_message(SupervisorMessage::OperationRead { operation, purpose, result });
+        });
+    }
+
+    /// Handles the result of reading an operation from the log.
+    pub(super) async fn handle_read(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        operation: OperationId,
+        purpose: ReadPurpose,
+        result: Result<RecoveredOperation, EngineError>,
+    ) {
+        match purpose {
+            ReadPurpose::Resume => self.handle_resumed(myself, operation, result).await,
+            ReadPurpose::Restart { end_reason, .. } => {
+                self.restart(myself, operation, end_reason, result).await
+            }
+        }
+    }
+
+    async fn handle_resumed(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        operation: OperationId,
+        result: Result<RecoveredOperation, EngineError>,
+    ) {
+        let Some(PendingResume { reply, if_connected, deferred_messages }) = self.resuming.remove(&operation)
+        else {
+            return;
+        };
+        // The operation may have started and finished during the lookup.
+        let ended = self.recent_results.final_message(operation).map(str::to_owned);
+        let resumed = match (self.check_can_start(), result, ended) {
+            (Ok(()), _, _) if self.running.contains_key(&operation) => Ok(()),
+            (Ok(()), _, Some(message)) => Err(EngineError::AlreadyFinished { operation, message }),
+            (Err(error), _, _) | (Ok(()), Err(error), None) => Err(error),
+            (Ok(()), Ok(RecoveredOperation { metadata, .. }), None)
+                if if_connected && !self.is_connected(&metadata) =>
+            {
+                Err(EngineError::NotRunning { operation })
+            }
+            (Ok(()), Ok(RecoveredOperation { metadata, driver }), None) => {
+                let start = Start::Recovered { driver, end_reason: None };
+                self.spawn_operation(myself, operation, metadata, start).await
+            }
+        };
+        let _ = reply.send(resumed);
+        deferred_messages.into_iter().for_each(|message| drop(myself.send_message(message)));
+        self.finish_shutdown_if_empty();
+    }
+
+    fn is_connected(&self, about: &OperationMetadata) -> bool {
+        about.destination.as_ref().is_some_and(|destination| self.shared.clusters.get(destination).is_some())
+    }
+
+    /// Handles a panic or an error of an actor. The actor's state in memory is lost, and a new actor continues from the
+    /// log.
+    pub(super) fn handle_actor_failure(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        operation: OperationId,
+        error: &(dyn Error + Send + Sync + 'static),
+    ) {
+        if let Some(reason) = self.shared.log_failure.get().cloned() {
+            // The log has failed: the engine cannot continue.
+            return self.fail_all(&reason);
+        }
+        if self.is_stopping {
+            // A new actor wouldn't know that it must stop. The log contains everything that is needed to resume the
+            // operation later.
+            return self.abandon_operation(operation, || EngineError::ShuttingDown);
+        }
+        let Some(child) = self.running.get_mut(&operation) else { return };
+        child.is_down = true;
+        if error.is::<LogActorFailed>() {
+            // The actor isn't the cause. Log failures are counted separately.
+            tracing::warn!(%operation, application = child.application, "operation continues from the log: {error}");
+            let purpose = ReadPurpose::Restart { delay: Duration::ZERO, end_reason: None };
+            return self.read_operation(myself, operation, purpose);
+        }
+        let (failures, delay) = (child.restarts.record_failure(Instant::now()), child.restarts.delay());
+        tracing::error!(%operation, application = child.application, failures, %error, "operation actor failed");
+        if failures > RESTARTS_MAX.saturating_add(1) {
+            return self.abort_operation(operation, &error.to_string());
+        }
+        let end_reason = (failures > RESTARTS_MAX).then(|| {
+            let seconds = RESTART_WINDOW.as_secs();
+            format!("the engine gave up after {RESTARTS_MAX} restarts of this operation within {seconds} s: {error}")
+        });
+        self.read_operation(myself, operation, ReadPurpose::Restart { delay, end_reason });
+    }
+
+    async fn restart(
+        &mut self,
+        myself: &ActorRef<SupervisorMessage>,
+        operation: OperationId,
+        end_reason: Option<String>,
+        result: Result<RecoveredOperation, EngineError>,
+    ) {
+        // Otherwise the log has failed or the engine is stopping, and all callers have been notified.
+        let Some(child) = self.running.get(&operation).filter(|child| child.is_down) else { return };
+        let restarts = child.restarts.clone();
+        let started = match result {
+            Ok(RecoveredOperation { metadata, driver }) => {
+                let start = Start::Recovered { driver, end_reason };
+                self.spawn_operation(myself, operation, OperationMetadata { restarts, ..metadata }, start)
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = started {
+            self.abort_operation(operation, &error.to_string());
+        }
+    }
+
+    fn abort_operation(&mut self, operation: OperationId, reason: &str) {
+        // The operation may not have reached the log.
+        self.open = None;
+        self.abandon_operation(operation, || EngineError::StartFailed {
+            operation,
+            reason: reason.to_owned(),
+        });
+    }
+}
+
+/// Reads an operation whose actor has failed, after its records in flight have been written.
+async fn read_settled(
+    shared: &EngineContext,
+    operation: OperationId,
+) -> Result<RecoveredOperation, EngineError> {
+    shared.log_actor.flush(&shared.log_failure).await?;
+    let driver = load(shared, operation).await?;
+    let about = driver.state().header().map(|header| OperationMetadata::new(&header.request));
+    let reason = || "the log has no record of it yet; start it again".to_owned();
+    Ok(RecoveredOperation {
+        metadata: about.ok_or_else(|| EngineError::StartFailed { operation, reason: reason() })?,
+        driver,
+    })
+}
+
+/// Reads an open operation.
+async fn read_resumable(
+    shared: &EngineContext,
+    operation: OperationId,
+) -> Result<RecoveredOperation, EngineError> {
+    // Looked up first: an operation that starts meanwhile is then either unknown or readable.
+    let entry = run_blocking(&shared.log, move |log| log.entry_as::<OperationEvent>(operation)).await;
+    let loaded = load(shared, operation).await;
+    if let Ok(driver) = &loaded
+        && !driver.state().is_finished()
+        && let Some(header) = driver.state().header()
+    {
+        return Ok(RecoveredOperation { metadata: OperationMetadata::new(&header.request), driver: loaded? });
+    }
+    // The summary outlives the records and decides whether an operation has finished. After a repair of the log, a
+    // summary may exist for an operation that must still end properly.
+    let Some(entry) = entry? else { return Err(EngineError::UnknownOperation { operation }) };
+    let summary = Summary::from(entry);
+    if summary.finished_at.is_some() {
+        return Err(EngineError::AlreadyFinished { operation, message: summary.message });
+    }
+    let metadata = OperationMetadata {
+        application: summary.application,
+        destination: None,
+        restarts: Restarts::default(),
+    };
+    Ok(RecoveredOperation { metadata, driver: loaded? })
+}
+
+async fn load(shared: &EngineContext, operation: OperationId) -> Result<Box<Driver>, EngineError> {
+    let cannot_go_on = |reason: String| EngineError::StartFailed { operation, reason };
+    let read = move |log: &Log| {
+        let loaded = log.load_as(operation)?;
+        Ok(Driver::recover(loaded.snapshot, loaded.events))
+    };
+    let driver = run_blocking(&shared.log, read).await.map_err(|error| cannot_go_on(error.to_string()))?;
+    Ok(Box::new(driver.map_err(|error| cannot_go_on(error.to_string()))?))
+}

@@ -1,0 +1,41 @@
+//! Timeouts for all calls to a cluster, regardless of its implementation. A call that never returns would occupy one of
+//! the concurrent calls forever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_cluster::{Call, Cluster, ClusterError, ErrorKind, Layer, Verb};
+
+/// Timeout of a call for one object. An API server gives up after a minute.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(75);
+/// Timeout for reading many objects, which can take many calls.
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A cluster with timeouts.
+pub(crate) struct ClusterWithTimeouts(pub Arc<dyn Cluster>);
+
+impl Layer for ClusterWithTimeouts {
+    fn inner(&self) -> &dyn Cluster {
+        self.0.as_ref()
+    }
+
+    fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
+        Ok(Arc::new(Self(self.0.as_user(user)?)))
+    }
+
+    async fn intercept<T: Send>(
+        &self,
+        call: Call,
+        answer: impl Future<Output = Result<T, ClusterError>> + Send,
+    ) -> Result<T, ClusterError> {
+        let limit = match call.verb {
+            Verb::Discover | Verb::List | Verb::ListLive => READ_TIMEOUT,
+            // For a watch, the timeout only limits opening it: an open watch can be silent for any time.
+            _ => CALL_TIMEOUT,
+        };
+        tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
+            let message = format!("the cluster did not answer within {} s", limit.as_secs());
+            Err(ClusterError::new(ErrorKind::Timeout, message))
+        })
+    }
+}

@@ -1,0 +1,330 @@
+//! State machine of a service's Lease, which decides which service is in charge of a control plane. It has no I/O and
+//! no clock. The caller passes the Lease that it has read, and its own monotonic time.
+
+use std::fmt;
+use std::time::Duration;
+
+use tidegate_model::{ClaimLocation, Object, Timestamp};
+
+use super::lease_expiry::{HolderStatus, LeaseExpiry};
+use super::record::{Lease, new_lease};
+use super::times::SERVICE_LEASE_DURATION;
+
+/// Maximum length of a host name in an identity.
+const HOST_MAX: usize = 63;
+/// Maximum length of a foreign identity in messages.
+const DISPLAY_CHARS_MAX: usize = 200;
+
+/// Identity of a service, which is the holder identity of its Lease: `HOST_PID_STATE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceIdentity {
+    text: String,
+    state: String,
+}
+
+impl ServiceIdentity {
+    /// Returns the identity of the process `pid` on `host`. `state` is the unique name of its state directory.
+    pub fn new(host: &str, pid: u32, state: &str) -> Self {
+        let plain =
+            |text: &str| text.chars().filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).collect();
+        let (host, state): (String, String) = (plain(host), plain(state));
+        let host = host.get(..host.len().min(HOST_MAX)).unwrap_or_default();
+        Self { text: format!("{host}_{pid}_{state}"), state }
+    }
+
+    /// Returns true if a holder used our state directory. Such a holder is gone, because we hold the lock on that
+    /// directory.
+    fn is_predecessor(&self, holder: &str) -> bool {
+        holder.rsplit_once('_').is_some_and(|(_, state)| state == self.state)
+    }
+}
+
+impl fmt::Display for ServiceIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Holder of a service's Lease, as recorded in the Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseHolder {
+    /// Identity in the Lease. Another program may have written arbitrary text.
+    pub identity: String,
+    /// Time at which the holder acquired the Lease, according to the holder's clock.
+    pub since: Option<Timestamp>,
+}
+
+impl LeaseHolder {
+    fn from_lease(lease: &Lease) -> Self {
+        let identity =
+            lease.holder_id().chars().filter(|c| !c.is_control()).take(DISPLAY_CHARS_MAX).collect();
+        Self { identity, since: lease.0.text("/spec/acquireTime").parse().ok() }
+    }
+}
+
+/// For people: `pid 41 on node-1 (state directory 9f31) since 2026-11-21T09:30:00.000Z`.
+impl fmt::Display for LeaseHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = self.identity.rsplitn(3, '_');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(state), Some(pid), Some(host)) if pid.parse::<u32>().is_ok() => {
+                write!(f, "pid {pid} on {host} (state directory {state})")?;
+            }
+            _ => f.write_str(&self.identity)?,
+        }
+        self.since.map_or(Ok(()), |since| write!(f, " since {since}"))
+    }
+}
+
+/// Next step of a service that wants the Lease or has it.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Write this Lease in order to acquire or renew it.
+    Write(Box<Object>),
+    /// Wait, because another service has the Lease. `is_renewing` is true if that service was observed to renew it.
+    Wait { holder: LeaseHolder, is_renewing: bool },
+    /// Stop, because the Lease was lost. Contains the new holder if it is known.
+    Lost(Option<LeaseHolder>),
+}
+
+/// A service that wants or holds the Lease of its control plane.
+pub(super) struct Leadership {
+    identity: ServiceIdentity,
+    location: ClaimLocation,
+    expiry: LeaseExpiry,
+    held: Option<Lease>,
+}
+
+impl Leadership {
+    pub fn new(identity: ServiceIdentity, location: ClaimLocation) -> Self {
+        Self { identity, location, expiry: LeaseExpiry::default(), held: None }
+    }
+
+    pub fn location(&self) -> &ClaimLocation {
+        &self.location
+    }
+
+    pub fn identity(&self) -> &ServiceIdentity {
+        &self.identity
+    }
+
+    /// Decides how to handle a Lease that was read at `at` on a monotonic clock. `now` is only written, never compared.
+    pub fn observe(&mut self, found: Option<Lease>, at: Duration, now: Timestamp) -> Option<Step> {
+        let lease = match found {
+            Some(lease) => lease,
+            // The Lease was deleted by a user, or doesn't exist yet. The number of holders continues.
+            None => {
+                let epoch = self.held.as_ref().map_or(0, Lease::epoch).saturating_add(1);
+                return Some(self.acquire(&new_lease(&self.location)?, epoch, now));
+            }
+        };
+        let (holder, epoch) = (lease.holder_id(), lease.epoch());
+        if let Some(held) = &self.held {
+            return Some(match holder {
+                _ if epoch != held.epoch() => Step::Lost(find_holder(&lease)),
+                "" => self.acquire(&lease, epoch, now),
+                holder if holder == self.identity.text => Step::Write(Box::new(lease.with_renewal_time(now))),
+                _ => Step::Lost(find_holder(&lease)),
+            });
+        }
+        let next = epoch.saturating_add(1);
+        if holder.is_empty() || self.identity.is_predecessor(holder) {
+            return Some(self.acquire(&lease, next, now));
+        }
+        let lasts = lease.duration_at_least(SERVICE_LEASE_DURATION);
+        Some(match self.expiry.observe_for(&lease, lasts, at) {
+            HolderStatus::Expired => self.acquire(&lease, next, now),
+            verdict => Step::Wait {
+                holder: LeaseHolder::from_lease(&lease),
+                is_renewing: verdict == HolderStatus::Renewing,
+            },
+        })
+    }
+
+    /// Returns the renewal of the Lease as last written, for a service that holds it. The Lease doesn't have to be read
+    /// first.
+    pub fn renewal(&self, now: Timestamp) -> Option<Object> {
+        self.held.as_ref().map(|held| held.with_renewal_time(now))
+    }
+
+    /// Records a write that the API server has accepted.
+    pub fn record_write(&mut self, lease: Lease) {
+        self.held = Some(lease);
+    }
+
+    /// Returns the Lease without a holder if it is still ours.
+    pub fn released_lease(&self, found: &Lease) -> Option<Object> {
+        (found.holder_id() == self.identity.text).then(|| found.released())
+    }
+
+    fn acquire(&self, lease: &Lease, epoch: u64, now: Timestamp) -> Step {
+        Step::Write(Box::new(lease.with_holder(&self.identity.text, SERVICE_LEASE_DURATION, epoch, now)))
+    }
+}
+
+fn find_holder(lease: &Lease) -> Option<LeaseHolder> {
+    (!lease.holder_id().is_empty()).then(|| LeaseHolder::from_lease(lease))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn location() -> ClaimLocation {
+        ClaimLocation { namespace: "argocd".into(), name: "tidegate".into() }
+    }
+
+    fn service(host: &str, pid: u32, state: &str) -> Leadership {
+        Leadership::new(ServiceIdentity::new(host, pid, state), location())
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// Wall clocks differ by years. No decision may depend on them.
+    fn wall_clock(at: u64, years: i64) -> Timestamp {
+        Timestamp::from_millis(i64::try_from(at).unwrap() * 1000 + years * 31_536_000_000)
+    }
+
+    /// An API server with one Lease and optimistic concurrency.
+    #[derive(Default)]
+    struct Server {
+        stored: Option<Object>,
+        version: u64,
+    }
+
+    impl Server {
+        fn read(&self) -> Option<Lease> {
+            self.stored.clone().map(Lease)
+        }
+
+        fn put(&mut self, mut object: Object) -> Option<Lease> {
+            let version = |object: &Object| object.text("/metadata/resourceVersion").to_owned();
+            let current = self.stored.as_ref().map(version).unwrap_or_default();
+            if version(&object) != current {
+                return None;
+            }
+            self.version += 1;
+            object.metadata_mut().insert("resourceVersion".to_owned(), self.version.to_string().into());
+            self.stored = Some(object.clone());
+            Some(Lease(object))
+        }
+
+        fn holder(&self) -> String {
+            self.read().map(|lease| lease.holder_id().to_owned()).unwrap_or_default()
+        }
+    }
+
+    /// Reads once and performs the resulting write.
+    fn run_step(server: &mut Server, service: &mut Leadership, at: u64, years: i64) -> Option<Step> {
+        match service.observe(server.read(), seconds(at), wall_clock(at, years)).unwrap() {
+            Step::Write(object) => {
+                let written = server.put(*object)?;
+                service.record_write(written);
+                None
+            }
+            step => Some(step),
+        }
+    }
+
+    #[test]
+    fn the_first_service_gets_the_lease_and_a_second_one_waits() {
+        let (mut server, mut first, mut second) =
+            (Server::default(), service("a", 1, "s1"), service("b", 2, "s2"));
+        assert!(run_step(&mut server, &mut first, 0, 0).is_none());
+        assert_eq!(server.holder(), "a_1_s1");
+        // At first it isn't known whether the holder is running.
+        let step = run_step(&mut server, &mut second, 1, -30);
+        assert!(matches!(step, Some(Step::Wait { is_renewing: false, .. })), "{step:?}");
+        for at in 1..100 {
+            if at % 3 == 0 {
+                assert!(run_step(&mut server, &mut first, at, 0).is_none());
+            }
+            let step = run_step(&mut server, &mut second, at, -30);
+            let Some(Step::Wait { holder, is_renewing }) = step else { panic!("{at}: {step:?}") };
+            assert_eq!((holder.identity.as_str(), is_renewing), ("a_1_s1", at >= 3), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_lease_expires_by_the_clock_of_the_service_that_watches_it() {
+        // The holder's clock is a year ahead or behind, so its `renewTime` is meaningless.
+        for years in [-1, 1] {
+            let (mut server, mut first, mut second) =
+                (Server::default(), service("a", 1, "s1"), service("b", 2, "s2"));
+            run_step(&mut server, &mut first, 0, years);
+            for at in 100..115 {
+                let step = run_step(&mut server, &mut second, at, 0);
+                assert!(matches!(step, Some(Step::Wait { .. })), "{years}, {at}: {step:?}");
+            }
+            assert!(run_step(&mut server, &mut second, 115, 0).is_none(), "watched for 15 s");
+            assert_eq!(server.holder(), "b_2_s2");
+            assert_eq!(server.read().unwrap().epoch(), 2);
+            // The first service returns and learns that it has lost the Lease.
+            let step = run_step(&mut server, &mut first, 116, years);
+            let Some(Step::Lost(Some(holder))) = step else { panic!("{step:?}") };
+            assert_eq!(holder.identity, "b_2_s2");
+        }
+    }
+
+    #[test]
+    fn released_leases_and_those_of_a_predecessor_are_acquired_at_once() {
+        let (mut server, mut first) = (Server::default(), service("a", 1, "s1"));
+        run_step(&mut server, &mut first, 0, 0);
+        // The same state directory, after a crash, on another node.
+        let mut restarted = service("c", 9, "s1");
+        assert!(run_step(&mut server, &mut restarted, 1, 0).is_none());
+        assert_eq!(server.holder(), "c_9_s1");
+        let found = server.read().unwrap();
+        assert!(first.released_lease(&found).is_none(), "no longer ours");
+        server.put(restarted.released_lease(&found).unwrap()).unwrap();
+        let mut second = service("b", 2, "s2");
+        assert!(run_step(&mut server, &mut second, 2, 0).is_none());
+        assert_eq!((server.holder().as_str(), server.read().unwrap().epoch()), ("b_2_s2", 3));
+        // The Lease was released and acquired meanwhile, so the first service's information is outdated.
+        server.put(second.released_lease(&server.read().unwrap()).unwrap()).unwrap();
+        assert!(matches!(run_step(&mut server, &mut first, 3, 0), Some(Step::Lost(None))));
+    }
+
+    #[test]
+    fn a_deleted_lease_is_created_again_by_its_holder() {
+        let (mut server, mut first) = (Server::default(), service("a", 1, "s1"));
+        run_step(&mut server, &mut first, 0, 0);
+        server = Server { stored: None, version: 7 };
+        assert!(run_step(&mut server, &mut first, 3, 0).is_none());
+        assert_eq!((server.holder().as_str(), server.read().unwrap().epoch()), ("a_1_s1", 2));
+        server = Server { stored: None, version: 9 };
+        let mut second = service("b", 2, "s2");
+        run_step(&mut server, &mut second, 4, 0);
+        assert!(matches!(run_step(&mut server, &mut first, 6, 0), Some(Step::Lost(Some(_)))));
+    }
+
+    #[test]
+    fn only_one_of_two_concurrent_writers_acquires_the_lease() {
+        let (mut server, mut first, mut second) =
+            (Server::default(), service("a", 1, "s1"), service("b", 2, "s2"));
+        let step =
+            |service: &mut Leadership, found| service.observe(found, seconds(0), wall_clock(0, 0)).unwrap();
+        let (one, other) = (step(&mut first, None), step(&mut second, None));
+        let (Step::Write(one), Step::Write(other)) = (one, other) else { panic!("both try") };
+        first.record_write(server.put(*one).unwrap());
+        assert!(server.put(*other).is_none());
+        assert!(matches!(run_step(&mut server, &mut second, 1, 0), Some(Step::Wait { .. })));
+    }
+
+    #[test]
+    fn a_lease_with_arbitrary_text_does_no_harm() {
+        for (identity, shown) in [
+            ("node-1_41_9f31", "pid 41 on node-1 (state directory 9f31)"),
+            ("somebody\u{1b}[2J", "somebody[2J"),
+            ("a_b_c", "a_b_c"),
+        ] {
+            let lease =
+                Lease(new_lease(&location()).unwrap().with_holder(identity, seconds(1), 1, wall_clock(0, 0)));
+            let shown = format!("{shown} since 1970-01-01T00:00:00.000Z");
+            assert_eq!(LeaseHolder::from_lease(&lease).to_string(), shown);
+        }
+        assert_eq!(ServiceIdentity::new("a_b\n", 1, "s_1").to_string(), "ab_1_s1");
+    }
+}

@@ -1,0 +1,125 @@
+//! Coverage of writes: a write waits until the operation is certain to hold its claim.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::times::{CLAIM_COVERAGE, COVERAGE_WAIT_MAX};
+use crate::clock::suspended_time;
+
+/// Coverage of a claim, shared by the task that renews the claim and the callers that write.
+pub(crate) struct LeaseCoverage {
+    state: watch::Sender<CoverageState>,
+    /// Duration for which a renewal covers writes, counted from the start of the renewal.
+    duration: Duration,
+}
+
+/// A point in time on the monotonic clock, with the total time that the machine had been suspended. The monotonic clock
+/// stops during a suspension, but claims still expire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    at: Instant,
+    suspended: Duration,
+}
+
+impl Moment {
+    pub fn now() -> Self {
+        Self { at: Instant::now(), suspended: suspended_time() }
+    }
+
+    pub fn elapsed(self) -> Duration {
+        self.at.elapsed().saturating_add(suspended_time().saturating_sub(self.suspended))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum CoverageState {
+    /// No renewal has succeeded yet; writes wait.
+    Unknown,
+    /// A renewal that began at this moment succeeded.
+    Renewed(Moment),
+    /// The claim is no longer needed.
+    NotNeeded,
+}
+
+impl LeaseCoverage {
+    pub fn new() -> Arc<Self> {
+        Self::with_duration(CLAIM_COVERAGE)
+    }
+
+    /// Creates a coverage that lasts `duration` from the start of each renewal.
+    pub fn with_duration(duration: Duration) -> Arc<Self> {
+        Arc::new(Self { state: watch::Sender::new(CoverageState::Unknown), duration })
+    }
+
+    /// Records a successful renewal that began at this moment.
+    pub fn record_renewal(&self, moment: Moment) {
+        self.state.send_replace(CoverageState::Renewed(moment));
+    }
+
+    /// Ends the coverage.
+    pub fn revoke(&self) {
+        self.state.send_replace(CoverageState::Unknown);
+    }
+
+    /// Lets the operation continue without a claim.
+    pub fn allow_without_claim(&self) {
+        self.state.send_replace(CoverageState::NotNeeded);
+    }
+
+    fn is_covered(&self, state: CoverageState) -> bool {
+        match state {
+            CoverageState::Unknown => false,
+            CoverageState::Renewed(moment) => moment.elapsed() < self.duration,
+            CoverageState::NotNeeded => true,
+        }
+    }
+
+    /// Waits until a write is covered. After a while it fails with `reason`, like a cluster that doesn't answer.
+    pub async fn ensure_covered(&self, reason: &str) -> Result<(), ClusterError> {
+        tokio::time::timeout(COVERAGE_WAIT_MAX, self.wait_until_covered())
+            .await
+            .map_err(|_| ClusterError::new(ErrorKind::Timeout, reason))
+    }
+
+    /// Waits until writes are covered, without a time limit.
+    pub async fn wait_until_covered(&self) {
+        let mut changes = self.state.subscribe();
+        loop {
+            let state = *changes.borrow_and_update();
+            if self.is_covered(state) || changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A cluster whose writes wait for the claim.
+pub(crate) struct CoveredCluster {
+    pub cluster: Arc<dyn Cluster>,
+    pub coverage: Arc<LeaseCoverage>,
+}
+
+impl Layer for CoveredCluster {
+    fn inner(&self) -> &dyn Cluster {
+        self.cluster.as_ref()
+    }
+
+    async fn intercept<T: Send>(
+        &self,
+        call: Call,
+        answer: impl Future<Output = Result<T, ClusterError>> + Send,
+    ) -> Result<T, ClusterError> {
+        if call.effect == Effect::Write {
+            self.coverage
+                .ensure_covered(
+                    "the operation's claim on its application could not be renewed, so nothing is written",
+                )
+                .await?;
+        }
+        answer.await
+    }
+}

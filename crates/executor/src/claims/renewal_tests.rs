@@ -1,0 +1,146 @@
+//! Acquisition and renewal of claims on virtual time.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tidegate_cluster::{ClusterError, ErrorKind};
+use tidegate_lifecycle::operation::ClaimEvent;
+use tidegate_model::{ClaimConflictPolicy, ClaimLocation, Object, Timestamp};
+use tokio::time::Instant;
+
+use super::keeper::{ClaimKeeper, KeeperEnvironment, ObservationStore};
+use super::location::ClaimLocations;
+use super::record::{Claimant, Lease, new_lease};
+
+/// Answers writes as scripted, each after a delay in seconds. Once the script is exhausted, writes succeed immediately.
+struct Script {
+    started_at: Instant,
+    answers: Mutex<VecDeque<(u64, Option<ErrorKind>)>>,
+    /// Times of the writes in seconds.
+    write_times: Mutex<Vec<u64>>,
+    /// Existing claim of another operation.
+    foreign_lease: Option<Lease>,
+    /// True if our log records that the operation has finished.
+    is_over: bool,
+}
+
+impl KeeperEnvironment for &Script {
+    type Moment = ();
+
+    async fn read(&self, _: &ClaimLocation) -> Result<Option<Lease>, ClusterError> {
+        Ok(self.foreign_lease.clone())
+    }
+
+    async fn write(&self, lease: Object) -> Result<Lease, ClusterError> {
+        self.write_times.lock().unwrap().push(self.started_at.elapsed().as_secs());
+        let (after, error) = self.answers.lock().unwrap().pop_front().unwrap_or((0, None));
+        tokio::time::sleep(Duration::from_secs(after)).await;
+        error.map_or(Ok(Lease(lease)), |kind| Err(ClusterError::new(kind, "refused")))
+    }
+
+    async fn missing_rights(&self, _: &ClaimLocation) -> Result<Option<String>, ClusterError> {
+        Ok(None)
+    }
+
+    async fn is_over(&self, operation: &str) -> bool {
+        assert_eq!(operation, "operation-0");
+        self.is_over
+    }
+
+    async fn sleep(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(0)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.started_at.elapsed()
+    }
+
+    fn moment(&self) {}
+
+    fn record_renewal(&self, (): ()) {}
+
+    fn report(&self, _: ClaimEvent) {}
+}
+
+fn claimant(operation: &str) -> Claimant {
+    Claimant {
+        operation: operation.to_owned(),
+        application: "web".to_owned(),
+        worker: "a test".to_owned(),
+        revision: String::new(),
+    }
+}
+
+fn location() -> ClaimLocation {
+    ClaimLocation { namespace: "shop".to_owned(), name: "tidegate-web".to_owned() }
+}
+
+async fn run_script(script: Script, previous_location: Option<ClaimLocation>, seconds: u64) -> Vec<u64> {
+    let keeping = ClaimKeeper {
+        environment: &script,
+        claimant: claimant("operation-1"),
+        locations: ClaimLocations { home: location(), fallback: None },
+        if_taken: ClaimConflictPolicy::Queue,
+        previous_location,
+        observations: ObservationStore::default(),
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(seconds), keeping.run()).await;
+    assert!(ended.is_err(), "the claim is held all the time");
+    drop(keeping);
+    script.write_times.into_inner().unwrap()
+}
+
+/// Returns the times of the writes in the first seconds of an operation that already holds its claim.
+async fn write_times(answers: impl IntoIterator<Item = (u64, Option<ErrorKind>)>, seconds: u64) -> Vec<u64> {
+    let answers = Mutex::new(answers.into_iter().collect());
+    let script = Script {
+        started_at: Instant::now(),
+        answers,
+        write_times: Mutex::default(),
+        foreign_lease: None,
+        is_over: false,
+    };
+    run_script(script, Some(location()), seconds).await
+}
+
+/// A process that is killed between the end of its operation and the release leaves a claim behind. The next operation
+/// in the same log doesn't wait for the claim, but an operation in another log does.
+#[tokio::test(start_paused = true)]
+async fn the_claim_of_a_finished_operation_is_not_awaited() {
+    for (is_over, first) in [(true, 0), (false, 30)] {
+        let now = Timestamp::from_millis(0);
+        let left =
+            new_lease(&location()).map(|lease| Lease(lease.with_claimant(&claimant("operation-0"), 1, now)));
+        let (started_at, answers, write_times) = (Instant::now(), Mutex::default(), Mutex::default());
+        let sent =
+            run_script(Script { started_at, answers, write_times, foreign_lease: left, is_over }, None, 34)
+                .await;
+        assert_eq!(sent.first(), Some(&first), "{is_over}: {sent:?}");
+    }
+}
+
+/// A renewal covers writes from its start. A renewal that was delayed by an outage doesn't cover any writes when it
+/// succeeds, and writers must not wait for the next regular renewal.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_hung_is_repeated_at_once() {
+    assert_eq!(
+        write_times([(0, None), (2, None)], 18).await,
+        [0, 5, 10, 15],
+        "counted from where they began"
+    );
+    assert_eq!(write_times([(0, None), (24, None)], 36).await, [0, 5, 29, 34]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_renewal_is_repeated_when_the_server_allows_it() {
+    let busy = |seconds| ErrorKind::TooManyRequests { retry_after: Some(Duration::from_secs(seconds)) };
+    assert_eq!(write_times([(0, None), (0, Some(busy(12)))], 24).await, [0, 5, 17, 22]);
+    assert_eq!(write_times([(0, None), (0, Some(busy(0)))], 8).await, [0, 5, 6]);
+    assert_eq!(write_times([(0, Some(busy(12)))], 14).await, [0, 12], "while it is taken back as well");
+    assert_eq!(write_times([(0, None), (0, Some(ErrorKind::Unavailable))], 8).await, [0, 5, 6]);
+}

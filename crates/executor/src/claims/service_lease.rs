@@ -1,0 +1,301 @@
+//! The Lease of a service in the engine. The service acquires and renews the Lease in the cluster, and the Lease fences
+//! the service's writes.
+
+use std::sync::Arc;
+
+use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer};
+use tidegate_model::{ClaimLocation, Object};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::claim_task::required_rights;
+use super::keeper::{is_race, retry_delay};
+use super::leadership::{Leadership, LeaseHolder, ServiceIdentity, Step};
+use super::lease_coverage::{LeaseCoverage, Moment};
+use super::record::{Lease, lease_kind};
+use super::times::{
+    CONFLICT_RETRY_DELAY, OBSERVATION_INTERVAL, RELEASE_TIMEOUT, RENEWAL_RETRY_DELAY, SERVICE_LEASE_COVERAGE,
+    SERVICE_LEASE_RENEWAL_INTERVAL,
+};
+use crate::clock::{Clock, SystemClock};
+use crate::effects;
+
+/// The Lease that a service wants.
+pub struct ServiceLease {
+    cluster: Arc<dyn Cluster>,
+    leadership: Leadership,
+    started_at: Instant,
+}
+
+/// Reason why a service is waiting for its Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseWait {
+    /// Another service has the Lease, or had it and may be gone.
+    Holder(LeaseHolder),
+    /// The API server does not answer.
+    Unavailable(String),
+}
+
+/// Reason why a service did not acquire its Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseError {
+    /// Another service is in charge.
+    Held(LeaseHolder),
+    /// The API server refuses the Lease.
+    Refused(ClusterError),
+}
+
+/// Reason why a service is no longer in charge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseLoss {
+    /// Another service has taken the Lease, or held it meanwhile.
+    Taken(Option<LeaseHolder>),
+    /// The task that renews the Lease has ended because of an internal error.
+    Internal,
+}
+
+/// Result of an attempt to acquire the Lease.
+enum Attempt {
+    Held,
+    Waiting {
+        holder: LeaseHolder,
+        is_renewing: bool,
+    },
+    Lost(Option<LeaseHolder>),
+    /// Another process wrote the Lease at the same moment.
+    Conflict,
+}
+
+impl ServiceLease {
+    /// Creates the Lease at `place` in a cluster, for the service with this identity. Doesn't call the cluster.
+    pub fn new(cluster: Arc<dyn Cluster>, place: ClaimLocation, identity: ServiceIdentity) -> Self {
+        Self { cluster, leadership: Leadership::new(identity, place), started_at: Instant::now() }
+    }
+
+    /// Acquires the Lease. While another service is renewing it, a standby (`is_standby`) waits until the Lease is
+    /// released or expires; any other service gives up. Passes the reason for each wait to `report`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if another service is in charge, or if the API server refuses the Lease.
+    pub async fn acquire(
+        mut self,
+        is_standby: bool,
+        mut report: impl FnMut(LeaseWait),
+    ) -> Result<HeldLease, LeaseError> {
+        loop {
+            let moment = Moment::now();
+            match self.attempt().await {
+                Ok(Attempt::Held) => return Ok(self.into_held(moment)),
+                Ok(Attempt::Conflict | Attempt::Lost(_)) => tokio::time::sleep(CONFLICT_RETRY_DELAY).await,
+                Ok(Attempt::Waiting { holder, is_renewing: true }) if !is_standby => {
+                    return Err(LeaseError::Held(holder));
+                }
+                Ok(Attempt::Waiting { holder, .. }) => {
+                    report(LeaseWait::Holder(holder));
+                    tokio::time::sleep(OBSERVATION_INTERVAL).await;
+                }
+                Err(error) if error.kind.is_transient() && error.kind != ErrorKind::Unauthorized => {
+                    report(LeaseWait::Unavailable(error.message.clone()));
+                    tokio::time::sleep(retry_delay(&error)).await;
+                }
+                Err(error) => return Err(LeaseError::Refused(self.with_missing_rights(error).await)),
+            }
+        }
+    }
+
+    fn into_held(mut self, moment: Moment) -> HeldLease {
+        let coverage = LeaseCoverage::with_duration(SERVICE_LEASE_COVERAGE);
+        coverage.record_renewal(moment);
+        let (kept, cluster) = (Arc::clone(&coverage), Arc::clone(&self.cluster));
+        let (place, identity) = (self.leadership.location().clone(), self.leadership.identity().clone());
+        let keeping = tokio::spawn(async move {
+            let lost = self.keep_renewed(&kept).await;
+            kept.revoke();
+            lost
+        });
+        HeldLease { renewal_task: Some(keeping), coverage, lease: Self::new(cluster, place, identity) }
+    }
+
+    /// Renews the Lease until another service takes it. While the renewal fails, the fence blocks writes. The service
+    /// continues if no other service has taken the Lease in the meantime, so an outage of the API server doesn't end
+    /// the service.
+    async fn keep_renewed(&mut self, hold: &LeaseCoverage) -> LeaseLoss {
+        let mut pause = SERVICE_LEASE_RENEWAL_INTERVAL;
+        loop {
+            tokio::time::sleep(pause).await;
+            let moment = Moment::now();
+            let failure = match tokio::time::timeout(SERVICE_LEASE_COVERAGE, self.renew()).await {
+                Ok(Ok(Attempt::Held)) => {
+                    hold.record_renewal(moment);
+                    pause = SERVICE_LEASE_RENEWAL_INTERVAL;
+                    continue;
+                }
+                Ok(Ok(Attempt::Lost(holder))) => return LeaseLoss::Taken(holder),
+                Ok(Ok(Attempt::Waiting { holder, .. })) => return LeaseLoss::Taken(Some(holder)),
+                Ok(Ok(Attempt::Conflict)) => {
+                    pause = CONFLICT_RETRY_DELAY;
+                    continue;
+                }
+                Ok(Err(error)) => error.message,
+                Err(_) => "the API server did not answer".to_owned(),
+            };
+            tracing::warn!(
+                reason = failure,
+                "failed to renew the Lease of this service; after 10 s without a renewal, nothing is written until it succeeds"
+            );
+            pause = RENEWAL_RETRY_DELAY;
+        }
+    }
+
+    async fn renew(&mut self) -> Result<Attempt, ClusterError> {
+        if let Some(renewal) = self.leadership.renewal(SystemClock.now())
+            && let Attempt::Held = self.write(renewal).await?
+        {
+            return Ok(Attempt::Held);
+        }
+        self.attempt().await
+    }
+
+    async fn attempt(&mut self) -> Result<Attempt, ClusterError> {
+        let ClaimLocation { namespace, name } = self.leadership.location();
+        let found = self.cluster.get(&lease_kind(), namespace, name).await?.map(Lease);
+        match self.leadership.observe(found, self.started_at.elapsed(), SystemClock.now()) {
+            Some(Step::Write(object)) => self.write(*object).await,
+            Some(Step::Wait { holder, is_renewing }) => Ok(Attempt::Waiting { holder, is_renewing }),
+            Some(Step::Lost(holder)) => Ok(Attempt::Lost(holder)),
+            None => Err(ClusterError::new(ErrorKind::Invalid, "a Lease cannot have this name")),
+        }
+    }
+
+    async fn write(&mut self, lease: Object) -> Result<Attempt, ClusterError> {
+        match self.cluster.put(lease, None).await {
+            Ok(lease) => {
+                self.leadership.record_write(Lease(lease));
+                Ok(Attempt::Held)
+            }
+            Err(error) if is_race(error.kind) => Ok(Attempt::Conflict),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds all missing rights on the Lease to a "forbidden" error.
+    async fn with_missing_rights(&self, error: ClusterError) -> ClusterError {
+        if error.kind != ErrorKind::Forbidden {
+            return error;
+        }
+        match self.cluster.missing_rights(&required_rights(self.leadership.location())).await {
+            Ok(missing) if !missing.is_empty() => {
+                let text = effects::missing_rights_words(&missing);
+                ClusterError::new(error.kind, format!("{}; these rights are missing: {text}", error.message))
+            }
+            _ => error,
+        }
+    }
+
+    async fn release(&self) -> Result<(), ClusterError> {
+        let ClaimLocation { namespace, name } = self.leadership.location();
+        loop {
+            let found = self.cluster.get(&lease_kind(), namespace, name).await?.map(Lease);
+            let Some(released) = found.and_then(|found| self.leadership.released_lease(&found)) else {
+                return Ok(());
+            };
+            match self.cluster.put(released, None).await {
+                Err(error) if is_race(error.kind) => {}
+                answer => return answer.map(drop),
+            }
+        }
+    }
+}
+
+/// Lease of a service that is in charge. A task renews it until this value is released or dropped.
+pub struct HeldLease {
+    renewal_task: Option<JoinHandle<LeaseLoss>>,
+    coverage: Arc<LeaseCoverage>,
+    lease: ServiceLease,
+}
+
+impl HeldLease {
+    /// Returns the fence, which blocks writes that this Lease does not cover.
+    pub fn fence(&self) -> Fence {
+        Fence(Arc::clone(&self.coverage))
+    }
+
+    /// Returns once the Lease is lost. The [`Fence`] is already blocking all writes at that point.
+    pub async fn wait_until_lost(&mut self) -> LeaseLoss {
+        let Some(keeping) = &mut self.renewal_task else { return std::future::pending().await };
+        let ended = keeping.await;
+        self.renewal_task = None;
+        ended.unwrap_or(LeaseLoss::Internal)
+    }
+
+    /// Releases the Lease when the service ends, so that another service can acquire it immediately. From now on the
+    /// [`Fence`] blocks all writes. If the release fails, the Lease expires.
+    pub async fn release(mut self) {
+        self.coverage.revoke();
+        if let Some(keeping) = self.renewal_task.take() {
+            keeping.abort();
+            let _ = keeping.await;
+        }
+        match tokio::time::timeout(RELEASE_TIMEOUT, self.lease.release()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(reason = error.message, "failed to release the Lease; it expires");
+            }
+            Err(_) => tracing::warn!("failed to release the Lease in time; it expires"),
+        }
+    }
+}
+
+impl Drop for HeldLease {
+    fn drop(&mut self) {
+        self.coverage.revoke();
+        if let Some(keeping) = &self.renewal_task {
+            keeping.abort();
+        }
+    }
+}
+
+/// Blocks writes that a service's Lease doesn't cover. Blocked writes fail as if the cluster didn't answer.
+#[derive(Clone)]
+pub struct Fence(Arc<LeaseCoverage>);
+
+impl Fence {
+    /// Returns the same cluster behind this fence.
+    #[must_use]
+    pub fn wrap(&self, cluster: Arc<dyn Cluster>) -> Arc<dyn Cluster> {
+        Arc::new(FencedCluster { cluster, fence: self.clone() })
+    }
+}
+
+struct FencedCluster {
+    cluster: Arc<dyn Cluster>,
+    fence: Fence,
+}
+
+impl Layer for FencedCluster {
+    fn inner(&self) -> &dyn Cluster {
+        self.cluster.as_ref()
+    }
+
+    async fn intercept<T: Send>(
+        &self,
+        call: Call,
+        answer: impl Future<Output = Result<T, ClusterError>> + Send,
+    ) -> Result<T, ClusterError> {
+        if call.effect == Effect::Write {
+            self.fence
+                .0
+                .ensure_covered("the Lease of this service could not be renewed, so nothing is written")
+                .await?;
+        }
+        answer.await
+    }
+
+    fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
+        Ok(self.fence.wrap(self.cluster.as_user(user)?))
+    }
+}
+
+#[cfg(test)]
+mod tests;

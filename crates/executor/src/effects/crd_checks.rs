@@ -1,0 +1,119 @@
+//! Prediction for kinds that the cluster doesn't serve yet.
+
+use serde_json::Value;
+use tidegate_cluster::{Cluster, Scope};
+use tidegate_model::{Gvk, Object};
+
+use super::subject::Subject;
+
+const GROUP: &str = "apiextensions.k8s.io";
+const KIND: &str = "CustomResourceDefinition";
+
+/// Explains why waiting for the kind of a task is pointless according to its definition. Returns `None` if waiting
+/// makes sense: the definition is in the cluster and will soon be established, or it is part of the operation.
+pub(super) async fn explain_unserved_kind(cluster: &dyn Cluster, subject: &Subject<'_>) -> Option<String> {
+    let awaits_kind = subject.task.options.awaits_kind;
+    let definitions = Scope::complete_objects(Gvk::new(GROUP, "v1", KIND));
+    match cluster.list(&definitions).await {
+        Ok(listing) => explain_by_definitions(&listing.objects, &subject.task.gvk, awaits_kind),
+        // Without read access there is no reason to wait. A failed read is retried.
+        Err(error) => (!awaits_kind && !error.kind.is_transient()).then(String::new),
+    }
+}
+
+fn explain_by_definitions(definitions: &[Object], gvk: &Gvk, awaits_kind: bool) -> Option<String> {
+    let defines = |definition: &&Object| {
+        let names = (definition.text("/spec/group"), definition.text("/spec/names/kind"));
+        names == (gvk.group.as_str(), gvk.kind.as_str())
+    };
+    // A definition that is being deleted makes room for the operation's own definition.
+    let is_there = |definition: &&Object| !definition.is_deleting();
+    let mut reasons = Vec::new();
+    for definition in definitions.iter().filter(defines).filter(is_there) {
+        reasons.push(explain_unserved_version(definition, gvk)?);
+    }
+    (!(awaits_kind && reasons.is_empty())).then(|| reasons.join("; "))
+}
+
+/// Explains why a definition won't serve a version of its kind.
+fn explain_unserved_version(definition: &Object, gvk: &Gvk) -> Option<String> {
+    if let Some(refused) = name_conflict_message(definition) {
+        return Some(refused);
+    }
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
+    let is_served = |version: &&Value| version.get("served").and_then(Value::as_bool).unwrap_or(false);
+    let served = versions.into_iter().flatten().filter(is_served);
+    let names: Vec<&str> = served.filter_map(|version| version.get("name").and_then(Value::as_str)).collect();
+    let is_wanted = names.contains(&gvk.version.as_str());
+    (!is_wanted).then(|| {
+        let (name, version) = (definition.name(), &gvk.version);
+        let others = if names.is_empty() { "no version".to_owned() } else { names.join(", ") };
+        format!("definition {name} serves {others} and not {version}")
+    })
+}
+
+/// Explains why a written definition will never be established. A definition that was established earlier continues to
+/// serve its kind.
+pub(super) fn explain_unestablished(written: &Object) -> Option<String> {
+    let is_definition = (written.group(), written.kind()) == (GROUP, KIND);
+    let is_established = || find_condition(written, "Established", "True").is_some();
+    if is_definition && !is_established() { name_conflict_message(written) } else { None }
+}
+
+/// Returns the message for a definition whose names conflict with another one.
+fn name_conflict_message(definition: &Object) -> Option<String> {
+    let refused = find_condition(definition, "NamesAccepted", "False")?;
+    let message = refused.get("message").and_then(Value::as_str).unwrap_or_default();
+    Some(format!("the names of definition {} are not accepted: {message}", definition.name()))
+}
+
+fn find_condition<'o>(definition: &'o Object, kind: &str, status: &str) -> Option<&'o Value> {
+    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().find(|condition| {
+        let text = |field| condition.get(field).and_then(Value::as_str);
+        text("type") == Some(kind) && text("status") == Some(status)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn waiting_requires_a_definition_of_the_kind_and_version() {
+        let accepted = json!([{"type": "NamesAccepted", "status": "True"}]);
+        let refused =
+            json!([{"type": "NamesAccepted", "status": "False", "message": "\"Widget\" is already in use"}]);
+        let (nothing, taken) =
+            (Some(""), Some("the names of definition x are not accepted: \"Widget\" is already in use"));
+        let (not_served, other) =
+            (Some("definition x serves no version and not v1"), Some("definition x serves v2 and not v1"));
+        // The last two columns: a kind that isn't part of the operation, and a kind whose definition is part of it.
+        for (group, kind, version, served, conditions, strange, brought) in [
+            ("example.com", "Widget", "v1", true, &accepted, None, None),
+            ("example.com", "Widget", "v1", true, &json!([]), None, None),
+            ("example.com", "Widget", "v1", true, &refused, taken, taken),
+            ("example.com", "Widget", "v1", false, &accepted, not_served, not_served),
+            ("example.com", "Widget", "v2", true, &accepted, other, other),
+            ("example.com", "Gadget", "v1", true, &accepted, nothing, None),
+            ("example.org", "Widget", "v1", true, &accepted, nothing, None),
+        ] {
+            let mut definition = json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": "x"}, "status": {"conditions": conditions},
+                "spec": {"group": group, "names": {"kind": kind}, "versions": [{"name": version, "served": served}]},
+            });
+            let wanted = Gvk::new("example.com", "v1", "Widget");
+            let reason = |definition: &Value, awaits_kind| {
+                explain_by_definitions(&[Object::try_from(definition.clone()).unwrap()], &wanted, awaits_kind)
+            };
+            assert_eq!(reason(&definition, false).as_deref(), strange, "{definition}");
+            assert_eq!(reason(&definition, true).as_deref(), brought, "{definition}");
+            definition["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            assert_eq!(reason(&definition, false).as_deref(), nothing, "{definition}");
+            assert_eq!(reason(&definition, true), None, "{definition}");
+        }
+    }
+}

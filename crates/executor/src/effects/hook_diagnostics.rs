@@ -1,0 +1,106 @@
+//! Diagnostics of a failed hook: the status of its unhealthy pods, and the end of their container logs.
+//!
+//! Diagnostics are optional, so errors never fail the hook: information that can't be read is omitted.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tidegate_cluster::{Cluster, ErrorKind};
+use tidegate_lifecycle::operation::{Answer, HookLog};
+use tidegate_model::Object;
+
+use super::live_object;
+use super::subject::Subject;
+
+/// Maximum number of log bytes per hook.
+pub(crate) const LOG_BYTES_MAX: usize = 16 * 1024;
+/// Maximum time for reading the diagnostics, which delays the end of the hook.
+pub(crate) const DIAGNOSTICS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of containers that are read per hook, newest pods first.
+const CONTAINERS_MAX: usize = 16;
+
+/// Diagnostics found so far. They remain available when the time limit expires.
+#[derive(Debug, Default)]
+pub(crate) struct HookDiagnostics(Mutex<(String, Vec<HookLog>)>);
+
+impl HookDiagnostics {
+    fn lock(&self) -> MutexGuard<'_, (String, Vec<HookLog>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Converts the diagnostics to the command's answer.
+    pub fn into_answer(self) -> Answer {
+        let (reason, logs) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Answer::LogsRead { reason, logs }
+    }
+}
+
+/// Reads the diagnostics of a hook.
+pub(crate) async fn read_diagnostics(cluster: &dyn Cluster, subject: &Subject<'_>, found: &HookDiagnostics) {
+    let Ok(Some(owner)) = live_object::find_object(cluster, subject).await else { return };
+    let Ok(mut pods) = cluster.pods(&owner).await else { return };
+    // The newest attempt is the most informative.
+    pods.sort_by(|a, b| creation_time(b).cmp(creation_time(a)).then_with(|| a.name().cmp(b.name())));
+    found.lock().0 = tidegate_health::pods_reason(&pods).unwrap_or_default();
+    let mut left = LOG_BYTES_MAX;
+    for (pod, container) in pods.iter().flat_map(containers).take(CONTAINERS_MAX) {
+        if left == 0 {
+            return;
+        }
+        match cluster.logs(pod.namespace(), pod.name(), container, left).await {
+            Ok(text) => {
+                let text = tail(&text, left);
+                left = left.saturating_sub(text.len());
+                if !text.is_empty() {
+                    let log = HookLog {
+                        pod: pod.name().to_owned(),
+                        container: container.to_owned(),
+                        text: text.to_owned(),
+                    };
+                    found.lock().1.push(log);
+                }
+            }
+            Err(error) if error.kind == ErrorKind::Unsupported => return,
+            // A container that never started has no log.
+            Err(error) => {
+                tracing::debug!(pod = pod.name(), container, why = %error.kind, "failed to read the log of a failed hook");
+            }
+        }
+    }
+}
+
+fn creation_time(pod: &Object) -> &str {
+    pod.text("/metadata/creationTimestamp")
+}
+
+fn containers(pod: &Object) -> impl Iterator<Item = (&Object, &str)> {
+    ["/spec/initContainers", "/spec/containers"]
+        .into_iter()
+        .filter_map(|list| pod.pointer(list).and_then(Value::as_array))
+        .flatten()
+        .filter_map(|container| container.get("name").and_then(Value::as_str))
+        .map(move |name| (pod, name))
+}
+
+/// Returns the last `limit` bytes, aligned to a character boundary.
+fn tail(text: &str, limit: usize) -> &str {
+    let mut start = text.len().saturating_sub(limit);
+    while !text.is_char_boundary(start) {
+        start = start.saturating_add(1);
+    }
+    text.get(start..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_starts_at_a_character_boundary() {
+        assert_eq!(tail("abc", 5), "abc");
+        assert_eq!(tail("abc", 2), "bc");
+        assert_eq!(tail("aäb", 2), "b");
+        assert_eq!(tail("", 0), "");
+    }
+}

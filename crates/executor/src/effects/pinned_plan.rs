@@ -1,0 +1,97 @@
+//! A stored plan as part of an operation, and the check that the cluster still matches it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use tidegate_model::{Digest, LiveObject, Object, Plan, PlanApproval, StoredPlanRef, SyncRequest, Timestamp};
+use tidegate_planner::{Comparer, Drift, PlanResult, StoredObservation, find_drift};
+
+use super::comparison::index_by_key;
+
+/// Maximum number of changes in a message.
+const NAMED_CHANGES_MAX: usize = 10;
+
+/// A stored plan that an operation must either execute unchanged or not at all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PinnedPlan {
+    pub(super) hash: Digest,
+    pub(super) made_at: Timestamp,
+    pub(super) plan: Plan,
+    pub(super) manifests: Vec<Object>,
+    pub(super) sights: Vec<StoredObservation>,
+    pub(super) allow_drift: bool,
+    pub(super) approvals: Vec<PlanApproval>,
+}
+
+impl PinnedPlan {
+    /// Returns the record of this plan.
+    pub fn to_reference(&self) -> StoredPlanRef {
+        StoredPlanRef { hash: self.hash, made_at: self.made_at, approvals: self.approvals.clone() }
+    }
+
+    /// Returns the creation time of the plan.
+    pub fn created_at(&self) -> Timestamp {
+        self.made_at
+    }
+
+    /// Replaces a plan made from the current cluster with the stored plan, if both are equal.
+    pub(super) fn replace_plan(
+        self,
+        planned: &mut PlanResult,
+        request: &SyncRequest,
+        live: &[LiveObject],
+    ) -> Result<(), OutdatedPlan> {
+        let Self { hash, plan, manifests, sights, allow_drift, .. } = self;
+        let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
+        let by_key = index_by_key(live);
+        let pinned_plan = (&plan, manifests.as_slice(), sights.as_slice());
+        let now = (&planned.plan, planned.manifests.as_slice());
+        let drift = find_drift(&comparer, pinned_plan, now, |key| by_key.get(key).map(|live| live.unpack()));
+        if !drift.related.is_empty() || (!allow_drift && !drift.is_empty()) {
+            return Err(OutdatedPlan { plan: hash, drift });
+        }
+        Ok(())
+    }
+}
+
+/// Reason for not executing a stored plan: the cluster has changed since the plan was made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct OutdatedPlan {
+    /// Hash of the plan.
+    pub plan: Digest,
+    /// The changes.
+    pub drift: Drift,
+}
+
+/// Beginning of the message, both if only unrelated fields have changed and otherwise.
+const OUTDATED_MESSAGE: &str = "the cluster has changed since plan ";
+const INVALID_MESSAGE: &str = " is no longer valid: ";
+
+impl OutdatedPlan {
+    /// Returns true if an operation's message reports that its plan was outdated.
+    pub fn is_outdated_message(message: &str) -> bool {
+        message.contains(OUTDATED_MESSAGE) || message.contains(INVALID_MESSAGE)
+    }
+}
+
+impl fmt::Display for OutdatedPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plan = self.plan.short();
+        let all = if self.drift.related.is_empty() { &self.drift.unrelated } else { &self.drift.related };
+        let changes: Vec<&str> = all.iter().take(NAMED_CHANGES_MAX).map(String::as_str).collect();
+        let more = match all.len().saturating_sub(NAMED_CHANGES_MAX) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        let changes = changes.join("; ");
+        if self.drift.related.is_empty() {
+            write!(
+                f,
+                "{OUTDATED_MESSAGE}{plan} was made, in fields that the plan does not cover: {changes}{more}; allow this (`tidegate sync --allow-drift`, `tidegate \
+                 app sync --allow-drift`), or make a new plan"
+            )
+        } else {
+            write!(f, "plan {plan}{INVALID_MESSAGE}{changes}{more}; make a new plan")
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Rejections of planned changes, as predicted by dry runs.
+
+use std::collections::BTreeSet;
+
+use tidegate_cluster::{Cluster, ErrorKind};
+use tidegate_model::{Action, LiveObject, ObjectKey, OperationId, Severity, SyncRequest, Task, Warning};
+use tidegate_planner::{Comparer, PlanResult};
+
+use super::comparison::{ComparisonPurpose, compare, index_by_key};
+
+/// Code of the finding that a field can't be changed.
+const IMMUTABLE: &str = "immutable-field";
+/// Maximum number of attempts of a dry run that conflicts with other writers.
+const DRY_RUN_ATTEMPTS_MAX: usize = 3;
+
+/// Returns findings about planned changes that the server would reject according to dry runs. Doesn't write to the
+/// cluster.
+pub(super) async fn predict_rejections(
+    cluster: &dyn Cluster,
+    asked: (OperationId, &SyncRequest),
+    planned: &PlanResult,
+    live: &[LiveObject],
+) -> Vec<Warning> {
+    let by_key = index_by_key(live);
+    let comparer = Comparer::default();
+    let changes = |task: &Task| {
+        let manifest = planned.manifests.get(task.manifest?.index())?;
+        let live = by_key.get(&task.key())?.unpack();
+        Some(!comparer.estimated_difference(manifest, &live, &[]).changes.is_empty())
+    };
+    let is_change = |task: &&Task| {
+        matches!(task.action, Action::Apply | Action::Replace)
+            && !task.options.force
+            && !task.options.already_deleting
+            && !task.options.checked
+            && changes(task) == Some(true)
+    };
+    let mut changed: BTreeSet<ObjectKey> =
+        planned.plan.tasks.iter().filter(is_change).map(Task::key).collect();
+    let mut warnings = Vec::new();
+    // If the object's status is updated at the same time, the dry run of a replacement conflicts.
+    for _ in 0..DRY_RUN_ATTEMPTS_MAX {
+        if changed.is_empty() {
+            break;
+        }
+        let asked_now = std::mem::take(&mut changed);
+        let ask = |task: &Task, _| asked_now.contains(&task.key());
+        for compared in compare(cluster, asked, planned, live, (ComparisonPurpose::Sync, ask)).await {
+            let (Err(refused), Some(task)) = (compared.outcome, planned.plan.task(compared.task)) else {
+                continue;
+            };
+            if refused.kind == ErrorKind::Conflict {
+                changed.insert(task.key());
+            } else if !refused.immutable_fields().is_empty() {
+                warnings.push(Warning {
+                    severity: Severity::Warning,
+                    code: IMMUTABLE.to_owned(),
+                    object: Some(task.key().to_string()),
+                    origin: None,
+                    message: format!("the cluster will reject it: {}", refused.message),
+                });
+            }
+        }
+    }
+    warnings
+}

@@ -1,0 +1,206 @@
+//! Stored plans, which are later executed exactly as stored or not at all.
+//!
+//! A stored plan contains everything: the request, the manifests as read, the plan, the manifests as written, and the
+//! observed objects in the cluster. Its hash covers all of this, so approving a hash approves every byte. Before the
+//! plan is executed, the cluster is read and planned again with the original timestamp. Both plans must be equal.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tidegate_cluster::Cluster;
+use tidegate_lifecycle::operation::CallError;
+use tidegate_model::{Action, Digest, Object, ObjectKey, Plan, PlanApproval, SyncRequest, Timestamp};
+use tidegate_oplog::ApplicationInventory;
+use tidegate_planner::{Comparer, Difference, PlanResult, StoredObservation, stored_observations};
+
+use super::comparison::{ComparisonPurpose, index_by_key};
+use super::diff::{self, Differences, NO_OPERATION, ObjectDifference, ObjectStatus};
+use super::pinned_plan::PinnedPlan;
+use super::planning::{PlanError, mask_plan, prepare_with_live};
+use super::predicted_rejections::predict_rejections;
+use super::targets::Targets;
+
+/// Format version of stored plans. Other versions are rejected.
+const FORMAT_VERSION: u32 = 1;
+
+/// A plan with all its inputs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StoredPlan {
+    /// Format version of this document.
+    format: u32,
+    /// Time of creation, which is also part of generated hook names.
+    pub made_at: Timestamp,
+    /// The request.
+    pub request: SyncRequest,
+    /// Manifests as read, and gates.
+    pub targets: Targets,
+    /// The ordered plan.
+    pub plan: Plan,
+    /// Complete manifests as written.
+    pub manifests: Vec<Object>,
+    /// Observations of the affected objects.
+    pub sights: Vec<StoredObservation>,
+}
+
+/// Reason why a document isn't a valid stored plan.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidPlan {
+    /// The document isn't JSON of the expected form.
+    #[error("it is not a stored plan: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// The document was written by another version of this program.
+    #[error(
+        "it has format {found}, but this version reads format {FORMAT_VERSION}; make the plan again with this version"
+    )]
+    UnsupportedFormat {
+        /// Format version in the document.
+        found: u32,
+    },
+    /// The document was modified after its creation.
+    #[error(
+        "it was modified after its creation: its stated hash is {said}, but its content has hash {found}; make the plan again"
+    )]
+    Modified {
+        /// Hash in the document.
+        said: Digest,
+        /// Hash of the content.
+        found: Digest,
+    },
+    /// The plan refers to content that is missing.
+    #[error("it is damaged: a task refers to manifest {0}, which is missing; make the plan again")]
+    Damaged(usize),
+}
+
+/// The file: a hash and the content that the hash covers.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredPlanDocument<P> {
+    hash: String,
+    plan: P,
+}
+
+impl StoredPlan {
+    /// Plans against a cluster. Returns the plan with all its inputs, and a version for display in which all Secret
+    /// values are masked. Doesn't write to the cluster.
+    pub async fn create(
+        cluster: &dyn Cluster,
+        request: SyncRequest,
+        targets: Targets,
+        made_at: Timestamp,
+        inventory: Option<&ApplicationInventory>,
+    ) -> Result<(Self, PlanResult), CallError> {
+        let mask = targets.mask();
+        let hidden = |mut error: CallError| {
+            mask.apply(&mut error.message);
+            error
+        };
+        let own_targets = Targets { pinned: None, last_runs: Vec::new(), ..targets.clone() };
+        let asked = (NO_OPERATION, &request);
+        let (prepared, live) = match prepare_with_live(cluster, asked, targets, made_at, inventory).await {
+            Ok(prepared) => prepared,
+            Err(PlanError::Call(error)) => return Err(hidden(error)),
+            Err(PlanError::Outdated(moved)) => return Err(CallError::permanent(moved.to_string())),
+        };
+        let mut planned = prepared.planned;
+        let refusals = predict_rejections(cluster, asked, &planned, &live).await;
+        planned.plan.warnings.extend(refusals);
+        let planned = mask_plan(planned, &mask);
+        let (plan, manifests) = (planned.plan.clone(), planned.manifests.clone());
+        let (comparer, _) = Comparer::new(&request.ignore_differences, &request.tracking);
+        let by_key = index_by_key(&live);
+        let sights = stored_observations(&comparer, &plan, |key| by_key.get(key).map(|live| live.unpack()));
+        let stored =
+            Self { format: FORMAT_VERSION, made_at, request, targets: own_targets, plan, manifests, sights };
+        Ok((stored, planned))
+    }
+
+    /// Returns the SHA-256 of the whole content.
+    pub fn hash(&self) -> Digest {
+        let mut hasher = Sha256::new();
+        // Writing to a hasher can't fail, and the content is plain data with string keys.
+        let _ = serde_json::to_writer(HashWriter(&mut hasher), self);
+        Digest(hasher.finalize().into())
+    }
+
+    /// Returns the changes that the plan would make to its objects in the current cluster, in the plan's order, without
+    /// hooks and unchanged objects. Doesn't write to the cluster, and masks all Secret values.
+    pub async fn differences(
+        &self,
+        cluster: &dyn Cluster,
+        inventory: Option<&ApplicationInventory>,
+    ) -> Result<Vec<ObjectDifference>, CallError> {
+        let asked = (ComparisonPurpose::Sync, &self.request);
+        // Uses the creation time of the plan, because generated names depend on it.
+        let comparing = diff::diff(cluster, asked, self.targets.clone(), self.made_at, inventory);
+        let Differences { objects, .. } = comparing.await?;
+        let tasks = self.plan.tasks.iter().filter(|task| !task.is_hook());
+        let actions: BTreeMap<ObjectKey, Action> = tasks.map(|task| (task.key(), task.action)).collect();
+        let planned = |one: ObjectDifference| match actions.get(&one.task.key())? {
+            Action::PruneSkipped => None,
+            Action::Unchanged => {
+                let difference = Difference::default();
+                Some(ObjectDifference { status: ObjectStatus::Same, difference, refused: None, ..one })
+            }
+            _ => Some(one),
+        };
+        Ok(objects.into_iter().filter_map(planned).collect())
+    }
+
+    /// Serializes the plan for a file.
+    pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let mut text =
+            serde_json::to_vec_pretty(&StoredPlanDocument { hash: self.hash().to_string(), plan: self })?;
+        text.push(b'\n');
+        Ok(text)
+    }
+
+    /// Parses a document. Returns an error if it was modified.
+    pub fn from_json(text: &[u8]) -> Result<Self, InvalidPlan> {
+        #[derive(Deserialize)]
+        struct FormatProbe {
+            plan: Format,
+        }
+        #[derive(Deserialize)]
+        struct Format {
+            format: u32,
+        }
+        let FormatProbe { plan: Format { format } } = serde_json::from_slice(text)?;
+        if format != FORMAT_VERSION {
+            return Err(InvalidPlan::UnsupportedFormat { found: format });
+        }
+        let StoredPlanDocument { hash, plan } = serde_json::from_slice::<StoredPlanDocument<Self>>(text)?;
+        let said: Digest = hash.parse().map_err(serde::de::Error::custom).map_err(InvalidPlan::Malformed)?;
+        let found = plan.hash();
+        if said != found {
+            return Err(InvalidPlan::Modified { said, found });
+        }
+        let named = plan.plan.tasks.iter().filter_map(|task| task.manifest);
+        match named.map(|manifest| manifest.index()).find(|index| *index >= plan.manifests.len()) {
+            Some(index) => Err(InvalidPlan::Damaged(index)),
+            None => Ok(plan),
+        }
+    }
+
+    /// Returns the request and targets of an operation that must execute exactly this plan.
+    pub fn pin(self, approvals: Vec<PlanApproval>, allow_drift: bool) -> (SyncRequest, Targets) {
+        let hash = self.hash();
+        let Self { made_at, request, targets, plan, manifests, sights, .. } = self;
+        let pinned = PinnedPlan { hash, made_at, plan, manifests, sights, allow_drift, approvals };
+        (request, Targets { pinned: Some(Box::new(pinned)), ..targets })
+    }
+}
+
+struct HashWriter<'h>(&'h mut Sha256);
+
+impl std::io::Write for HashWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

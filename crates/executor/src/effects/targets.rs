@@ -1,0 +1,54 @@
+//! Manifests of an operation, together with everything else that is stored with them.
+
+use serde::{Deserialize, Serialize};
+use tidegate_model::{Phase, Plan, ProjectPolicy, Warning};
+use tidegate_oplog::Inventory;
+use tidegate_planner::{LastRun, Target};
+
+use super::mask::Mask;
+use super::pinned_plan::PinnedPlan;
+use crate::gates::GateDefinitions;
+
+/// Manifests of an operation, stored with it from the start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Targets {
+    /// Manifests with their origins.
+    pub targets: Vec<Target>,
+    /// Warnings from reading them.
+    pub warnings: Vec<Warning>,
+    /// Gates of every wave, in addition to the gates of its resources.
+    #[serde(default)]
+    pub gates: Vec<String>,
+    /// Gate definitions by name.
+    #[serde(default)]
+    pub definitions: GateDefinitions,
+    /// Project policy of the operation; `None` without a project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mandate: Option<ProjectPolicy>,
+    /// Stored plan that the operation must execute unchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<Box<PinnedPlan>>,
+    /// Objects that the application is known to own in addition to its manifests. A deletion deletes the objects that
+    /// carry the application's mark.
+    #[serde(default, skip_serializing_if = "Inventory::is_empty")]
+    pub owned: Inventory,
+    /// Last runs of hooks that run only when their inputs have changed. Read from the log each time.
+    #[serde(skip)]
+    pub last_runs: Vec<LastRun>,
+}
+
+impl Targets {
+    /// Adds the gates that apply to every wave to the plan. Failure hooks have no gates.
+    pub fn add_gates(gates: &[String], plan: &mut Plan) {
+        for wave in plan.waves.iter_mut().filter(|wave| wave.phase != Phase::SyncFail) {
+            wave.gates.extend_from_slice(gates);
+            wave.gates.sort_unstable();
+            wave.gates.dedup();
+        }
+    }
+
+    /// Returns a mask for Secret values in the manifests.
+    pub fn mask(&self) -> Mask {
+        Mask::from_objects(self.targets.iter().map(|target| &target.object))
+    }
+}

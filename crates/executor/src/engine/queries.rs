@@ -1,0 +1,169 @@
+//! Queries of an engine: status, history and events of operations.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tidegate_lifecycle::operation::{
+    Driver, Explanation, OperationEvent, OperationView, State, explain, view,
+};
+use tidegate_model::OperationId;
+use tidegate_oplog::{CompactionResult, Lookup, Retention, TypedLog as _};
+
+use super::Engine;
+use crate::actors::operation::Inspection;
+use crate::actors::supervisor::SupervisorMessage;
+use crate::error::EngineError;
+use crate::events::{EventCursor, EventStream, read_log_end};
+use crate::log::{Log, run_blocking};
+use crate::offline::list_summaries;
+use crate::output::{HookOutput, RunningHooks, RunningHooksSource, follow_operation};
+use crate::summary::Summary;
+
+impl Engine {
+    /// Returns the operations that this engine is running now.
+    pub async fn running_operations(&self) -> Result<BTreeSet<OperationId>, EngineError> {
+        self.call_supervisor(|reply| SupervisorMessage::ListRunning { reply }).await
+    }
+
+    /// Returns the number of entries about operations that this engine holds in memory. Finished operations don't
+    /// count, except for the most recent ones.
+    pub async fn entries_in_memory(&self) -> Result<usize, EngineError> {
+        self.call_supervisor(|reply| SupervisorMessage::Entries { reply }).await
+    }
+
+    /// Returns the status of an operation, running or not.
+    pub async fn inspect(&self, operation: OperationId) -> Result<(OperationView, Explanation), EngineError> {
+        let ask = || self.call_supervisor(|reply| SupervisorMessage::Inspect { operation, reply });
+        let mut answer = ask().await;
+        if let Err(EngineError::Restarted { .. }) = answer {
+            // The operation may have finished before it received the query.
+            answer = ask().await;
+        }
+        match answer {
+            Ok(Inspection { view, explanation }) => Ok((view, explanation)),
+            Err(EngineError::NotRunning { .. } | EngineError::Restarted { .. }) => {
+                self.read_from_log(operation).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the status of an operation from the log.
+    pub(super) async fn read_from_log(
+        &self,
+        operation: OperationId,
+    ) -> Result<(OperationView, Explanation), EngineError> {
+        let loaded = run_blocking(&self.shared.log, move |log| log.load_as(operation)).await?;
+        let driver = Driver::recover(loaded.snapshot, loaded.events)?;
+        let view = view(driver.state()).ok_or(EngineError::UnknownOperation { operation })?;
+        Ok((view, explain(driver.state(), self.shared.clock.now())))
+    }
+
+    /// Returns summaries of all operations, oldest first.
+    pub async fn list(&self) -> Result<Vec<Summary>, EngineError> {
+        self.find(Lookup::all()).await
+    }
+
+    /// Returns summaries of all matching operations, oldest first.
+    pub async fn find(&self, lookup: Lookup) -> Result<Vec<Summary>, EngineError> {
+        Ok(run_blocking(&self.shared.log, move |log| list_summaries(log, lookup)).await?)
+    }
+
+    /// Returns all stored events of an operation.
+    pub async fn stored_events(&self, operation: OperationId) -> Result<Vec<OperationEvent>, EngineError> {
+        Ok(run_blocking(&self.shared.log, move |log| log.events_as(operation)).await?.events)
+    }
+
+    /// Returns the state of an operation in the log, and all its stored events.
+    pub async fn history(&self, operation: OperationId) -> Result<(State, Vec<OperationEvent>), EngineError> {
+        let read = move |log: &Log| Ok((log.load_as(operation)?, log.events_as(operation)?.events));
+        let (loaded, events) = run_blocking(&self.shared.log, read).await?;
+        let driver = Driver::recover(loaded.snapshot, loaded.events)?;
+        Ok((driver.state().clone(), events))
+    }
+
+    /// Compacts the log by a retention policy. Safe while operations are running.
+    pub async fn compact(&self, keep: Retention) -> Result<CompactionResult, EngineError> {
+        let now = self.shared.clock.now();
+        Ok(run_blocking(&self.shared.log, move |log| log.compact(&keep, now)).await?)
+    }
+
+    /// Returns the events of an operation after a sequence number (0 for all events): first the events in the log, then
+    /// live events, without gap or repetition. The stream ends with the operation, which doesn't have to be running.
+    /// The stream reports compacted events.
+    pub async fn events(&self, operation: OperationId, after: u64) -> Result<EventStream, EngineError> {
+        let events = EventStream::for_operation(&self.shared.log, &self.shared.broadcaster, operation, after);
+        let is_known = || {
+            run_blocking(&self.shared.log, move |log| {
+                Ok(log.entry_as::<OperationEvent>(operation)?.is_some())
+            })
+        };
+        // The operation's first records may be in flight, or have become durable between the two checks.
+        if is_known().await? || self.running_operations().await?.contains(&operation) || is_known().await? {
+            Ok(events)
+        } else {
+            Err(EngineError::UnknownOperation { operation })
+        }
+    }
+
+    /// Returns the live output of a running operation's hooks, if the cluster serves logs. Starts with the last lines
+    /// of the current hooks, followed by all new lines, including the lines of later hooks. This doesn't affect the
+    /// operation: lines aren't recorded, and a slow reader loses lines but receives their number.
+    ///
+    /// Returns [`EngineError::NotRunning`] if the operation isn't running, and [`EngineError::AlreadyFinished`] if it
+    /// has finished.
+    pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutput, EngineError> {
+        // Subscribes before the first query, so that no hook is missed.
+        let batches = self.shared.broadcaster.subscribe();
+        let asking = RunningHooksQuery { engine: self.clone(), operation };
+        let mut first = asking.running_hooks().await;
+        if let Err(EngineError::Restarted { .. }) = first {
+            first = asking.running_hooks().await;
+        }
+        match first {
+            Ok(first) => Ok(follow_operation(Arc::clone(&self.shared), operation, batches, first, asking)),
+            Err(EngineError::NotRunning { .. } | EngineError::Restarted { .. }) => {
+                let is_known = move |log: &Log| Ok(log.entry_as::<OperationEvent>(operation)?.is_some());
+                if !run_blocking(&self.shared.log, is_known).await? {
+                    return Err(EngineError::UnknownOperation { operation });
+                }
+                let (view, _) = self.inspect(operation).await?;
+                Err(match view.finished_at {
+                    Some(_) => EngineError::AlreadyFinished { operation, message: view.message },
+                    None => EngineError::NotRunning { operation },
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the events of all operations after the position `seen`: first the events in the log, then live events,
+    /// without gap or repetition, in order within each operation. The stream ends when the engine has stopped. Start
+    /// from [`Engine::log_end`] to receive only live events.
+    pub fn all_events(&self, seen: EventCursor) -> EventStream {
+        EventStream::for_all(&self.shared.log, &self.shared.broadcaster, seen)
+    }
+
+    /// Returns the current end of the log.
+    pub async fn log_end(&self) -> Result<EventCursor, EngineError> {
+        Ok(read_log_end(&self.shared.log).await?)
+    }
+
+    /// Returns the events of all operations from now on.
+    pub async fn events_from_now(&self) -> Result<EventStream, EngineError> {
+        Ok(EventStream::from_now(&self.shared.log, &self.shared.broadcaster).await?)
+    }
+}
+
+/// Queries the running hooks of an operation.
+struct RunningHooksQuery {
+    engine: Engine,
+    operation: OperationId,
+}
+
+impl RunningHooksSource for RunningHooksQuery {
+    async fn running_hooks(&self) -> Result<RunningHooks, EngineError> {
+        let operation = self.operation;
+        self.engine.call_supervisor(|reply| SupervisorMessage::RunningHooks { operation, reply }).await
+    }
+}

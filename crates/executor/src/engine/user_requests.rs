@@ -1,0 +1,72 @@
+//! User requests for running operations.
+
+use tidegate_lifecycle::operation::{Input, Scope};
+use tidegate_model::{ClaimHolder, OperationId, Override, SafePoint};
+
+use super::Engine;
+use crate::actors::supervisor::SupervisorMessage;
+use crate::error::EngineError;
+
+impl Engine {
+    async fn send_request(&self, operation: OperationId, input: Input) -> Result<(), EngineError> {
+        self.call_supervisor(|reply| SupervisorMessage::Request { operation, input, reply }).await
+    }
+
+    /// Terminates a running operation. Returns when the request is durable.
+    pub async fn terminate(&self, operation: OperationId, by: &str) -> Result<(), EngineError> {
+        self.send_request(operation, Input::Terminate { by: by.to_owned() }).await
+    }
+
+    /// Ends a running operation in favor of another sync of its application, at a safe point where no hook has to be
+    /// stopped. If this isn't possible, rejects the request. Returns when the request is durable.
+    pub async fn supersede(
+        &self,
+        operation: OperationId,
+        by: ClaimHolder,
+        when: SafePoint,
+    ) -> Result<(), EngineError> {
+        self.send_request(operation, Input::Supersede { by, when }).await
+    }
+
+    /// Pauses a running operation at its next safe point. Returns when the request is durable.
+    pub async fn pause(&self, operation: OperationId, by: &str, reason: &str) -> Result<(), EngineError> {
+        self.send_request(operation, Input::Pause { by: by.to_owned(), reason: reason.to_owned() }).await
+    }
+
+    /// Resumes a paused operation. Returns when the request is durable.
+    pub async fn unpause(&self, operation: OperationId, by: &str) -> Result<(), EngineError> {
+        self.send_request(operation, Input::Unpause { by: by.to_owned() }).await
+    }
+
+    /// Confirms the prunes of an operation that is waiting for confirmation. Returns when the request is durable.
+    pub async fn confirm_prune(&self, operation: OperationId, by: &str) -> Result<(), EngineError> {
+        self.send_request(operation, Input::ConfirmPrune { by: by.to_owned() }).await
+    }
+
+    /// Approves a wave that the gate `approval` blocks: the wave with this number in the plan, counted from 1, or the
+    /// wave that is waiting for approval. Returns when the approval is durable.
+    pub async fn approve(
+        &self,
+        operation: OperationId,
+        wave: Option<u32>,
+        by: &str,
+        reason: &str,
+    ) -> Result<(), EngineError> {
+        let (by, reason) = (by.to_owned(), reason.to_owned());
+        self.send_request(operation, Input::Approve { wave, by, reason }).await
+    }
+
+    /// Skips, completes or immediately retries one task of an operation, or all unfinished tasks of a wave.
+    /// Returns when the request is durable.
+    pub async fn override_tasks(
+        &self,
+        operation: OperationId,
+        what: Override,
+        scope: Scope,
+        by: &str,
+        reason: &str,
+    ) -> Result<(), EngineError> {
+        let (by, reason) = (by.to_owned(), reason.to_owned());
+        self.send_request(operation, Input::Override { what, scope, by, reason }).await
+    }
+}

@@ -1,0 +1,97 @@
+//! State shared by all actors of one engine.
+
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use tidegate_health::HealthRules;
+use tidegate_model::Digest;
+use tidegate_oplog::Retention;
+use tokio::sync::Semaphore;
+
+use crate::actors::log::LogHandle;
+use crate::clock::Clock;
+use crate::clusters::Clusters;
+use crate::events::EventBroadcaster;
+use crate::extensions::Extensions;
+use crate::gates::{Groups, HttpClient, ObjectWatches};
+use crate::health_evaluation::rules_digest;
+use crate::log::{Log, LogFailure};
+use crate::machines::MachineRegistry;
+use crate::output::OutputLimits;
+use crate::policy_check::PolicyCheck;
+
+/// State shared by all actors of one engine.
+pub(crate) struct EngineContext {
+    pub log: Log,
+    /// Reason why the log rejects all records. Calls then never reach a cluster, because their results couldn't be
+    /// recorded.
+    pub log_failure: LogFailure,
+    pub log_actor: LogHandle,
+    /// Running machines other than operations.
+    pub machines: Arc<MachineRegistry>,
+    pub clusters: Clusters,
+    /// Identity of this engine; empty if unknown.
+    pub worker: String,
+    pub clock: Arc<dyn Clock>,
+    pub extensions: Arc<Extensions>,
+    /// Current health rules.
+    pub health: CurrentHealthRules,
+    /// Maximum number of concurrent calls to one cluster.
+    pub in_flight: usize,
+    /// Periodic compaction of the log.
+    pub compaction: Option<Compaction>,
+    pub broadcaster: EventBroadcaster,
+    /// Concurrency groups of operations.
+    pub groups: Groups,
+    /// HTTP client for gate endpoints.
+    pub http_client: HttpClient,
+    /// Watched objects for gates.
+    pub object_watches: ObjectWatches,
+    /// Check of project policies.
+    pub policy_check: OnceLock<Arc<dyn PolicyCheck>>,
+    /// State shared by the readers of hook output.
+    pub output_limits: OutputLimits,
+    /// Limits the number of operations that keep their manifests in memory while they are waiting to be planned.
+    pub submission_permits: Arc<Semaphore>,
+}
+
+/// Interval and retention of compactions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compaction {
+    pub interval: Duration,
+    pub retention: Retention,
+}
+
+/// Health rules that can change while the engine runs.
+pub(crate) struct CurrentHealthRules(RwLock<RulesWithDigest>);
+
+struct RulesWithDigest {
+    rules: HealthRules,
+    digest: Digest,
+}
+
+impl RulesWithDigest {
+    fn new(rules: HealthRules) -> Self {
+        Self { digest: rules_digest(&rules), rules }
+    }
+}
+
+impl CurrentHealthRules {
+    pub fn new(rules: HealthRules) -> Self {
+        Self(RwLock::new(RulesWithDigest::new(rules)))
+    }
+
+    pub fn get(&self) -> HealthRules {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).rules.clone()
+    }
+
+    /// Returns the digest of the current rules.
+    pub fn digest(&self) -> Digest {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).digest
+    }
+
+    pub fn set(&self, rules: HealthRules) {
+        let known = RulesWithDigest::new(rules);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+}

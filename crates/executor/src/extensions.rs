@@ -1,0 +1,208 @@
+//! The extension API: gates, hook runners, health judges and notifiers are ractor actors of the embedding program.
+//!
+//! Spawn the actor, then register it by name with [`EngineBuilder`](crate::EngineBuilder). Annotations refer to the name:
+//!
+//! | actor | message | referenced by |
+//! | --- | --- | --- |
+//! | gate | [`GateRequest`] | `tidegate.dev/gate: <name>` on any resource of the wave |
+//! | hook runner | [`HookRun`] | `tidegate.dev/hook-runner: <name>` on the hook |
+//! | health judge | [`HealthRequest`] | `tidegate.dev/health-judge: <name>` on the resource |
+//! | notifier | [`Event`](crate::Event) | receives every event: those after its registration, or all after a position |
+//!
+//! An extension that isn't registered, panics or doesn't reply in time never opens a gate by accident and never makes
+//! the engine fail. Instead, a gate is *closed because …*, a health judge reports *Progressing because …*, and a hook
+//! runner's hook *Failed because …*.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The actor library in the engine's version.
+pub use ractor;
+use ractor::{ActorRef, RpcReplyPort};
+use tidegate_lifecycle::operation::Verdict;
+use tidegate_model::{Health, HealthStatus, Object, ObjectKey, OperationId, Phase};
+use tokio::sync::watch;
+
+/// Maximum time that a gate or a health judge may take to answer.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Asks a gate whether a wave or a step of a progressive sync may start. For a step, `operation` is the rollout,
+/// `application` is the `namespace/name` of the ApplicationSet, and `wave` is the number of the step, counted from 1.
+///
+/// The request is sent once. A gate whose answer changes later sends another answer, as long as
+/// [`GateReply::is_wanted`] returns true. A gate that can't do this answers once, with the time at which it must be
+/// asked again.
+#[derive(Debug)]
+pub struct GateRequest {
+    /// Id of the operation.
+    pub operation: OperationId,
+    /// Name of the operation's application.
+    pub application: String,
+    /// Phase of the wave.
+    pub phase: Phase,
+    /// Wave in the phase.
+    pub wave: i64,
+    /// Objects of the wave.
+    pub objects: Vec<ObjectKey>,
+    /// Receives the answers: open, or closed with a reason.
+    pub reply: GateReply,
+}
+
+/// Receiver of a gate's answers. A gate may send any number of answers, and the newest counts. The receiver can be
+/// cloned and stored.
+#[derive(Clone, Debug)]
+pub struct GateReply(watch::Sender<Option<Verdict>>);
+
+impl GateReply {
+    pub(crate) fn new() -> (Self, watch::Receiver<Option<Verdict>>) {
+        let (reply, answers) = watch::channel(None);
+        (Self(reply), answers)
+    }
+
+    /// Sends an answer. Returns false if the answer is no longer needed, because the wave has started or the operation
+    /// has ended.
+    pub fn send(&self, verdict: Verdict) -> bool {
+        self.0.send(Some(verdict)).is_ok()
+    }
+
+    /// Returns true if the wave is still waiting for an answer, or if a later answer can still matter to it.
+    pub fn is_wanted(&self) -> bool {
+        !self.0.is_closed()
+    }
+
+    /// Returns when no answer is needed any more, so that the gate can stop its work.
+    pub async fn wait_until_unwanted(&self) {
+        self.0.closed().await;
+    }
+}
+
+/// Asks a runner to run a hook.
+///
+/// The same operation, hook and attempt can arrive twice if the engine was killed in the meantime. Do the work once,
+/// identified by these three values.
+#[derive(Debug)]
+pub struct HookRun {
+    /// Id of the hook's operation.
+    pub operation: OperationId,
+    /// Name of the operation's application.
+    pub application: String,
+    /// Attempt of the operation, counted from 1.
+    pub attempt: u32,
+    /// The planned manifest. It isn't written to the cluster.
+    pub manifest: Object,
+    /// Cancellation of the hook.
+    pub cancellation: Cancellation,
+    /// Receives the hook's result. The only timeout is the hook's own.
+    pub reply: RpcReplyPort<HookResult>,
+}
+
+/// Cancellation of a running hook by a user, a deadline, a lost claim, or the failure of its operation. The hook's
+/// result is then ignored.
+#[derive(Clone, Debug)]
+pub struct Cancellation(watch::Receiver<bool>);
+
+impl Cancellation {
+    pub(crate) fn new() -> (watch::Sender<bool>, Self) {
+        let (cancel, cancelled) = watch::channel(false);
+        (cancel, Self(cancelled))
+    }
+
+    /// Returns true if the hook was canceled.
+    pub fn is_canceled(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Returns when the hook is canceled. Never returns if the hook ends normally or its engine stops. If the engine
+    /// stops, the next engine runs the hook again.
+    pub async fn wait_until_canceled(&mut self) {
+        if self.0.wait_for(|cancelled| *cancelled).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Result of a hook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookResult {
+    /// Success, with a message.
+    Succeeded(String),
+    /// Failure, with a reason.
+    Failed(String),
+}
+
+/// Asks a judge for the health of an object.
+#[derive(Debug)]
+pub struct HealthRequest {
+    /// The live object.
+    pub object: Object,
+    /// Receives the answer.
+    pub reply: RpcReplyPort<Health>,
+}
+
+/// Registered extensions by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extensions {
+    pub gates: BTreeMap<String, ActorRef<GateRequest>>,
+    pub runners: BTreeMap<String, ActorRef<HookRun>>,
+    pub judges: BTreeMap<String, ActorRef<HealthRequest>>,
+}
+
+impl Extensions {
+    /// Returns the names of the registered extensions.
+    pub fn names(&self) -> crate::effects::ExtensionNames {
+        crate::effects::ExtensionNames {
+            gates: self.gates.keys().cloned().collect(),
+            hook_runners: self.runners.keys().cloned().collect(),
+            health_judges: self.judges.keys().cloned().collect(),
+        }
+    }
+
+    /// Asks a health judge. Every error becomes a Progressing status with a reason.
+    pub async fn request_health(&self, name: &str, object: Object) -> Health {
+        let progressing = |reason| Health::new(HealthStatus::Progressing, reason);
+        let Some(judge) = self.judges.get(name) else {
+            return progressing(format!("no health judge named {name} is registered with this engine"));
+        };
+        match request_answer(judge, |reply| HealthRequest { object, reply }).await {
+            Ok(health) => health,
+            Err(problem) => progressing(format!("health judge {name} {problem}")),
+        }
+    }
+
+    /// Passes a hook to a runner and waits for its end.
+    pub async fn run_hook(
+        &self,
+        name: &str,
+        run: impl FnOnce(RpcReplyPort<HookResult>) -> HookRun,
+    ) -> HookResult {
+        let Some(runner) = self.runners.get(name) else {
+            return HookResult::Failed(format!("no hook runner named {name} is registered with this engine"));
+        };
+        let (send, receive) = tokio::sync::oneshot::channel();
+        if runner.send_message(run(send.into())).is_err() {
+            return HookResult::Failed(format!("hook runner {name} is not running"));
+        }
+        receive
+            .await
+            .unwrap_or_else(|_| HookResult::Failed(format!("hook runner {name} ended without an answer")))
+    }
+}
+
+/// Sends a question to an actor and waits a limited time for its answer.
+async fn request_answer<Q, A>(
+    actor: &ActorRef<Q>,
+    question: impl FnOnce(RpcReplyPort<A>) -> Q,
+) -> Result<A, String>
+where
+    Q: ractor::Message,
+{
+    let (send, receive) = tokio::sync::oneshot::channel();
+    if actor.send_message(question(send.into())).is_err() {
+        return Err("is not running".to_owned());
+    }
+    match tokio::time::timeout(ANSWER_TIMEOUT, receive).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err("ended without an answer".to_owned()),
+        Err(_) => Err(format!("did not answer within {} s", ANSWER_TIMEOUT.as_secs())),
+    }
+}

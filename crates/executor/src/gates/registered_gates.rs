@@ -1,0 +1,125 @@
+//! Evaluation of registered gates. The engine sends each gate one request and then listens for its answers. Repeated
+//! requests are only a safety net.
+
+use std::time::Duration;
+
+use ractor::{ActorRef, ActorStatus};
+use tidegate_lifecycle::operation::{GATE_RETRY_INTERVAL, Verdict, gate_error};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::extensions::{ANSWER_TIMEOUT, GateReply, GateRequest};
+
+/// Minimum time between two requests to the same gate, even if the gate asks for a shorter time.
+const POLL_INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// Time for which the engine still listens to a gate that didn't answer in time, before it sends another request.
+const LATE_ANSWER_WAIT: Duration = Duration::from_secs(60);
+
+/// Asks a gate and reports all its answers for as long as this is polled. Every error becomes a closed verdict with a
+/// reason.
+pub(crate) async fn poll_registered_gate(
+    name: &str,
+    gate: Option<&ActorRef<GateRequest>>,
+    question: impl Fn(GateReply) -> GateRequest,
+    report: impl Fn(Verdict),
+) {
+    let mut reporter = VerdictReporter { name, report, last_verdict: None };
+    let Some(gate) = gate else {
+        let problem = gate_error(name);
+        let unregistered = || format!("no gate named {name} is registered with this engine");
+        reporter.report_verdict(closed_verdict(problem.unwrap_or_else(unregistered)));
+        // Gates are registered before an engine starts.
+        return;
+    };
+    loop {
+        let (reply, answers) = GateReply::new();
+        if gate.send_message(question(reply)).is_err() {
+            reporter.report_failure("is not running");
+            sleep(GATE_RETRY_INTERVAL).await;
+            continue;
+        }
+        reporter.listen_until_next_poll(gate, answers).await;
+    }
+}
+
+fn closed_verdict(reason: String) -> Verdict {
+    Verdict::Closed { reason, ask_again_after: GATE_RETRY_INTERVAL }
+}
+
+/// Reports answers that differ from the last one.
+struct VerdictReporter<'a, T> {
+    name: &'a str,
+    report: T,
+    last_verdict: Option<Verdict>,
+}
+
+impl<T: Fn(Verdict)> VerdictReporter<'_, T> {
+    fn report_verdict(&mut self, verdict: Verdict) {
+        if !self.last_verdict.as_ref().is_some_and(|last| last.is_same_as(&verdict)) {
+            (self.report)(verdict.clone());
+            self.last_verdict = Some(verdict);
+        }
+    }
+
+    fn report_failure(&mut self, problem: &str) {
+        self.report_verdict(closed_verdict(format!("gate {} {problem}", self.name)));
+    }
+
+    /// Listens until the next request is due.
+    async fn listen_until_next_poll(
+        &mut self,
+        gate: &ActorRef<GateRequest>,
+        mut answers: watch::Receiver<Option<Verdict>>,
+    ) {
+        match timeout(ANSWER_TIMEOUT, answers.changed()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => {
+                self.report_failure("ended without an answer");
+                return sleep(GATE_RETRY_INTERVAL).await;
+            }
+            Err(_) => {
+                self.report_failure(&format!("did not answer within {} s", ANSWER_TIMEOUT.as_secs()));
+                match timeout(LATE_ANSWER_WAIT, answers.changed()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => return self.report_failure("ended without an answer"),
+                    Err(_) => return,
+                }
+            }
+        }
+        loop {
+            let Some(verdict) = answers.borrow_and_update().clone() else { return };
+            let asked_again = match &verdict {
+                Verdict::Open => None,
+                Verdict::Closed { ask_again_after, .. } => Some((*ask_again_after).max(POLL_INTERVAL_MIN)),
+            };
+            self.report_verdict(verdict);
+            let again_at = asked_again.and_then(|after| Instant::now().checked_add(after));
+            let next = match again_at {
+                Some(at) => tokio::time::timeout_at(at, answers.changed()).await,
+                None => Ok(answers.changed().await),
+            };
+            match next {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return self.wait_for_next_poll(gate, again_at).await,
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Keeps the last answer of a gate that won't send any more answers, until the next request is due or the gate's
+    /// actor stops.
+    async fn wait_for_next_poll(&mut self, gate: &ActorRef<GateRequest>, again_at: Option<Instant>) {
+        loop {
+            let wait = again_at.map_or(GATE_RETRY_INTERVAL, |at| {
+                at.saturating_duration_since(Instant::now()).min(GATE_RETRY_INTERVAL)
+            });
+            sleep(wait).await;
+            if matches!(gate.get_status(), ActorStatus::Stopping | ActorStatus::Stopped) {
+                return self.report_failure("is not running");
+            }
+            if again_at.is_some_and(|at| Instant::now() >= at) {
+                return;
+            }
+        }
+    }
+}

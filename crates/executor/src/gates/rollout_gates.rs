@@ -1,0 +1,82 @@
+//! Gates of progressive syncs: the same gates as for waves, evaluated for a step.
+
+use tidegate_lifecycle::operation::{GATE_RETRY_INTERVAL, Verdict, concurrency_group};
+use tidegate_model::{Destination, OperationId, Phase, Timestamp};
+
+use super::defined_gates::GateEnvironment;
+use super::definitions::GateDefinitions;
+use super::gate_subject::GateSubject;
+use super::{ClusterConnection, poll_registered_gate, watch_defined_gate};
+use crate::engine_context::EngineContext;
+use crate::extensions::GateRequest;
+
+/// A step of a progressive sync, and the gate that blocks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepGateRequest {
+    /// Name of the gate, such as `window:night`.
+    pub gate: String,
+    /// Id of the rollout.
+    pub rollout: OperationId,
+    /// ApplicationSet as `namespace/name`.
+    pub appset: String,
+    /// Number of the step, counted from 1.
+    pub step: u32,
+    /// Start time of the rollout.
+    pub started_at: Timestamp,
+    /// Cluster for gates that need one.
+    pub destination: Destination,
+}
+
+/// Evaluates a gate for a step with the gate definitions, and reports all answers for as long as this is polled.
+/// Returns if no more answers can follow: the name is undefined, or the gate never opens for a step. A step counts as
+/// automated for sync windows.
+pub(crate) async fn evaluate_step_gate(
+    shared: &EngineContext,
+    question: &StepGateRequest,
+    definitions: &GateDefinitions,
+    tell: impl Fn(Verdict),
+) {
+    let StepGateRequest { gate, rollout, appset, step, started_at, destination } = question.clone();
+    let wave = i64::from(step);
+    let closed = |reason: String| Verdict::Closed { reason, ask_again_after: GATE_RETRY_INTERVAL };
+    if concurrency_group(&gate).is_some() {
+        return tell(closed(format!(
+            "gate {gate} limits operations, not steps; set it on resources of the Applications, and use maxUpdate here"
+        )));
+    }
+    let registered = shared.extensions.gates.get(&gate);
+    if registered.is_some() || !GateDefinitions::can_evaluate(&gate) {
+        let ask_it = |reply| {
+            let (application, objects) = (appset.clone(), Vec::new());
+            GateRequest { operation: rollout, application, phase: Phase::Sync, wave, objects, reply }
+        };
+        return poll_registered_gate(&gate, registered, ask_it, tell).await;
+    }
+    if !definitions.names().any(|name| name == gate) {
+        return tell(closed(format!(
+            "gate {gate} is not defined; define it in the file of `tidegate serve --gates`"
+        )));
+    }
+    let connection = shared.clusters.get(&destination).map(|cluster| ClusterConnection {
+        destination: destination.clone(),
+        cluster: cluster.priority_connection(),
+        permits: cluster.permits(),
+    });
+    let environment = GateEnvironment {
+        clock: &shared.clock,
+        http_client: &shared.http_client,
+        object_watches: &shared.object_watches,
+        connection: connection.as_ref(),
+    };
+    let subject = GateSubject {
+        gate,
+        operation: rollout,
+        application: appset,
+        revision: String::new(),
+        phase: Phase::Sync,
+        wave,
+        started_at,
+        is_manual: false,
+    };
+    watch_defined_gate(&subject, definitions, &environment, tell).await;
+}

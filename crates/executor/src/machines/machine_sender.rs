@@ -1,0 +1,86 @@
+//! Results of a machine's work, sent to its actor.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt as _;
+use tidegate_lifecycle::Machine;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::inbox::{Arrival, Inbox};
+use crate::log::AppendFailure;
+
+/// A message for the actor itself.
+pub(crate) enum ActorMessage {
+    /// The batch in flight wasn't written.
+    WriteFailed(AppendFailure),
+    /// A background task of the actor has panicked. Contains the panic message.
+    Panicked(String),
+}
+
+impl From<AppendFailure> for ActorMessage {
+    fn from(failure: AppendFailure) -> Self {
+        Self::WriteFailed(failure)
+    }
+}
+
+/// Receives answers and inputs from the work. Cheap to clone, and usable from any task. Inputs for a machine that has
+/// finished or whose actor has failed are dropped, because outstanding commands start again.
+pub struct MachineSender<M: Machine> {
+    inbox: Inbox<M, ActorMessage>,
+    /// Closed when the actor has ended.
+    alive: watch::Receiver<()>,
+}
+
+impl<M: Machine> Clone for MachineSender<M> {
+    fn clone(&self) -> Self {
+        Self { inbox: self.inbox.clone(), alive: self.alive.clone() }
+    }
+}
+
+impl<M: Machine> MachineSender<M> {
+    pub(super) fn new(inbox: Inbox<M, ActorMessage>, alive: watch::Receiver<()>) -> Self {
+        Self { inbox, alive }
+    }
+
+    /// Answers the command in flight for a subject. Another command for the subject may then be executed.
+    pub fn answer(&self, about: M::Subject, input: M::Input) {
+        self.inbox.push(Arrival::Answer { subject: about, input });
+    }
+
+    /// Sends an input, such as an observation.
+    pub fn send_input(&self, input: M::Input) {
+        self.inbox.push_input(input);
+    }
+
+    /// Reports that a subscription has ended. If it is still outstanding, it starts again.
+    pub fn end_subscription(&self, about: M::Subject) {
+        self.inbox.push(Arrival::SubscriptionEnded(about));
+    }
+
+    /// Runs work that takes time. The work ends with the actor. A panic in the work makes the actor fail, because
+    /// otherwise the command would be in flight forever. The work can be aborted earlier, for example at the end of a
+    /// subscription.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let Self { inbox, mut alive } = self.clone();
+        let task = tokio::spawn(async move {
+            let work = AssertUnwindSafe(work).catch_unwind();
+            tokio::select! {
+                biased;
+                _ = alive.changed() => {}
+                done = work => {
+                    if let Err(panic) = done {
+                        inbox.push_message(ActorMessage::Panicked(panic_message(panic.as_ref())));
+                    }
+                }
+            }
+        });
+        task.abort_handle()
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("its work panicked").to_owned()
+}

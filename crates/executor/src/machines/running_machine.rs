@@ -1,0 +1,116 @@
+//! A caller's handle to a running machine.
+
+use std::sync::Arc;
+
+use tidegate_lifecycle::Machine;
+use tidegate_model::StreamId;
+use tokio::sync::oneshot;
+
+use super::error::MachineError;
+use super::machine_handle::{EndReason, ExecutionStatus, MachineHandle};
+use super::message::{MachineMessage, SupervisorMessage};
+
+/// A running machine. Cheap to clone. The machine continues when all clones are dropped.
+pub struct RunningMachine<M: Machine>(Arc<MachineHandle<M>>);
+
+impl<M: Machine> Clone for RunningMachine<M> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<M: Machine> RunningMachine<M> {
+    /// Waits until the machine of a handle has started or resumed.
+    pub(super) async fn wait_until_started(handle: Arc<MachineHandle<M>>) -> Result<Self, MachineError> {
+        match handle.wait_for_status(|status| !matches!(status, ExecutionStatus::Starting)).await {
+            ExecutionStatus::Ended(EndReason::Failed(error)) => Err(error),
+            _ => Ok(Self(handle)),
+        }
+    }
+
+    /// Returns the id.
+    pub fn id(&self) -> StreamId {
+        self.0.id
+    }
+
+    /// Sends an input without waiting. If the machine rejects the input, it is dropped with a message in the process
+    /// log. A crash can lose inputs that aren't durable yet; use [`request`](Self::request) for inputs that must not be
+    /// lost.
+    pub fn send_input(&self, input: M::Input) {
+        self.0.send_input(input);
+    }
+
+    /// Sends a request. Returns when the request is durable.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the machine rejects the request, is no longer running, or has failed. After a failure the
+    /// caller may retry.
+    pub async fn request(&self, input: M::Input) -> Result<(), MachineError> {
+        let status = self
+            .0
+            .wait_for_status(|status| {
+                matches!(status, ExecutionStatus::Running(_) | ExecutionStatus::Ended(_))
+            })
+            .await;
+        let ExecutionStatus::Running(actor) = status else { return self.late_input_result(&input, status) };
+        let (reply, answer) = oneshot::channel();
+        let sent = actor.send_message(MachineMessage::Request { input, reply });
+        if sent.is_ok()
+            && let Ok(answer) = answer.await
+        {
+            return answer;
+        }
+        // The request wasn't processed, or wasn't recorded.
+        let of_this = |status: &ExecutionStatus<M>| matches!(status, ExecutionStatus::Running(other) if other.get_id() == actor.get_id());
+        match self.0.wait_for_status(|status| !of_this(status)).await {
+            ExecutionStatus::Ended(EndReason::Failed(error)) => Err(error),
+            ExecutionStatus::Ended(EndReason::Stopped) => {
+                Err(MachineError::NotRunning { machine: self.0.name() })
+            }
+            _ => Err(MachineError::Restarted { machine: self.0.name() }),
+        }
+    }
+
+    fn late_input_result(&self, input: &M::Input, status: ExecutionStatus<M>) -> Result<(), MachineError> {
+        let machine = self.0.name();
+        match status {
+            ExecutionStatus::Ended(EndReason::Failed(error)) => Err(error),
+            ExecutionStatus::Ended(EndReason::Over) => {
+                match M::decide(&self.0.durable_state(), input, self.0.clock.now()) {
+                    Err(rejection) if !M::is_late(&rejection) => {
+                        Err(MachineError::Rejected { machine, reason: rejection.to_string() })
+                    }
+                    _ => Ok(()),
+                }
+            }
+            _ => Err(MachineError::NotRunning { machine }),
+        }
+    }
+
+    /// Returns the durable state.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with the reason if the engine gave up on the machine.
+    /// [`Engine::machine_state`](crate::Engine::machine_state) then returns its state in the log.
+    pub async fn state(&self) -> Result<M::State, MachineError> {
+        match self.0.wait_for_status(|_| true).await {
+            ExecutionStatus::Ended(EndReason::Failed(error)) => Err(error),
+            _ => Ok(self.0.durable_state()),
+        }
+    }
+
+    /// Returns when the machine has durably finished or is no longer running. [`RunningMachine::state`] distinguishes
+    /// the two.
+    pub async fn wait_until_over(&self) {
+        self.0.wait_until_ended().await;
+    }
+
+    /// Stops the machine in an orderly way: no more commands start, and commands in flight are recorded within a time
+    /// limit. Returns when the machine has stopped. It can be resumed.
+    pub async fn stop(&self) {
+        self.0.send(SupervisorMessage::Stop);
+        self.0.wait_until_ended().await;
+    }
+}

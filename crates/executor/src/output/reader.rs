@@ -1,0 +1,85 @@
+//! A reader of an operation's output: its queue, limits and mask.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_model::{Digest, ObjectKey};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+
+use super::Output;
+use super::queue::Queue;
+use crate::effects::Mask;
+use crate::engine_context::EngineContext;
+use crate::manifests;
+
+/// Maximum number of containers of one operation that one reader follows at a time.
+const READER_CONTAINERS_MAX: usize = 16;
+
+/// A reader and its state.
+pub(super) struct Reader {
+    pub shared: Arc<EngineContext>,
+    queue: Arc<Queue>,
+    /// Limits the number of the reader's containers.
+    container_permits: Arc<Semaphore>,
+    /// Mask for the operation's Secrets.
+    mask: OnceCell<Arc<Mask>>,
+    /// Notes about one hook or all hooks that were already reported. Each note is reported once.
+    reported_notes: Mutex<BTreeSet<(Option<ObjectKey>, String)>>,
+}
+
+/// Permission to follow a container.
+pub(super) struct ContainerPermit {
+    _of_reader: OwnedSemaphorePermit,
+    _of_engine: OwnedSemaphorePermit,
+}
+
+impl Reader {
+    pub fn new(shared: Arc<EngineContext>, queue: Arc<Queue>) -> Self {
+        Self {
+            shared,
+            queue,
+            container_permits: Arc::new(Semaphore::new(READER_CONTAINERS_MAX)),
+            mask: OnceCell::new(),
+            reported_notes: Mutex::default(),
+        }
+    }
+
+    /// Loads the mask. Without the mask, no output may be shown.
+    pub async fn load_mask(&self, targets: Digest) -> bool {
+        let read = || async { manifests::read_mask(&self.shared.log, targets).await.ok_or(()) };
+        let is_known = self.mask.get_or_try_init(read).await.is_ok();
+        if !is_known {
+            let reason =
+                "the manifests of the operation cannot be read, so its Secret values could not be masked";
+            self.queue.push(Output::Note {
+                hook: None,
+                message: format!("the hook output is not shown: {reason}"),
+            });
+        }
+        is_known
+    }
+
+    pub fn mask(&self) -> Arc<Mask> {
+        self.mask.get().map(Arc::clone).unwrap_or_default()
+    }
+
+    /// Returns permission to follow one more container, if the limit allows it.
+    pub fn try_acquire_permit(&self) -> Option<ContainerPermit> {
+        let mine = Arc::clone(&self.container_permits).try_acquire_owned().ok()?;
+        let of_all = Arc::clone(&self.shared.output_limits.containers).try_acquire_owned().ok()?;
+        Some(ContainerPermit { _of_reader: mine, _of_engine: of_all })
+    }
+
+    pub fn push_output(&self, output: Output) {
+        self.queue.push(output);
+    }
+
+    /// Reports a note once, about one hook or all hooks.
+    pub fn note(&self, hook: Option<ObjectKey>, message: &str) {
+        let message = self.mask().masked(message.to_owned());
+        let mut noted = self.reported_notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.insert((hook.clone(), message.clone())) {
+            self.queue.push(Output::Note { hook, message });
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Enforcement of an operation's project policy. It is checked before each write, not only at the start of the
+//! operation.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer};
+use tidegate_lifecycle::operation::CallError;
+use tidegate_model::{Digest, GroupKind, ObjectKey, ProjectPolicy};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use crate::effects::call_error;
+use crate::log::Log;
+use crate::manifests;
+
+/// Time for which the scopes of kinds are cached.
+const SCOPE_CACHE_TIME: Duration = Duration::from_secs(60);
+/// Minimum time before the scope of an unknown kind is looked up again.
+const SCOPE_LOOKUP_INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// Kind whose objects define the scope of other kinds.
+const CRD_KIND: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
+
+/// Check of the current project policies.
+pub trait PolicyCheck: Send + Sync + 'static {
+    /// Returns an error if an operation may not write, delete or dry-run an object. If the scope of the object's kind
+    /// is unknown, both scopes must be permitted. The error names the project and the rule.
+    fn check_write(
+        &self,
+        policy: &ProjectPolicy,
+        object: &ObjectKey,
+        namespaced: Option<bool>,
+    ) -> Result<(), ClusterError>;
+}
+
+/// Policy of an engine without projects: only operations that started without restrictions continue.
+struct NoProjects;
+
+impl PolicyCheck for NoProjects {
+    fn check_write(
+        &self,
+        policy: &ProjectPolicy,
+        _: &ObjectKey,
+        _: Option<bool>,
+    ) -> Result<(), ClusterError> {
+        if policy.is_implicit {
+            return Ok(());
+        }
+        let text = format!(
+            "the operation belongs to project '{}', whose policy this process does not know; continue it with `tidegate serve`",
+            policy.project
+        );
+        Err(ClusterError::new(ErrorKind::Forbidden, text))
+    }
+}
+
+/// Cached scopes of a cluster's kinds.
+#[derive(Default)]
+pub(crate) struct ScopeCache(Mutex<Option<(Instant, BTreeMap<GroupKind, bool>)>>);
+
+impl ScopeCache {
+    fn get(&self, kind: &GroupKind) -> Option<Option<bool>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, kinds) = known.as_ref()?;
+        match (kinds.get(kind), at.elapsed()) {
+            (Some(namespaced), age) if age < SCOPE_CACHE_TIME => Some(Some(*namespaced)),
+            (None, age) if age < SCOPE_LOOKUP_INTERVAL_MIN => Some(None),
+            _ => None,
+        }
+    }
+
+    fn set(&self, known: Option<(Instant, BTreeMap<GroupKind, bool>)>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+
+    /// Returns true if a kind is namespaced. `None` if the cluster doesn't serve the kind.
+    async fn is_namespaced(
+        &self,
+        cluster: &dyn Cluster,
+        kind: &GroupKind,
+    ) -> Result<Option<bool>, ClusterError> {
+        if let Some(known) = self.get(kind) {
+            return Ok(known);
+        }
+        let asked = Instant::now();
+        let found = cluster.discover().await?;
+        let kinds: BTreeMap<GroupKind, bool> =
+            found.kinds.into_iter().map(|(kind, info)| (kind, info.namespaced)).collect();
+        let namespaced = kinds.get(kind).copied();
+        self.set(Some((asked, kinds)));
+        Ok(namespaced)
+    }
+}
+
+/// Inputs of the checks between an operation and its cluster.
+pub(crate) struct PolicyGuard {
+    pub log: Log,
+    /// Digest of the manifests, which contain the project policy.
+    pub targets: Digest,
+    /// Project policy, once it has been read. `None` for an operation that a user started without a project.
+    pub policy: Arc<OnceCell<Option<Arc<ProjectPolicy>>>>,
+    pub policy_check: Option<Arc<dyn PolicyCheck>>,
+    pub scopes: Arc<ScopeCache>,
+}
+
+impl PolicyGuard {
+    /// Returns the cluster restricted to the operation's policy.
+    pub async fn restrict(self, cluster: Arc<dyn Cluster>) -> Result<Arc<dyn Cluster>, CallError> {
+        let read = || async {
+            Ok::<_, CallError>(manifests::read_policy(&self.log, self.targets).await?.map(Arc::new))
+        };
+        let Some(policy) = self.policy.get_or_try_init(read).await?.clone() else { return Ok(cluster) };
+        let cluster = match policy.user.as_str() {
+            "" => cluster,
+            user => cluster.as_user(user).map_err(|error| call_error(&error))?,
+        };
+        let policy_check = self.policy_check.unwrap_or_else(|| Arc::new(NoProjects));
+        Ok(Arc::new(RestrictedCluster { cluster, policy_check, policy, scopes: self.scopes }))
+    }
+}
+
+/// A cluster that accepts only writes permitted by the operation's project.
+struct RestrictedCluster {
+    cluster: Arc<dyn Cluster>,
+    policy_check: Arc<dyn PolicyCheck>,
+    policy: Arc<ProjectPolicy>,
+    scopes: Arc<ScopeCache>,
+}
+
+impl RestrictedCluster {
+    async fn check(&self, object: &ObjectKey) -> Result<(), ClusterError> {
+        let permit = |namespaced| self.policy_check.check_write(&self.policy, object, namespaced);
+        // If both scopes are permitted, discovery isn't needed.
+        let Err(refusal) = permit(None) else { return Ok(()) };
+        let kind = object.group_kind();
+        match self.scopes.is_namespaced(self.cluster.as_ref(), &kind).await? {
+            Some(namespaced) => permit(Some(namespaced)),
+            None if refusal.kind != ErrorKind::Forbidden => Err(refusal),
+            None => {
+                let text = format!(
+                    "{}; the cluster does not serve {} now, so it is unknown whether it is namespaced",
+                    refusal.message, kind.kind
+                );
+                Err(ClusterError::new(ErrorKind::UnknownKind, text))
+            }
+        }
+    }
+}
+
+impl Layer for RestrictedCluster {
+    fn inner(&self) -> &dyn Cluster {
+        self.cluster.as_ref()
+    }
+
+    async fn intercept<T: Send>(
+        &self,
+        call: Call,
+        answer: impl Future<Output = Result<T, ClusterError>> + Send,
+    ) -> Result<T, ClusterError> {
+        let Some(object) = call.object.filter(|_| call.effect != Effect::Read) else { return answer.await };
+        self.check(&object).await?;
+        let answer = answer.await;
+        if (object.group.as_str(), object.kind.as_str()) == CRD_KIND && call.effect == Effect::Write {
+            self.scopes.set(None);
+        }
+        answer
+    }
+}

@@ -1,0 +1,97 @@
+//! Reasons why objects are unhealthy. While an awaited object is unhealthy, its events and pods are read at long
+//! intervals. The reasons only appear in messages.
+
+use tidegate_cluster::ErrorKind;
+use tidegate_model::{Gvk, Object};
+
+use super::subscriptions::{Place, SubscriptionTable};
+use super::watch_context::WatchContext;
+
+/// Maximum number of objects of one scope that are read in one round. The remaining objects wait for the next round.
+const OBJECTS_PER_ROUND: usize = 8;
+/// Minimum time between two rounds.
+const ROUND_INTERVAL_MIN: std::time::Duration = std::time::Duration::from_secs(2);
+/// Maximum number of pods per workload whose events are read.
+const PODS_MAX: usize = 2;
+
+/// Reads the reasons whenever an object of the scope has been unhealthy for a moment.
+pub(super) async fn read_reasons(context: &WatchContext, gvk: &Gvk, table: &SubscriptionTable) {
+    // Without permission to read events, they aren't requested again.
+    let mut may_read_events = true;
+    loop {
+        match table.next_unhealthy_read() {
+            None => table.health_changed.notified().await,
+            Some(due) => {
+                let now = context.clock.now();
+                if due > now {
+                    tokio::select! {
+                        () = tokio::time::sleep(due.since(now)) => {}
+                        () = table.health_changed.notified() => {}
+                    }
+                    continue;
+                }
+                for place in table.take_due_unhealthy(now, OBJECTS_PER_ROUND) {
+                    read_reason(context, gvk, &place, table, &mut may_read_events).await;
+                }
+                tokio::time::sleep(ROUND_INTERVAL_MIN).await;
+            }
+        }
+    }
+}
+
+/// Reads one object and reports why it is unhealthy. If a read fails, the next read makes up for it.
+async fn read_reason(
+    context: &WatchContext,
+    gvk: &Gvk,
+    place: &Place,
+    table: &SubscriptionTable,
+    may_read_events: &mut bool,
+) {
+    let Ok(_permit) = context.permits.acquire().await else { return };
+    let Ok(Some(object)) = context.cluster.get(gvk, &place.0, &place.1).await else { return };
+    let runs_pods = tidegate_health::runs_pods(gvk);
+    let pods = match runs_pods {
+        true => context.cluster.pods(&object).await,
+        false => Ok(Vec::new()),
+    };
+    let pods = match pods {
+        Ok(pods) => pods,
+        Err(error) => {
+            tracing::debug!(kind = %gvk, name = place.1, why = %error.kind, "failed to read the pods of an awaited object");
+            return;
+        }
+    };
+    let mut reasons: Vec<String> = Vec::new();
+    if runs_pods {
+        reasons.extend(tidegate_health::workload_reason(&object, &pods));
+    }
+    if *may_read_events {
+        let waiting = pods.iter().filter(|pod| tidegate_health::is_waiting_pod(pod)).take(PODS_MAX);
+        let about = std::iter::once(&object).chain(waiting.filter(|pod| pod.uid() != object.uid()));
+        reasons.extend(newest_warning(context, about, may_read_events).await);
+    }
+    let reason = reasons.join("; ");
+    for subscriber in table.record_reason(place, &reason) {
+        subscriber.report_reason(&reason);
+    }
+}
+
+/// Returns the newest warning among the events of some objects.
+async fn newest_warning(
+    context: &WatchContext,
+    objects: impl Iterator<Item = &Object>,
+    may_read_events: &mut bool,
+) -> Option<String> {
+    let mut events = Vec::new();
+    for object in objects {
+        match context.cluster.events(object).await {
+            Ok(found) => events.extend(found),
+            Err(error) => {
+                *may_read_events = error.kind != ErrorKind::Forbidden;
+                tracing::debug!(name = object.name(), why = %error.kind, "failed to read the events of an awaited object");
+                break;
+            }
+        }
+    }
+    tidegate_health::newest_warning(&events)
+}

@@ -1,0 +1,46 @@
+//! PersistentVolumeClaims whose storage class creates volumes only for the first Pod. They stay Pending until then, and
+//! the Pod may be in a later wave.
+
+use tidegate_cluster::Cluster;
+use tidegate_health::{
+    HealthRules, binds_with_consumer, reports_wait_for_first_consumer, unbound_class, waits_for_consumer,
+};
+use tidegate_model::{Gvk, HealthStatus, Object, ObservedState};
+use tokio::sync::Semaphore;
+
+/// Treats a claim that is waiting for its first consumer as Healthy. A user's rule takes precedence. `permits` limits
+/// calls to the cluster.
+pub(super) async fn apply_storage_class(
+    (cluster, permits): (&dyn Cluster, &Semaphore),
+    rules: &HealthRules,
+    object: &Object,
+    observed: ObservedState,
+) -> ObservedState {
+    let Some(class) = unbound_class(object).filter(|_| is_progressing(&observed)) else { return observed };
+    let gvk = Gvk::new("", "v1", "PersistentVolumeClaim");
+    if rules.has_user_rule(&gvk) || !is_waiting_for_consumer((cluster, permits), object, class).await {
+        return observed;
+    }
+    observed.with_health(waits_for_consumer(), false)
+}
+
+fn is_progressing(observed: &ObservedState) -> bool {
+    matches!(observed, ObservedState::Present { health: Some(health), .. } if health.status == HealthStatus::Progressing)
+}
+
+/// Returns true if the storage class binds on first use. If the class isn't readable, the claim's events decide.
+async fn is_waiting_for_consumer(
+    (cluster, permits): (&dyn Cluster, &Semaphore),
+    claim: &Object,
+    class: &str,
+) -> bool {
+    let Ok(_permit) = permits.acquire().await else { return false };
+    let storage_class = Gvk::new("storage.k8s.io", "v1", "StorageClass");
+    match cluster.get(&storage_class, "", class).await {
+        Ok(class) => class.is_some_and(|class| binds_with_consumer(&class)),
+        Err(_) => {
+            let events = cluster.events(claim).await;
+            events.is_ok_and(|events| reports_wait_for_first_consumer(&events))
+        }
+    }
+}

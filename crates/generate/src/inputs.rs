@@ -1,0 +1,194 @@
+//! External data of generators.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tidegate_model::argo::{
+    ClusterDecisionResourceGenerator, PluginGenerator, PullRequestGenerator, ScmGenerator,
+};
+
+/// Reply to a query for external data: the data, `None` if it isn't available yet, or an error.
+pub type Reply<T> = Result<Option<T>, QueryError>;
+
+/// Error that occurred while external data was queried.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct QueryError {
+    /// Reason, and how to fix it.
+    pub reason: String,
+    /// True if the subject, such as a repository, doesn't exist. Some generators tolerate this.
+    pub is_missing: bool,
+}
+
+impl QueryError {
+    /// Creates an error for a failed query.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), is_missing: false }
+    }
+
+    /// Creates an error for a subject that doesn't exist.
+    pub fn missing(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), is_missing: true }
+    }
+}
+
+/// Source of external data for generators.
+///
+/// Implementations don't fetch data synchronously: `Ok(None)` means that the data isn't available yet. The
+/// implementation records the query, fetches the data on its own, and starts another run; a query can depend
+/// on the result of another query. The default methods return an error that names the generator.
+pub trait GeneratorInputs {
+    /// Returns the declared clusters.
+    fn clusters(&mut self) -> Reply<Arc<Vec<Cluster>>> {
+        Err(QueryError::new(
+            "the clusters generator needs the Secrets that declare clusters, which this process cannot read; use \
+             `tidegate serve`",
+        ))
+    }
+
+    /// Returns the files of a repository at a branch, tag or commit.
+    fn git_tree(&mut self, repository: &str, revision: &str) -> Reply<Arc<GitTree>> {
+        Err(QueryError::new(format!(
+            "the git generator needs repository {} at {revision:?}, which this process cannot read; use `tidegate serve`",
+            without_credentials(repository)
+        )))
+    }
+
+    /// Returns the content of a file in a repository at a commit.
+    fn git_file(&mut self, repository: &str, commit: &str, path: &str) -> Reply<Arc<str>> {
+        Err(QueryError::new(format!(
+            "the git generator needs {path} of repository {} at {commit}, which this process cannot read; use `tidegate serve`",
+            without_credentials(repository)
+        )))
+    }
+
+    /// Returns the resources for a ClusterDecisionResource generator, and the settings in its ConfigMap. The
+    /// generator's texts are already rendered.
+    fn decisions(&mut self, generator: &ClusterDecisionResourceGenerator) -> Reply<Arc<Decisions>> {
+        let _ = generator;
+        Err(QueryError::new(
+            "the clusterDecisionResource generator needs cluster resources, which this process cannot read; use \
+             `tidegate serve`",
+        ))
+    }
+
+    /// Returns a plugin's unprocessed response. The generator's texts are already rendered.
+    fn plugin(&mut self, generator: &PluginGenerator) -> Reply<Arc<Value>> {
+        let name = &generator.config_map_ref.name;
+        Err(QueryError::new(format!(
+            "the plugin generator needs the plugin of ConfigMap {name}, which this process cannot call; use \
+             `tidegate serve`"
+        )))
+    }
+
+    /// Returns an organization's repositories with their branches, before any filtering. The generator's
+    /// texts are already rendered.
+    ///
+    /// `paths` are the paths whose existence the filters test. [`Branch::paths`] contains the paths that
+    /// exist in each branch.
+    fn branches(&mut self, generator: &ScmGenerator, paths: &BTreeSet<String>) -> Reply<Arc<Vec<Branch>>> {
+        let _ = (generator, paths);
+        Err(QueryError::new(
+            "the scmProvider generator needs an SCM provider, which this process cannot call; use `tidegate serve`",
+        ))
+    }
+
+    /// Returns a repository's pull requests, before any filtering. The generator's texts are already
+    /// rendered.
+    fn pull_requests(&mut self, generator: &PullRequestGenerator) -> Reply<Arc<Vec<PullRequest>>> {
+        let _ = generator;
+        Err(QueryError::new(
+            "the pullRequest generator needs pull requests, which this process cannot read; use `tidegate serve`",
+        ))
+    }
+}
+
+/// Inputs without any data, for generators that don't need external data.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoInputs;
+
+impl GeneratorInputs for NoInputs {}
+
+/// Declared cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// Name.
+    pub name: String,
+    /// URL of the API server.
+    pub server: String,
+    /// Project that the cluster is restricted to; empty if all projects may use it.
+    pub project: String,
+    /// Labels on the cluster's declaration.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations on the cluster's declaration.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Files of a repository at a commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GitTree {
+    /// Commit.
+    pub commit: String,
+    /// Paths of the files, with `/` between folders.
+    pub files: BTreeSet<String>,
+}
+
+/// Resources for a ClusterDecisionResource generator.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decisions {
+    /// Name of the list in the resources' status. `clusters` if the ConfigMap doesn't specify a name.
+    pub status_list_key: String,
+    /// Field of the list entries that contains the name of a cluster.
+    pub match_key: String,
+    /// Status of the resources by name.
+    pub resources: BTreeMap<String, Value>,
+}
+
+/// Branch of a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Branch {
+    /// User or organization.
+    pub organization: String,
+    /// Name of the repository.
+    pub repository: String,
+    /// ID of the repository.
+    pub repository_id: String,
+    /// URL for the requested protocol.
+    pub url: String,
+    /// Name of the branch.
+    pub branch: String,
+    /// Commit of the branch.
+    pub sha: String,
+    /// Labels of the repository.
+    pub labels: Vec<String>,
+    /// Requested paths that exist.
+    pub paths: BTreeSet<String>,
+}
+
+/// A pull request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PullRequest {
+    /// Number.
+    pub number: u64,
+    /// Title.
+    pub title: String,
+    /// Source branch.
+    pub branch: String,
+    /// Target branch.
+    pub target_branch: String,
+    /// Newest commit.
+    pub head_sha: String,
+    /// Author.
+    pub author: String,
+    /// Labels.
+    pub labels: Vec<String>,
+}
+
+/// Returns an address without user and password.
+pub(crate) fn without_credentials(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
+}

@@ -1,0 +1,37 @@
+//! Validation of an object's health annotations before the object is applied.
+
+use tidegate_model::Object;
+use tidegate_model::annotations::{HEALTH_CONVENTION, HEALTH_GRACE};
+use tidegate_model::parse_duration;
+
+use crate::cel::Expressions;
+
+/// Returns the problems in an object's health annotations. Each has a code and says how to fix the problem.
+pub fn review_annotations(object: &Object) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    if let Some(request) = object.annotation(HEALTH_CONVENTION)
+        && !["on", "off", "required"].contains(&request)
+    {
+        let problem = format!(
+            "invalid value {request:?} of annotation {HEALTH_CONVENTION} is ignored; use off, required or on"
+        );
+        found.push(("invalid-health-convention", problem));
+    }
+    if let Some(Err(error)) = object.annotation(HEALTH_GRACE).map(parse_duration) {
+        found.push(("invalid-health-grace", format!("annotation {HEALTH_GRACE} is ignored: {error}")));
+    }
+    let Some(rule) = Expressions::from_annotations(object) else { return found };
+    if let Some(reason) = rule.error_reason() {
+        let problem = format!(
+            "invalid health expressions in its annotations, so its health is Unknown and its wave does not complete: {reason}"
+        );
+        found.push(("invalid-health-expression", problem));
+    }
+    found.extend(rule.suspicious_parts().into_iter().map(|doubt| {
+        (
+            "doubtful-health-expression",
+            format!("a health expression in its annotations may never return a result: {doubt}"),
+        )
+    }));
+    found
+}

@@ -1,0 +1,110 @@
+//! Statuses of the Gateway API that answer each entry of a spec: the parents of a route, and the listeners of
+//! a Gateway.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// Reference from a route to a parent, with the Gateway API's defaults.
+#[derive(PartialEq, Eq)]
+struct ParentRef<'a> {
+    group: &'a str,
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    section: &'a str,
+    port: Option<i64>,
+}
+
+impl<'a> ParentRef<'a> {
+    fn parse(reference: &'a Value, route_namespace: &'a str) -> Self {
+        let text = |field: &str| reference.get(field).and_then(Value::as_str);
+        Self {
+            // An empty group is the group of Services.
+            group: text("group").unwrap_or("gateway.networking.k8s.io"),
+            kind: text("kind").unwrap_or("Gateway"),
+            namespace: text("namespace").unwrap_or(route_namespace),
+            name: text("name").unwrap_or_default(),
+            section: text("sectionName").unwrap_or_default(),
+            port: reference.get("port").and_then(Value::as_i64),
+        }
+    }
+}
+
+impl fmt::Display for ParentRef<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} ", self.kind)?;
+        if !self.namespace.is_empty() {
+            write!(formatter, "{}/", self.namespace)?;
+        }
+        formatter.write_str(self.name)?;
+        if !self.section.is_empty() {
+            write!(formatter, ", section {}", self.section)?;
+        }
+        match self.port {
+            Some(port) => write!(formatter, ", port {port}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Conditions that controllers write for each generation. Other conditions may be left from earlier versions
+/// of a controller, or from other controllers.
+const RENEWED_CONDITIONS: [&str; 3] = ["Accepted", "Programmed", "ResolvedRefs"];
+
+/// Describes the first parent whose controller hasn't responded to the newest generation of a route. Several
+/// controllers can respond for the same parent; one response is sufficient.
+pub(super) fn find_unanswered_parent(route: &Value) -> Option<String> {
+    let namespace = route.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+    let generation = newest_generation(route);
+    entries(route, "/spec/parentRefs").find_map(|reference| {
+        let parent = ParentRef::parse(reference, namespace);
+        let is_about = |answer: &&Value| {
+            answer.get("parentRef").is_some_and(|about| ParentRef::parse(about, namespace) == parent)
+        };
+        let mut answers = entries(route, "/status/parents").filter(is_about).peekable();
+        if answers.peek().is_none() {
+            return Some(format!("Waiting for an answer from {parent}"));
+        }
+        let is_old = !answers.any(|answer| is_about_acceptance(answer) && !is_outdated(answer, generation));
+        is_old.then(|| format!("Waiting for an answer from {parent} for generation {generation}"))
+    })
+}
+
+/// Describes the first listener without a status for the newest generation of a Gateway or ListenerSet.
+pub(super) fn find_unanswered_listener(gateway: &Value) -> Option<String> {
+    let generation = newest_generation(gateway);
+    entries(gateway, "/spec/listeners").find_map(|listener| {
+        let name = text_of(listener, "name");
+        match entries(gateway, "/status/listeners").find(|answer| text_of(answer, "name") == name) {
+            None => Some(format!("Waiting for listener {name}")),
+            Some(answer) => is_outdated(answer, generation)
+                .then(|| format!("Waiting for listener {name} for generation {generation}")),
+        }
+    })
+}
+
+/// Returns true if a response says whether the route is accepted.
+fn is_about_acceptance(answer: &Value) -> bool {
+    entries(answer, "/conditions").any(|condition| text_of(condition, "type") == "Accepted")
+}
+
+/// Returns true if a response names an older generation.
+fn is_outdated(answer: &Value, generation: i64) -> bool {
+    entries(answer, "/conditions")
+        .filter(|condition| RENEWED_CONDITIONS.contains(&text_of(condition, "type")))
+        .filter_map(|condition| condition.get("observedGeneration").and_then(Value::as_i64))
+        .any(|seen| seen < generation)
+}
+
+fn newest_generation(object: &Value) -> i64 {
+    object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default()
+}
+
+fn entries<'o>(object: &'o Value, place: &'static str) -> impl Iterator<Item = &'o Value> {
+    object.pointer(place).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn text_of<'a>(entry: &'a Value, field: &str) -> &'a str {
+    entry.get(field).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,24 @@
+//! Errors of evaluations.
+
+use super::value::Value;
+
+/// Reason why an evaluation doesn't return a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum EvaluationError {
+    /// A field doesn't exist now but may exist later.
+    MissingField(String),
+    /// Another error.
+    Invalid(String),
+    /// The evaluation took too many steps.
+    Exhausted,
+}
+
+pub(super) type EvaluationResult = Result<Value, EvaluationError>;
+
+pub(super) fn invalid(what: impl Into<String>) -> EvaluationError {
+    EvaluationError::Invalid(what.into())
+}
+
+pub(super) fn overflow() -> EvaluationError {
+    invalid("number too large")
+}

@@ -1,0 +1,227 @@
+//! Connection settings, which come from a kubeconfig or from the pod in which the process runs.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+
+use crate::error_message::format_error_chain;
+use crate::proxy;
+
+/// A server aborts a write after 34 s, and a webhook call after at most 30 s. Only the server's message distinguishes the two, so
+/// our limit is longer.
+const CALL_TIMEOUT: Duration = Duration::from_secs(36);
+/// Short, because servers end watches themselves and a new watch is cheap.
+pub(crate) const WATCH_DURATION: Duration = Duration::from_secs(290);
+
+/// Options of a connection.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// Kubeconfig file. If `None`, uses the files in `KUBECONFIG`, otherwise `~/.kube/config`, otherwise the pod's service
+    /// account.
+    pub kubeconfig: Option<PathBuf>,
+    /// Kubeconfig context. If `None`, uses the current context.
+    pub context: Option<String>,
+    /// User to impersonate.
+    pub impersonate_user: Option<String>,
+    /// Groups to impersonate. Requires `impersonate_user`.
+    pub impersonate_groups: Vec<String>,
+    /// Maximum duration of one call. Does not apply to watches.
+    pub call_timeout: Duration,
+    /// Maximum number of concurrent calls, as long as the server keeps up.
+    pub in_flight: usize,
+    /// Duration after which we ask the server to end each watch, in whole seconds.
+    pub watch_duration: Duration,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            kubeconfig: None,
+            context: None,
+            impersonate_user: None,
+            impersonate_groups: Vec::new(),
+            call_timeout: CALL_TIMEOUT,
+            in_flight: 16,
+            watch_duration: WATCH_DURATION,
+        }
+    }
+}
+
+/// Error in the connection settings. The cluster itself has not been called yet.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// There is neither a kubeconfig nor a pod's service account.
+    #[error(
+        "no cluster is configured: set KUBECONFIG or --kubeconfig, write ~/.kube/config, or run in a pod ({inside})"
+    )]
+    NotConfigured {
+        /// Reason why the process is not considered to run in a pod.
+        inside: String,
+    },
+    /// The kubeconfig cannot be used.
+    #[error("the kubeconfig{} cannot be used: {reason}", describe_file(.file.as_ref()))]
+    Kubeconfig {
+        /// Kubeconfig file, if one was named.
+        file: Option<PathBuf>,
+        /// Description of the part that is unreadable, missing or unusable.
+        reason: String,
+    },
+    /// The kubeconfig does not contain the requested context.
+    #[error("there is no context {context:?} in the kubeconfig; {}", list_contexts(.there))]
+    UnknownContext {
+        /// The requested context.
+        context: String,
+        /// Names of the contexts in the kubeconfig.
+        there: Vec<String>,
+    },
+    /// `--as-group` was given without `--as`. The API accepts groups only together with a user.
+    #[error("groups can only be impersonated together with a user: name one with --as")]
+    GroupsWithoutUser,
+    /// The type of the configured proxy is not supported.
+    #[error(
+        "cannot connect to {server} through the proxy {proxy}: only http:// and socks5:// proxies are supported"
+    )]
+    Proxy {
+        /// URL of the proxy, as configured.
+        proxy: String,
+        /// URL of the API server behind it.
+        server: String,
+    },
+    /// The certificates, the token or the credential program cannot be used.
+    #[error("cannot use the credentials for {server}: {reason}")]
+    Credentials {
+        /// URL of the API server that they are for.
+        server: String,
+        /// Description of the part that is unreadable or unusable.
+        reason: String,
+    },
+}
+
+fn describe_file(file: Option<&PathBuf>) -> String {
+    file.map(|file| format!(" {}", file.display())).unwrap_or_default()
+}
+
+fn list_contexts(contexts: &[String]) -> String {
+    if contexts.is_empty() {
+        "it has no contexts".to_owned()
+    } else {
+        format!("it has: {}", contexts.join(", "))
+    }
+}
+
+/// A client configuration and the name of its cluster.
+pub(crate) struct ClusterConfig {
+    pub(crate) config: Config,
+    pub(crate) context: String,
+    /// Configured user: the impersonated user, otherwise the user in the kubeconfig, otherwise the subject of the token.
+    pub(crate) user: String,
+}
+
+/// Reads the current configuration.
+pub(crate) async fn load_config(options: &ConnectOptions) -> Result<ClusterConfig, ConnectError> {
+    if options.impersonate_user.is_none() && !options.impersonate_groups.is_empty() {
+        return Err(ConnectError::GroupsWithoutUser);
+    }
+    let mut place = match read_kubeconfig(options)? {
+        Some(kubeconfig) => from_file(options, kubeconfig).await?,
+        None => from_pod()?,
+    };
+    let config = &mut place.config;
+    if let Some(user) = &options.impersonate_user {
+        place.user.clone_from(user);
+        config.auth_info.impersonate = Some(user.clone());
+        config.auth_info.impersonate_groups = Some(options.impersonate_groups.clone());
+    }
+    apply_defaults(config)?;
+    Ok(place)
+}
+
+/// Applies our defaults to a configuration.
+pub(crate) fn apply_defaults(config: &mut Config) -> Result<(), ConnectError> {
+    // Retrying is up to the operation's state machine, which must know of every repeated write.
+    config.default_retry = false;
+    if config.proxy_url.is_some() && is_proxy_exempt(config) {
+        config.proxy_url = None;
+    }
+    match config.proxy_url.as_ref().filter(|proxy| !proxy::is_supported(proxy)) {
+        None => Ok(()),
+        Some(proxy) => {
+            let (proxy, server) = (proxy::redact_url(proxy), config.cluster_url.to_string());
+            Err(ConnectError::Proxy { proxy, server })
+        }
+    }
+}
+
+/// Returns true if the proxy was set by the environment, and the environment's exceptions cover the server.
+fn is_proxy_exempt(config: &Config) -> bool {
+    let variable = |names: [&str; 2]| {
+        let mut values = names.into_iter().filter_map(|name| std::env::var(name).ok());
+        values.find(|value| !value.is_empty()).unwrap_or_default()
+    };
+    let general = variable(["HTTPS_PROXY", "https_proxy"]).parse::<http::Uri>().ok();
+    let host = config.cluster_url.host().unwrap_or_default();
+    general == config.proxy_url && proxy::is_exempt(&variable(["NO_PROXY", "no_proxy"]), host)
+}
+
+/// Reads the kubeconfig. Returns `None` if there is no kubeconfig and none was requested.
+fn read_kubeconfig(options: &ConnectOptions) -> Result<Option<Kubeconfig>, ConnectError> {
+    let file = options.kubeconfig.as_ref();
+    let is_requested = file.is_some()
+        || options.context.is_some()
+        || std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
+    let found = match file {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    match found {
+        Ok(kubeconfig) => Ok(Some(kubeconfig)),
+        Err(KubeconfigError::FindPath) if !is_requested => Ok(None),
+        Err(KubeconfigError::ReadConfig(error, _))
+            if !is_requested && error.kind() == io::ErrorKind::NotFound =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(kubeconfig_error(options, &error)),
+    }
+}
+
+async fn from_file(options: &ConnectOptions, kubeconfig: Kubeconfig) -> Result<ClusterConfig, ConnectError> {
+    let context = options.context.clone().or_else(|| kubeconfig.current_context.clone()).unwrap_or_default();
+    let there: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
+    if !there.contains(&context) && (options.context.is_some() || !context.is_empty()) {
+        return Err(ConnectError::UnknownContext { context, there });
+    }
+    let named =
+        kubeconfig.contexts.iter().find(|one| one.name == context).and_then(|one| one.context.as_ref());
+    let user = named.and_then(|named| named.user.clone()).unwrap_or_default();
+    let chosen = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &chosen)
+        .await
+        .map_err(|error| kubeconfig_error(options, &error))?;
+    let user = config.auth_info.impersonate.clone().unwrap_or(user);
+    Ok(ClusterConfig { config, context, user })
+}
+
+fn from_pod() -> Result<ClusterConfig, ConnectError> {
+    let config = Config::incluster()
+        .map_err(|error| ConnectError::NotConfigured { inside: format_error_chain(&error) })?;
+    let user = config.auth_info.token_file.as_deref().and_then(read_token_subject).unwrap_or_default();
+    Ok(ClusterConfig { config, context: String::new(), user })
+}
+
+/// Returns the subject of the token in a file. The token is our own, so it is not verified.
+fn read_token_subject(file: &str) -> Option<String> {
+    let token = std::fs::read_to_string(file).ok()?;
+    let payload = URL_SAFE_NO_PAD.decode(token.trim().split('.').nth(1)?).ok()?;
+    let payload: serde_json::Value = serde_json::from_slice(&payload).ok()?;
+    payload.get("sub")?.as_str().map(str::to_owned)
+}
+
+fn kubeconfig_error(options: &ConnectOptions, error: &KubeconfigError) -> ConnectError {
+    ConnectError::Kubeconfig { file: options.kubeconfig.clone(), reason: format_error_chain(error) }
+}

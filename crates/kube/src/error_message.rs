@@ -1,0 +1,22 @@
+//! Error messages.
+
+use std::error::Error as StdError;
+
+use crate::credentials;
+
+/// Returns an error and its causes in one line, without repetitions and without text that could be a credential.
+pub(crate) fn format_error_chain(error: &(dyn StdError + 'static)) -> String {
+    if let Some(words) = credentials::credential_error_message(error) {
+        return words;
+    }
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !words.contains(&text) {
+            words = format!("{words}: {text}");
+        }
+        cause = error.source();
+    }
+    words
+}

@@ -1,0 +1,34 @@
+//! Search results, which all waiting applications share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_cluster::ClusterError;
+use tidegate_model::{Object, Tracking};
+
+use crate::singleflight::Singleflight;
+
+/// Objects that may be pruned, grouped by application.
+pub(crate) type RootsByApplication = HashMap<String, Vec<FoundObject>>;
+/// Running searches, by searched objects and tracking method.
+pub(crate) type SearchRequests = Singleflight<(String, Tracking), Arc<SearchResult>>;
+/// Result of a search. A refusal is also a result, and is valid for a while.
+pub(crate) type SearchResult = Result<RootsByApplication, ClusterError>;
+
+/// The part of a found object that is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct FoundObject {
+    pub(crate) uid: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl FoundObject {
+    pub(crate) fn from_object(object: &Object) -> Self {
+        Self {
+            uid: object.uid().to_owned(),
+            namespace: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Lists of names in messages.
+
+/// Maximum number of names shown from a list that may contain thousands.
+const NAMES_MAX: usize = 5;
+
+/// Lists the names. If there are many, lists the first few names and the number of remaining names.
+pub fn join_names(names: &[&str]) -> String {
+    let named = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMES_MAX) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}

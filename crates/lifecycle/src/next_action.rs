@@ -1,0 +1,53 @@
+//! Next action for the reader of an explanation.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Next action: a command, a change to the specification, or waiting for the event that continues the work.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NextAction {
+    /// Command to run; `None` if there is none.
+    pub command: Option<String>,
+    /// Complete action in words, with commands in backticks.
+    pub text: String,
+}
+
+impl NextAction {
+    /// Creates a command with its effect.
+    pub fn run(command: impl Into<String>, effect: &str) -> Self {
+        let command = command.into();
+        Self { text: format!("`{command}` {effect}"), command: Some(command) }
+    }
+
+    /// Creates an action that is a change instead of a command.
+    pub fn change(text: impl Into<String>) -> Self {
+        Self { command: None, text: text.into() }
+    }
+
+    /// Creates an action that waits for the event that continues the work.
+    pub fn wait(event: &str) -> Self {
+        Self::nothing(&format!("it continues when {event}"))
+    }
+
+    /// Creates an action that waits, with a description of what happens next.
+    pub fn nothing(course: &str) -> Self {
+        Self::change(format!("nothing to do; {course}"))
+    }
+
+    /// Adds an alternative or a later action.
+    #[must_use]
+    pub fn or(mut self, alternative: &str) -> Self {
+        self.text.push_str("; ");
+        self.text.push_str(alternative);
+        self
+    }
+}
+
+impl fmt::Display for NextAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.text.is_empty() { "nothing to do" } else { &self.text })
+    }
+}

@@ -1,0 +1,72 @@
+//! Repetition of failed calls.
+
+use std::time::Duration;
+
+use tidegate_model::Timestamp;
+
+use crate::operation::input::CallError;
+use crate::operation::state::{CallFailures, Header, Operation, Progress, Stage, TaskState};
+
+/// Maximum number of transient failures of one call before the failure counts: about a minute with the waits below.
+/// Failures because the cluster doesn't answer aren't counted as long as the operation has time left.
+pub(crate) const CALL_FAILURES_MAX: u32 = 10;
+/// Maximum number of failures for calls that [allow only few retries](CallError::has_few_retries).
+const LIMITED_CALL_FAILURES_MAX: u32 = 3;
+/// Wait after the first failed call. It doubles after each additional failure.
+const CALL_RETRY_DELAY: Duration = Duration::from_millis(200);
+/// Maximum wait between two calls.
+const CALL_RETRY_DELAY_MAX: Duration = Duration::from_secs(15);
+/// Maximum wait between two probes of a cluster that doesn't answer. The operation makes only one call during an
+/// outage, so the wait can be short, and the operation continues soon after the cluster is back.
+const OUTAGE_PROBE_DELAY_MAX: Duration = Duration::from_secs(5);
+/// Maximum time that an operation's clean-up waits for a cluster that doesn't answer. Deadlines no longer apply during
+/// the clean-up, and an operation must end even if its cluster is gone for good.
+const CLEANUP_OUTAGE_WAIT_MAX: Duration = Duration::from_secs(600);
+
+/// Time of the next call after a failure.
+pub(crate) struct CallRetry {
+    pub(crate) retry_at: Timestamp,
+    /// True if the cluster doesn't answer. The call then doesn't count as a failure.
+    pub(crate) is_outage: bool,
+}
+
+/// Returns the time at which a failed call may be repeated. `None` if the failure counts. `patient` means that no
+/// deadline has passed, so an outage of the cluster may continue.
+pub(crate) fn schedule_call_retry(
+    header: &Header,
+    calls: Option<&CallFailures>,
+    error: &CallError,
+    patient: bool,
+    now: Timestamp,
+) -> Option<CallRetry> {
+    if error.is_outage && patient {
+        let known = header.outage.as_deref();
+        // Many calls may be in flight when an outage begins. They count as one try.
+        let retry_at = match known.filter(|outage| now < outage.retry_at) {
+            Some(outage) => outage.retry_at,
+            None => {
+                let tried = known.map_or(0, |outage| outage.tried);
+                now + error.retry_delay(CALL_RETRY_DELAY, tried, OUTAGE_PROBE_DELAY_MAX)
+            }
+        };
+        return Some(CallRetry { retry_at, is_outage: true });
+    }
+    let failed = calls.map_or(0, |calls| calls.failed);
+    let most = if error.has_few_retries { LIMITED_CALL_FAILURES_MAX } else { CALL_FAILURES_MAX };
+    if !error.is_transient || failed.saturating_add(1) >= most {
+        return None;
+    }
+    let retry_at = now + error.retry_delay(CALL_RETRY_DELAY, failed, CALL_RETRY_DELAY_MAX);
+    Some(CallRetry { retry_at, is_outage: false })
+}
+
+/// Returns true if calls about this task may be repeated for as long as the cluster doesn't answer. False once a
+/// deadline has passed or a person has terminated the operation, because it must then end.
+pub(crate) fn can_retry_during_outage(operation: &Operation, state: &TaskState, now: Timestamp) -> bool {
+    let stopping = matches!(state.progress, Progress::Stopping { .. }) || operation.wave_expired.is_some();
+    match operation.stage {
+        Stage::Terminating => false,
+        Stage::Finishing { .. } => now < operation.since + CLEANUP_OUTAGE_WAIT_MAX,
+        _ => !stopping,
+    }
+}

@@ -1,0 +1,200 @@
+//! Next action for every wait and for the states that cause it.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+use tidegate_model::{Action, Cascade, Gvk, TaskOptions};
+
+use super::*;
+
+const ID: &str = "019f0000-0000-7000-8000-000000000007";
+
+fn task(group: &str, kind: &str, namespace: &str) -> Task {
+    Task {
+        phase: tidegate_model::Phase::Sync,
+        wave: 0,
+        gvk: Gvk::new(group, "v1", kind),
+        namespace: namespace.to_owned(),
+        name: "api".to_owned(),
+        action: Action::Create,
+        hook: None,
+        reason: String::new(),
+        manifest: None,
+        live: None,
+        options: TaskOptions::default(),
+        health_judge: None,
+        images: Vec::new(),
+        error: None,
+    }
+}
+
+fn action(wait: &Wait<'_>, destination: Destination) -> String {
+    let request = SyncRequest::new("team_shop", "shop", destination);
+    wait.action(ID.parse().unwrap(), &request).to_string().replace(ID, "ID")
+}
+
+fn kubernetes() -> Destination {
+    Destination::Kubernetes {
+        context: String::new(),
+        server: String::new(),
+        kubeconfig: None,
+        impersonate: tidegate_model::Impersonation::default(),
+        uid: String::new(),
+    }
+}
+
+#[test]
+fn every_wait_has_a_next_action() {
+    let (api, node) = (task("apps", "Deployment", "shop"), task("", "Namespace", ""));
+    let at = Timestamp::from_millis(0);
+    for (wait, expected) in [
+        (Wait::Record, "nothing to do; it continues when the operation is recorded"),
+        (Wait::Unpause, "`tidegate ops unpause ID` continues it"),
+        (
+            Wait::OtherClaim("operation 7".to_owned()),
+            "nothing to do; it continues when operation 7 ends; `tidegate ops terminate ID` ends the operation",
+        ),
+        (Wait::Claim, "nothing to do; it continues when it has acquired the claim"),
+        (Wait::LostClaim, "nothing to do; it ends because another operation took its claim"),
+        (Wait::Plan, "nothing to do; it continues when its plan is ready"),
+        (Wait::DryRun, "nothing to do; it continues when the server has validated the manifests"),
+        (Wait::NextWave, "nothing to do; it continues when the next wave opens"),
+        (Wait::Approval, "`tidegate ops approve ID` opens the wave"),
+        (
+            Wait::Confirmation,
+            "`tidegate ops confirm ID` permits the deletions; `tidegate ops terminate ID` ends the operation",
+        ),
+        (Wait::Soak(at), "nothing to do; it continues when the soak time ends at 1970-01-01T00:00:00.000Z"),
+        (Wait::Group("db"), "nothing to do; it continues when another operation in the group db ends"),
+        (
+            Wait::Gate("night", "it is day"),
+            "nothing to do; it continues when the gate night opens (it is day)",
+        ),
+        (Wait::Gates, "nothing to do; it continues when its gates have answered"),
+        (Wait::Deletions, "nothing to do; it continues when the deletions are requested"),
+        (Wait::GoneCheck, "nothing to do; it continues when the deleted objects are gone"),
+        (
+            Wait::Gone(&api),
+            "`kubectl describe Deployment.apps/api -n shop` shows what blocks its deletion; the operation continues when \
+             Deployment shop/api is gone, and `tidegate ops terminate ID` ends the operation",
+        ),
+        (
+            Wait::OtherHook("7"),
+            "nothing to do; it continues when operation 7 has finished running the hook; `tidegate ops terminate ID` \
+             ends the operation",
+        ),
+        (
+            Wait::Call(&api),
+            "nothing to do; it continues when the cluster accepts the call for Deployment shop/api; `tidegate ops \
+             terminate ID` ends the operation",
+        ),
+        (Wait::Manifests, "nothing to do; it continues when the manifests of the wave are applied"),
+        (Wait::Observation(&api), "nothing to do; it continues when Deployment shop/api is observed"),
+        (
+            Wait::Hook(&api),
+            "`tidegate ops output ID` prints the output of Deployment shop/api; the operation continues when the hook has finished; \
+             `tidegate ops terminate ID` ends the operation",
+        ),
+        (
+            Wait::Health(&node),
+            "`kubectl describe Namespace/api` shows its status and its events; if it remains unhealthy, `tidegate ops \
+             terminate ID` ends the operation, and `tidegate ops skip ID --task Namespace/api --reason TEXT` continues without it",
+        ),
+        (
+            Wait::Release(&api),
+            "nothing to do; it continues when the finalizer of Deployment shop/api is removed",
+        ),
+        (
+            Wait::Settling(at),
+            "nothing to do; it continues when the wave has stayed healthy until 1970-01-01T00:00:00.000Z",
+        ),
+        (Wait::Namespaces, "nothing to do; it continues when the namespaces of the wave are checked"),
+        (
+            Wait::Attempt(2, at),
+            "nothing to do; it continues when attempt 2 starts at 1970-01-01T00:00:00.000Z; `tidegate ops terminate ID` \
+             ends the operation",
+        ),
+        (Wait::Stop, "nothing to do; it ends when its running hooks have stopped"),
+        (Wait::CleanUp, "nothing to do; it ends when its hooks are cleaned up"),
+        (Wait::Succeeded, "nothing to do; sync again when the manifests change"),
+        (Wait::Checked, "to write the changes, request the sync without a dry run"),
+        (
+            Wait::Failed,
+            "fix the cause, then sync again: `tidegate app sync team/shop` for a managed Application, \
+             otherwise the original sync command",
+        ),
+        (
+            Wait::Terminated,
+            "to deploy, sync again: `tidegate app sync team/shop` for a managed Application, otherwise the original \
+             sync command",
+        ),
+        (Wait::Superseded, "nothing to do; the operation that superseded it takes over its work"),
+        (Wait::Deleted, "nothing to do; its objects are deleted"),
+        (Wait::NotDeleted, "fix the cause, then request the deletion again"),
+    ] {
+        assert_eq!(action(&wait, kubernetes()), expected, "{wait:?}");
+    }
+    let mut deletion = SyncRequest::new("shop", "shop", kubernetes());
+    deletion.deletion = Some(Cascade::Foreground);
+    assert_eq!(
+        Wait::Terminated.action(ID.parse().unwrap(), &deletion).to_string(),
+        "to delete the application, request the deletion again"
+    );
+    let simulated = action(&Wait::Health(&api), Destination::Simulated);
+    assert!(simulated.starts_with("`tidegate sim objects` shows its health and its pods; "), "{simulated}");
+    let gone = action(&Wait::Gone(&api), Destination::Simulated);
+    assert!(gone.starts_with("`tidegate sim objects` shows what blocks its deletion"), "{gone}");
+}
+
+#[test]
+fn the_progress_of_an_object_decides_its_wait() {
+    let (api, state) = (task("apps", "Deployment", "shop"), TaskState::default);
+    let in_progress = |progress| TaskState { progress, ..state() };
+    let uid = String::new;
+    for (progress, expected) in [
+        (Progress::Waiting, Wait::Manifests),
+        (Progress::Ready, Wait::Manifests),
+        (Progress::Deleting { uid: uid() }, Wait::Gone(&api)),
+        (Progress::Running, Wait::Observation(&api)),
+        (Progress::Stopping { reason: uid() }, Wait::Stop),
+        (Progress::Done, Wait::Release(&api)),
+    ] {
+        assert_eq!(task_wait(&api, &in_progress(progress)), expected);
+    }
+    let calls = super::super::state::CallFailures { failed: 1, ..Default::default() };
+    assert_eq!(task_wait(&api, &TaskState { calls: Some(Box::new(calls)), ..state() }), Wait::Call(&api));
+}
+
+#[test]
+fn operations_without_a_process_or_details_have_a_next_action() {
+    let id: OperationId = ID.parse().unwrap();
+    assert_eq!(resume_action(id, false).command.unwrap(), format!("tidegate resume {ID}"));
+    assert_eq!(
+        resume_action(id, true).to_string(),
+        format!("unpause it with `tidegate ops unpause {ID}`, then continue it with `tidegate resume {ID}`")
+    );
+    let of = |phase| summary_action(id, "shop", phase, "").to_string();
+    assert!(of(OperationPhase::Succeeded).starts_with("nothing to do; "));
+    assert!(of(OperationPhase::Failed).starts_with("fix the cause"));
+    assert!(of(OperationPhase::Error).starts_with("fix the cause"));
+    let terminated = summary_action(id, "shop", OperationPhase::Failed, TERMINATED).to_string();
+    assert!(terminated.starts_with("to deploy, sync again: `tidegate app sync shop`"), "{terminated}");
+    for phase in [OperationPhase::Running, OperationPhase::Terminating] {
+        assert!(of(phase).starts_with(&format!("`tidegate ops show {ID}`")));
+    }
+}
+
+#[test]
+fn an_outage_replaces_the_next_action_unless_a_person_can_act() {
+    for (awaits_person, expected) in [
+        (false, "nothing to do; it continues when the cluster answers"),
+        (true, "`tidegate ops approve ID` opens the wave"),
+    ] {
+        let action = NextAction::run("tidegate ops approve ID", "opens the wave");
+        let at = Explanation::new("wave 1 of 2", Timestamp::from_millis(0));
+        let mut explanation = Explanation { action, awaits_person, ..at };
+        explanation.add_outage("no answer".to_owned());
+        assert_eq!(
+            (explanation.action.to_string().as_str(), explanation.trouble.as_deref()),
+            (expected, Some("no answer"))
+        );
+    }
+}

@@ -1,0 +1,21 @@
+//! Number of task visits, for tests of the amount of work.
+
+use std::cell::Cell;
+
+mod tests;
+
+thread_local! {
+    static VISIT_COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts a visit of a task.
+pub(super) fn record_visit() {
+    VISIT_COUNT.set(VISIT_COUNT.get() + 1);
+}
+
+/// Returns the number of task visits during `work`.
+fn count_visits(work: impl FnOnce()) -> u64 {
+    let before = VISIT_COUNT.get();
+    work();
+    VISIT_COUNT.get() - before
+}

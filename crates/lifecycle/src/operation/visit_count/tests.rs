@@ -1,0 +1,135 @@
+//! Amount of work: it depends on what happened, not on the width of the wave. The work is counted, not timed.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+
+use std::sync::Arc;
+
+use tidegate_model::{Evidence, Health, HealthStatus, Observation, ObservedState, TaskId};
+
+use self::build::{DIGEST, at, hook_task, id, plan, request, resource};
+use super::count_visits;
+use crate::operation::{
+    Answer, ApplyResponse, ClearingResult, Command, DryRunResponse, Input, Stage, Subject, SyncOperation,
+    TaskCommand, WaveStep,
+};
+use crate::{Arrival, Outbox, Runner};
+
+#[allow(dead_code, reason = "shared with the tests from outside")]
+#[path = "../../../tests/lifecycle/build.rs"]
+mod build;
+
+type SyncRunner = Runner<SyncOperation, Outbox<SyncOperation>>;
+
+fn process(runner: &mut SyncRunner, millis: i64, arrival: Arrival<SyncOperation, std::convert::Infallible>) {
+    runner.process(arrival, at(millis)).unwrap();
+    settle(runner, millis);
+}
+
+fn settle(runner: &mut SyncRunner, millis: i64) {
+    loop {
+        runner.step(at(millis)).unwrap();
+        if runner.effects_mut().batch.take().is_none() {
+            return;
+        }
+        runner.process(Arrival::Persisted, at(millis)).unwrap();
+    }
+}
+
+fn observed_state(version: u64, status: HealthStatus) -> ObservedState {
+    ObservedState::Present {
+        uid: "uid".into(),
+        resource_version: version.to_string(),
+        generation: 1,
+        deleting: false,
+        kept_by: String::new(),
+        health: Some(Health::new(status, "")),
+        unjudged: false,
+        evidence: Evidence::ObservedGeneration(1),
+    }
+}
+
+fn answer_for(command: &TaskCommand) -> Answer {
+    match command {
+        TaskCommand::Check => Answer::Checked(Ok(DryRunResponse::default())),
+        TaskCommand::ClearHook => Answer::Cleared(Ok(ClearingResult::Clear)),
+        TaskCommand::Apply => Answer::Applied(Ok(Box::new(ApplyResponse {
+            uid: "uid".into(),
+            resource_version: "10".into(),
+            generation: 1,
+            message: String::new(),
+            observed: observed_state(10, HealthStatus::Progressing),
+            warnings: Vec::new(),
+        }))),
+        TaskCommand::ReleaseHook { .. } => Answer::Released(Ok(())),
+        other => panic!("{other:?} is not expected"),
+    }
+}
+
+/// Answers commands in flight until there are none.
+fn answer_all(runner: &mut SyncRunner, millis: i64) {
+    loop {
+        let commands = std::mem::take(&mut runner.effects_mut().commands);
+        if commands.is_empty() {
+            return;
+        }
+        for command in commands {
+            if let Command::Task { task, attempt, command: task_command } = &command {
+                let input =
+                    Input::Answer { task: *task, attempt: *attempt, answer: answer_for(task_command) };
+                runner.process(Arrival::Answer { subject: command.subject(), input }, at(millis)).unwrap();
+            }
+        }
+        settle(runner, millis);
+    }
+}
+
+/// Creates an operation in which a wave of this width is waiting for health, followed by another wave. With `of_hooks`,
+/// the wave consists of hooks.
+fn runner_awaiting_health(width: u32, of_hooks: bool) -> SyncRunner {
+    let mut runner = Runner::new(Outbox::default());
+    let begin = Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST, plan: None };
+    process(&mut runner, 0, Arrival::Input(begin));
+    let wide = (0..width).map(|n| {
+        let name = format!("{}/d{n}", if of_hooks { "Job" } else { "Deployment" });
+        if of_hooks { hook_task(tidegate_model::Phase::Sync, 0, &name) } else { resource(0, &name) }
+    });
+    let plan = Arc::new(plan(wide.chain([resource(1, "Deployment/last")])));
+    let planned = Input::Planned { plan, bundle: DIGEST, namespaces: Vec::new() };
+    runner.effects_mut().commands.clear();
+    process(&mut runner, 0, Arrival::Answer { subject: Subject::Plan, input: planned });
+    answer_all(&mut runner, 0);
+    let stage = &runner.state().operation().unwrap().stage;
+    assert_eq!(*stage, Stage::Wave { index: 0, step: WaveStep::AwaitingHealth });
+    runner
+}
+
+/// Returns the number of visits while all tasks but one become healthy one by one. Each task gets one observation
+/// without a change and one with a change. Events are written from time to time.
+fn visits_until_healthy(width: u32, of_hooks: bool) -> u64 {
+    let mut runner = runner_awaiting_health(width, of_hooks);
+    let arrival = |task: u32, version, status| {
+        let observation = Observation { at: at(1), seen: observed_state(version, status) };
+        Arrival::Input(Input::Observed { task: TaskId(task), observation })
+    };
+    let all_but_one = width - 1;
+    count_visits(|| {
+        for task in 0..all_but_one {
+            let now = i64::from(task);
+            process(&mut runner, now, arrival(task, 11, HealthStatus::Progressing));
+            process(&mut runner, now, arrival(task, 12, HealthStatus::Healthy));
+            answer_all(&mut runner, now);
+            assert!(!runner.has_subscription(&Command::Observe { task: TaskId(task) }));
+        }
+        // The log's summary uses this message.
+        let kind = if of_hooks { "completion of hook batch/Job" } else { "healthy state of apps/Deployment" };
+        assert_eq!(runner.state().message(), format!("waiting for {kind}/d{all_but_one}"));
+    })
+}
+
+#[test]
+fn tasks_that_become_healthy_one_by_one_cost_linear_work() {
+    for of_hooks in [false, true] {
+        let (narrow, wide) = (visits_until_healthy(250, of_hooks), visits_until_healthy(1000, of_hooks));
+        assert!(wide <= 4 * narrow + 400, "{narrow} visits for 250, {wide} for 1,000 (hooks: {of_hooks})");
+        assert!(wide <= 1000 * 40, "{wide} visits for 1,000 (hooks: {of_hooks})");
+    }
+}

@@ -1,0 +1,112 @@
+//! Reason why a rollout's current step is waiting, in one word, for metrics.
+
+use std::fmt;
+
+use tidegate_model::Timestamp;
+
+use super::messages::is_missing_approval;
+use super::state::{Member, Progress, Rollout, Stage, State};
+use crate::operation::Verdict;
+
+/// Wait of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepWait {
+    /// Number of the step, counted from 1.
+    pub step: u32,
+    /// Reason.
+    pub reason: WaitReason,
+    /// Start of the wait.
+    pub since: Timestamp,
+}
+
+/// Reason for a wait, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitReason {
+    /// A person paused the rollout.
+    Paused,
+    /// A member failed, and no person has handled the failure.
+    Failed,
+    /// The step, or the plan of a member, isn't approved.
+    Approval,
+    /// A gate is closed.
+    Gate,
+    /// The previous step is being watched for some time.
+    Soak,
+    /// People sync the members of the step, because `maxUpdate` is 0.
+    Manual,
+    /// The sync of a member hasn't begun.
+    Pending,
+    /// A sync window is delaying the sync of a member.
+    Window,
+    /// The sync of a member is running.
+    Sync,
+    /// The sync of a member has finished, but its Application isn't Synced and Healthy.
+    Health,
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Paused => "paused",
+            Self::Failed => "failed",
+            Self::Approval => "approval",
+            Self::Gate => "gate",
+            Self::Soak => "soak",
+            Self::Manual => "manual",
+            Self::Pending => "pending",
+            Self::Window => "window",
+            Self::Sync => "sync",
+            Self::Health => "health",
+        })
+    }
+}
+
+/// Returns the wait of the current step. If there are several waits, returns one that people must handle, otherwise the
+/// longest.
+pub fn current_wait(state: &State) -> Option<StepWait> {
+    let State::Running(rollout) = state else { return None };
+    let step = rollout.current_step()?;
+    let (reason, since) = match (&rollout.paused, &rollout.stage) {
+        (Some(attribution), _) => (WaitReason::Paused, attribution.at),
+        (None, Stage::Held { step }) => (held_reason(rollout, *step), rollout.since),
+        (None, _) => {
+            let of_members = rollout.members_in_step(step).filter_map(|(_, member)| {
+                let reason = member_reason(rollout, step, member)?;
+                Some((reason != WaitReason::Failed, member.since, reason))
+            });
+            let (_, since, reason) = of_members.min()?;
+            (reason, since)
+        }
+    };
+    Some(StepWait { step: step.saturating_add(1), reason, since })
+}
+
+fn held_reason(rollout: &Rollout, step: u32) -> WaitReason {
+    let is_closed = |gate: &String| {
+        !rollout.gates.iter().any(|answer| answer.gate == *gate && answer.verdict == Verdict::Open)
+    };
+    if rollout.needs_approval(step) {
+        WaitReason::Approval
+    } else if rollout.external_gates(step).any(is_closed) {
+        WaitReason::Gate
+    } else {
+        WaitReason::Soak
+    }
+}
+
+/// Returns the wait of a member. `None` if the member is waiting for other members, or is done.
+fn member_reason(rollout: &Rollout, step: u32, member: &Member) -> Option<WaitReason> {
+    let is_manual = || rollout.step(step).is_some_and(|step| step.step.max_update.is_manual());
+    match &member.progress {
+        Progress::Failed { .. } if !rollout.is_settled(member) => Some(WaitReason::Failed),
+        Progress::Waiting if is_manual() => Some(WaitReason::Manual),
+        Progress::Named { window: Some(window), .. } if is_missing_approval(window) => {
+            Some(WaitReason::Approval)
+        }
+        Progress::Named { window: Some(_), .. } => Some(WaitReason::Window),
+        Progress::Promoted | Progress::Named { .. } => Some(WaitReason::Pending),
+        Progress::Running { .. } | Progress::Stopping { .. } => Some(WaitReason::Sync),
+        Progress::Settling { .. } => Some(WaitReason::Health),
+        _ => None,
+    }
+}

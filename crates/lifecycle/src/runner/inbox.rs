@@ -1,0 +1,99 @@
+//! Arrivals that the runner hasn't processed yet.
+
+use std::collections::BTreeMap;
+
+use crate::machine::Machine;
+
+/// One arrival for a machine, or for its effects.
+pub enum Arrival<M: Machine, N> {
+    /// An observation, a request or another input that doesn't answer a command. A late answer also arrives as an
+    /// input.
+    Input(M::Input),
+    /// The answer to a command.
+    Answer {
+        /// Subject of the command. Another command about this subject may run now.
+        subject: M::Subject,
+        /// Input for the machine.
+        input: M::Input,
+    },
+    /// A subscription ended without a request. If it is still outstanding, it starts again.
+    SubscriptionEnded(M::Subject),
+    /// The alarm time has come.
+    Alarm,
+    /// The batch in flight is durable.
+    Persisted,
+    /// A message for the effects.
+    Message(N),
+}
+
+/// Queue of arrivals, in order. Only the newest observation of each object stays in the queue. Its size is therefore
+/// bounded by the commands in flight and the watched objects, even if it is emptied slowly.
+pub struct Inbox<M: Machine, N> {
+    /// `None` marks an observation that a newer one has replaced.
+    arrivals: Vec<Option<Arrival<M, N>>>,
+    /// Position of the newest observation of each object.
+    observations: BTreeMap<M::ObservationKey, usize>,
+    gaps: usize,
+}
+
+impl<M: Machine, N> Default for Inbox<M, N> {
+    fn default() -> Self {
+        Self { arrivals: Vec::new(), observations: BTreeMap::new(), gaps: 0 }
+    }
+}
+
+impl<M: Machine, N> Inbox<M, N> {
+    /// Returns the number of arrivals.
+    pub fn len(&self) -> usize {
+        self.arrivals.len().saturating_sub(self.gaps)
+    }
+
+    /// Returns true if the queue is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends an arrival. An observation replaces the earlier observation of the same object, unless it is older.
+    pub fn push(&mut self, arrival: Arrival<M, N>) {
+        let observation = match &arrival {
+            Arrival::Input(input) => M::observation_key(input).map(|key| (key, input)),
+            _ => None,
+        };
+        if let Some((key, input)) = observation {
+            let known = self.observations.get(&key).and_then(|at| self.arrivals.get_mut(*at));
+            if let Some(known) = known {
+                if matches!(known, Some(Arrival::Input(newest)) if M::is_older(input, newest)) {
+                    return;
+                }
+                // The observation moves to the end, because arrivals in the meantime may be the reason why it counts.
+                *known = None;
+                self.gaps = self.gaps.saturating_add(1);
+            }
+            if self.gaps > self.arrivals.len() / 2 {
+                self.close_gaps();
+            }
+            self.observations.insert(key, self.arrivals.len());
+        }
+        self.arrivals.push(Some(arrival));
+    }
+
+    fn close_gaps(&mut self) {
+        self.arrivals.retain(Option::is_some);
+        self.gaps = 0;
+        self.observations.clear();
+        for (at, arrival) in self.arrivals.iter().enumerate() {
+            if let Some(Arrival::Input(input)) = arrival
+                && let Some(key) = M::observation_key(input)
+            {
+                self.observations.insert(key, at);
+            }
+        }
+    }
+
+    /// Removes and returns all arrivals, in order of arrival.
+    pub fn take_all(&mut self) -> Vec<Arrival<M, N>> {
+        self.observations.clear();
+        self.gaps = 0;
+        std::mem::take(&mut self.arrivals).into_iter().flatten().collect()
+    }
+}

@@ -1,0 +1,107 @@
+//! Next action for each state of a teardown.
+
+use super::state::{End, Member, Progress, Stage, State, Teardown};
+use crate::NextAction;
+
+#[cfg(test)]
+mod tests;
+
+/// Event that a teardown is waiting for, or its result. Each variant has a next action.
+#[derive(Clone, Debug, PartialEq)]
+enum Wait<'a> {
+    /// The teardown is starting.
+    Start,
+    /// A person must resume the teardown.
+    Resume,
+    /// An Application must be deleted by a person (`maxUpdate: 0`).
+    ManualDeletion(&'a str),
+    /// A finalizer or its objects keep an Application from being deleted.
+    Blocked(&'a str, &'a str),
+    /// An Application is being deleted.
+    Deletion(&'a str),
+    /// Other clients delete or release the Applications.
+    Witnessed,
+    /// The next step is starting.
+    NextStep,
+    /// The teardown completed.
+    Completed,
+    /// The teardown ended before all Applications were gone.
+    Unfinished,
+}
+
+/// Returns the next action for a teardown.
+pub(super) fn next_action(state: &State) -> NextAction {
+    let set = state.teardown().map(|teardown| teardown.set.as_str()).unwrap_or_default();
+    find_wait(state).action(set)
+}
+
+impl Wait<'_> {
+    fn action(&self, set: &str) -> NextAction {
+        let full = |name: &str| match set.split_once('/') {
+            Some((namespace, _)) => format!("{namespace}/{name}"),
+            None => name.to_owned(),
+        };
+        let skip = |name: &str| {
+            format!("`tidegate appset skip {set} --app {name} --reason TEXT` continues without it")
+        };
+        match self {
+            Self::Start => NextAction::wait("the first step is evaluated"),
+            Self::Resume => NextAction::run(format!("tidegate appset resume {set}"), "continues it"),
+            Self::ManualDeletion(name) => {
+                NextAction::run(format!("tidegate app delete {} --yes", full(name)), "deletes it")
+                    .or(&skip(name))
+            }
+            Self::Blocked(name, kept_by) => NextAction::run(
+                format!("tidegate app explain {}", full(name)),
+                &format!("shows its deletion, which is waiting for {kept_by}"),
+            )
+            .or(&skip(name)),
+            Self::Deletion(name) => NextAction::wait(&format!("Application {name} is gone")).or(&skip(name)),
+            Self::Witnessed => NextAction::wait("its Applications are deleted or released"),
+            Self::NextStep => NextAction::wait("the next step starts"),
+            Self::Completed => NextAction::nothing("its Applications are gone or released"),
+            Self::Unfinished => NextAction::run(
+                format!("tidegate appset retry {set}"),
+                "starts it again once the cause is fixed",
+            ),
+        }
+    }
+}
+
+fn find_wait(state: &State) -> Wait<'_> {
+    match state {
+        State::New => Wait::Start,
+        State::Running(teardown) => running_wait(teardown),
+        State::Finished(teardown) => match teardown.outcome.as_ref().map(|outcome| outcome.end) {
+            Some(End::Completed) | None => Wait::Completed,
+            Some(End::Failed | End::Terminated | End::Error) => Wait::Unfinished,
+        },
+    }
+}
+
+fn running_wait(teardown: &Teardown) -> Wait<'_> {
+    if teardown.paused.is_some() {
+        return Wait::Resume;
+    }
+    match teardown.stage {
+        Stage::Begun => Wait::Start,
+        Stage::Deleting { .. } if teardown.order.is_witnessed() => Wait::Witnessed,
+        Stage::Deleting { step } => {
+            let waits = teardown.members_in_step(step).filter_map(|(name, member)| {
+                let wait = member_wait(teardown, name, member)?;
+                Some((matches!(wait, Wait::Deletion(_)), member.since, wait))
+            });
+            let first = waits.min_by_key(|(is_deletion, since, _)| (*is_deletion, *since));
+            first.map_or(Wait::NextStep, |(_, _, wait)| wait)
+        }
+    }
+}
+
+fn member_wait<'a>(teardown: &Teardown, name: &'a str, member: &'a Member) -> Option<Wait<'a>> {
+    match &member.progress {
+        Progress::Waiting if teardown.is_watched(member) => Some(Wait::ManualDeletion(name)),
+        Progress::Going if !member.kept_by.is_empty() => Some(Wait::Blocked(name, &member.kept_by)),
+        Progress::Condemned | Progress::Going | Progress::Confirming { .. } => Some(Wait::Deletion(name)),
+        Progress::Waiting | Progress::Gone | Progress::Left(_) | Progress::Released => None,
+    }
+}

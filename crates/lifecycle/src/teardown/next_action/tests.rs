@@ -1,0 +1,32 @@
+//! Next action for every wait of a teardown.
+
+use super::*;
+
+#[test]
+fn every_wait_has_a_next_action() {
+    let skip = "`tidegate appset skip argocd/fleet --app a --reason TEXT` continues without it";
+    for (wait, expected) in [
+        (Wait::Start, "nothing to do; it continues when the first step is evaluated".to_owned()),
+        (Wait::Resume, "`tidegate appset resume argocd/fleet` continues it".to_owned()),
+        (Wait::ManualDeletion("a"), format!("`tidegate app delete argocd/a --yes` deletes it; {skip}")),
+        (
+            Wait::Blocked("a", "its finalizer"),
+            format!(
+                "`tidegate app explain argocd/a` shows its deletion, which is waiting for its finalizer; {skip}"
+            ),
+        ),
+        (Wait::Deletion("a"), format!("nothing to do; it continues when Application a is gone; {skip}")),
+        (
+            Wait::Witnessed,
+            "nothing to do; it continues when its Applications are deleted or released".to_owned(),
+        ),
+        (Wait::NextStep, "nothing to do; it continues when the next step starts".to_owned()),
+        (Wait::Completed, "nothing to do; its Applications are gone or released".to_owned()),
+        (
+            Wait::Unfinished,
+            "`tidegate appset retry argocd/fleet` starts it again once the cause is fixed".to_owned(),
+        ),
+    ] {
+        assert_eq!(wait.action("argocd/fleet").to_string(), expected, "{wait:?}");
+    }
+}

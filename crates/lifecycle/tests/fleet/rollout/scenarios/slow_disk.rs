@@ -1,0 +1,41 @@
+//! Many events while a batch is in flight to the disk. The subscriptions look the same after it as before.
+
+use tidegate_lifecycle::operation::Verdict;
+
+use super::*;
+use crate::disturbances::Disturbances;
+
+#[test]
+fn a_gate_is_asked_again_when_its_step_is_held_again() {
+    let second = Step { gates: vec!["freeze".into(), "soak:30s".into()], ..step("env in prod") };
+    let members = vec![member("dev-a", "env=dev"), member("prod-a", "env=prod")];
+    let mut world = World::new(request(vec![step("env in dev"), second], members));
+    world.gates.insert("freeze".into(), 20_000);
+    world.run_until(10_000);
+    assert!(world.explain().contains("gate freeze (until 20000)"), "{}", world.explain());
+    // It is healthy again before the event that it was not is durable.
+    world.min_write_time = 1_000;
+    world.degrade("dev-a", 100);
+    world.run_until(15_000);
+    let moves = ["10000 Rolling step 1", "10100 Held before step 2"];
+    assert!(world.transcript.ends_with(&moves.map(str::to_owned)), "{:#?}", world.transcript);
+    let answers: Vec<&Verdict> = world.rollout().gates.iter().map(|answer| &answer.verdict).collect();
+    assert_eq!(answers, [&Verdict::closed("until 20000")], "{}", world.explain());
+    world.run();
+    assert_eq!(rollout_end(&world), Some(End::Completed), "{}", world.explain());
+}
+
+#[test]
+fn a_failed_call_is_repeated_although_its_retry_time_passed_during_a_write() {
+    for seed in 0..50 {
+        let members = ["a", "b", "c"].map(|name| member(name, ""));
+        let weather = Disturbances { seed, max_delay: 400, ..Disturbances::default() };
+        let mut world = World::new(request(vec![step("")], members.into())).with_disturbances(weather);
+        world.min_write_time = 1_000;
+        // The end of this operation is being written when the others are rejected.
+        world.behavior("a").duration = Some(0);
+        ["b", "c"].iter().for_each(|name| world.behavior(name).rejections = 1);
+        world.run();
+        assert_eq!(rollout_end(&world), Some(End::Completed), "seed {seed}: {}", world.explain());
+    }
+}

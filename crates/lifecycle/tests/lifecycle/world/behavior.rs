@@ -1,0 +1,174 @@
+//! Fates of objects, and disturbances between the machine and the cluster.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tidegate_lifecycle::operation::CallError;
+use tidegate_model::{Health, HealthStatus, Task};
+
+/// Answer of the cluster to one call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    Success,
+    /// Transient failure.
+    Busy,
+    /// Like `Busy`, but the server requests a wait, in milliseconds.
+    RetryAfter(u64),
+    /// A backend of the cluster does not answer.
+    Stalled,
+    /// The cluster does not answer.
+    Unreachable,
+    Rejected(String),
+}
+
+impl Reply {
+    pub fn into_result<T>(self, value: T) -> Result<T, CallError> {
+        match self {
+            Self::Success => Ok(value),
+            Self::Busy => Err(CallError::transient("the server is busy")),
+            Self::RetryAfter(millis) => Err(CallError {
+                retry_after: Some(Duration::from_millis(millis)),
+                ..CallError::transient("too many requests")
+            }),
+            Self::Stalled => {
+                Err(CallError { has_few_retries: true, ..CallError::transient("failed calling webhook") })
+            }
+            Self::Unreachable => Err(CallError::outage("connection refused")),
+            Self::Rejected(message) => Err(CallError::permanent(message)),
+        }
+    }
+}
+
+/// Evidence in an object's status.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum EvidenceKind {
+    Generation,
+    Identity,
+    Nothing,
+}
+
+/// Future of a task's object. Replies are used up one by one; after the last one, every call succeeds.
+#[derive(Clone, Debug)]
+pub struct Behavior {
+    pub check: VecDeque<Reply>,
+    /// Replies to applying, pruning and clearing.
+    pub write: VecDeque<Reply>,
+    /// Replies to releasing, deleting and stopping.
+    pub end: VecDeque<Reply>,
+    /// Health by milliseconds after the write; empty for kinds without health.
+    pub health: Vec<(i64, Health)>,
+    pub evidence: EvidenceKind,
+    /// Time between its deletion and its end; `i64::MAX` forever.
+    pub deletion_delay: i64,
+    /// True if the object can't be changed, so that it is deleted and created again.
+    pub is_recreated: bool,
+    /// Reason why it still exists meanwhile.
+    pub kept_by: String,
+    /// Run times of hooks of other operations that appear in its place when it is about to be created.
+    pub rivals: VecDeque<i64>,
+    /// Time after the write at which another client deletes it.
+    pub deleted_after: Option<i64>,
+    /// True if the rule for its kind fails; this is why its health is Unknown.
+    pub has_broken_health_rule: bool,
+    /// True if the runner succeeds.
+    pub runner_succeeds: bool,
+    /// Log of its containers; `None` if logs are not available.
+    pub log: Option<String>,
+    /// Warnings of the cluster, in dry runs and writes.
+    pub warnings: Vec<String>,
+}
+
+impl Behavior {
+    /// Returns the default fate: healthy a second after the write, if its kind has health at all.
+    pub fn default_for(task: &Task) -> Self {
+        let health = match task.gvk.kind.as_str() {
+            "ConfigMap" | "Namespace" => Vec::new(),
+            _ => vec![
+                (0, health_of(HealthStatus::Progressing, "starting")),
+                (1000, health_of(HealthStatus::Healthy, "")),
+            ],
+        };
+        Self {
+            check: VecDeque::new(),
+            write: VecDeque::new(),
+            end: VecDeque::new(),
+            health,
+            evidence: EvidenceKind::Generation,
+            deletion_delay: 0,
+            is_recreated: false,
+            kept_by: String::new(),
+            rivals: VecDeque::new(),
+            deleted_after: None,
+            has_broken_health_rule: false,
+            warnings: Vec::new(),
+            runner_succeeds: true,
+            log: None,
+        }
+    }
+
+    /// Makes the object fail for good.
+    pub fn degrade(&mut self, message: &str) {
+        self.health = vec![
+            (0, health_of(HealthStatus::Progressing, "starting")),
+            (1000, health_of(HealthStatus::Degraded, message)),
+        ];
+    }
+
+    pub fn health_at(&self, age: i64) -> Option<Health> {
+        let now = self.health.iter().rev().find(|(from, _)| *from <= age);
+        now.or(self.health.first()).map(|(_, health)| health.clone())
+    }
+}
+
+pub fn health_of(status: HealthStatus, message: &str) -> Health {
+    Health::new(status, message)
+}
+
+/// Small, repeatable pseudo-random numbers (splitmix64).
+#[derive(Clone, Debug)]
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit
+    }
+
+    pub fn chance(&mut self, chance: u64) -> bool {
+        self.below(100) < chance
+    }
+}
+
+/// Disturbances between the machine and the cluster. Calm: none, and every answer arrives at once.
+#[derive(Clone, Debug)]
+pub struct Disturbances {
+    pub rng: Rng,
+    /// Maximum delay of an answer, in milliseconds.
+    pub max_delay: u64,
+    /// Chance in percent that a command is executed twice.
+    pub repeat_chance: u64,
+    /// Chance in percent that an observation is repeated, old, or lost.
+    pub distortion_chance: u64,
+    /// Chance in percent, at each step, that the engine crashes and recovers.
+    pub crash_chance: u64,
+    /// Chance in percent, at each step, that a person pauses, unpauses, confirms or terminates.
+    pub request_chance: u64,
+    pub can_terminate: bool,
+}
+
+impl Disturbances {
+    pub fn calm() -> Self {
+        Self {
+            rng: Rng(0),
+            max_delay: 0,
+            repeat_chance: 0,
+            distortion_chance: 0,
+            crash_chance: 0,
+            request_chance: 0,
+            can_terminate: false,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Table of the known annotations.
+
+use super::AnnotationSubject;
+use crate::annotations::{
+    CLAIM_APPLICATION, CLAIM_HOLDER, CLAIM_REVISION, CLAIM_SUPERSEDE_REQUESTED_BY,
+    CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER, COMPARE_OPTIONS, DELETION_APPROVED, DELETION_REQUESTED_BY, GATE,
+    HEALTH_CONVENTION, HEALTH_CURRENT, HEALTH_FAILED, HEALTH_GRACE, HEALTH_IN_PROGRESS, HEALTH_JUDGE,
+    HELM_HOOK, HELM_HOOK_DELETE_POLICY, HELM_HOOK_WEIGHT, HELM_RESOURCE_POLICY, HOOK, HOOK_ATTEMPT,
+    HOOK_DELETE_POLICY, HOOK_FINALIZER, HOOK_ON, HOOK_PHASE, HOOK_RUNNER, IGNORE_HEALTHCHECK, INPUTS,
+    INSTALLATION_ID, MIGRATION_MANAGER, OPERATION_ID, RETRY, RUN_WHEN, SYNC_OPTIONS, SYNC_WAVE, TIMEOUT,
+    TRACKING_ID, WAVE_TIMEOUT,
+};
+use crate::argo::support::Support;
+
+/// Known annotation.
+#[derive(Clone, Copy, Debug)]
+pub struct Annotation {
+    /// Key.
+    pub key: &'static str,
+    /// Kind of object on which the annotation has an effect.
+    pub subject: AnnotationSubject,
+    /// Treatment of the annotation: supported or ignored.
+    pub support: Support,
+    /// Description of the annotation in the documentation.
+    pub meaning: &'static str,
+}
+
+const fn supported(key: &'static str, subject: AnnotationSubject, meaning: &'static str) -> Annotation {
+    Annotation { key, subject, support: Support::Supported, meaning }
+}
+
+const fn ignored(key: &'static str, meaning: &'static str) -> Annotation {
+    Annotation { key, subject: AnnotationSubject::Object, support: Support::Ignored, meaning }
+}
+
+/// All known annotations.
+pub const KNOWN_KEYS: [Annotation; 67] = {
+    use AnnotationSubject::{Application, ApplicationSet, Internal, Object};
+    [
+        // Argo CD, `docs/user-guide/annotations-and-labels.md` and `common/common.go`.
+        supported(HOOK, Object, "Phases in which the object runs as a hook, comma-separated."),
+        supported(HOOK_DELETE_POLICY, Object, "Conditions for the deletion of a hook, comma-separated."),
+        supported(SYNC_WAVE, Object, "Wave of the object in its phase, a signed number [default: 0]."),
+        supported(SYNC_OPTIONS, Object, "Sync options of the object, comma-separated."),
+        supported(COMPARE_OPTIONS, Object, "Comparison options of the object, comma-separated."),
+        supported(TRACKING_ID, Object, "Application that owns the object. Written by syncs."),
+        supported(
+            IGNORE_HEALTHCHECK,
+            Object,
+            "`true`: the object does not affect the health of the Application.",
+        ),
+        supported(
+            DELETION_APPROVED,
+            Object,
+            "On an Application: RFC 3339 time at which a person confirmed prunes or a deletion.",
+        ),
+        supported(
+            MIGRATION_MANAGER,
+            Object,
+            "Field manager whose client-side applied fields a server-side apply takes over.",
+        ),
+        supported(
+            INSTALLATION_ID,
+            Object,
+            "Installation that owns the object, if several share a cluster. Written by syncs.",
+        ),
+        ignored(HOOK_FINALIZER, "Finalizer of hooks. No effect as an annotation."),
+        supported(
+            "argocd.argoproj.io/application-set-refresh",
+            Object,
+            "On an ApplicationSet: runs its generators now.",
+        ),
+        ignored(
+            "argocd.argoproj.io/auto-label-cluster-info",
+            "Labels of cluster Secrets with the version of the cluster.",
+        ),
+        ignored(
+            "argocd.argoproj.io/hydrate",
+            "Request to hydrate an Application. Templates of ApplicationSets preserve it.",
+        ),
+        ignored(
+            "argocd.argoproj.io/ignore-default-links",
+            "Links of an object in the user interface of Argo CD.",
+        ),
+        ignored(
+            "argocd.argoproj.io/ignore-resource-updates",
+            "Updates of an object that do not cause a comparison.",
+        ),
+        ignored("argocd.argoproj.io/kubernetes-version", "Version of a cluster, on its Secret."),
+        ignored("argocd.argoproj.io/managed-by", "Instance of Argo CD that manages a namespace."),
+        ignored(
+            "argocd.argoproj.io/managed-by-url",
+            "Address of the instance of Argo CD that manages an Application.",
+        ),
+        supported(
+            "argocd.argoproj.io/manifest-generate-paths",
+            Object,
+            "On an Application: paths whose changes cause a comparison after a push, semicolon-separated.",
+        ),
+        supported(
+            "argocd.argoproj.io/refresh",
+            Object,
+            "On an Application: `normal` or `hard` requests a comparison. Removed afterwards.",
+        ),
+        ignored(
+            "argocd.argoproj.io/secret-type",
+            "Label of Secrets that declare clusters and repositories. No effect as an annotation.",
+        ),
+        supported(
+            "argocd.argoproj.io/skip-reconcile",
+            Object,
+            "On an Application: `true` means that it is not compared, synced or deleted.",
+        ),
+        // Helm.
+        supported(HELM_HOOK, Object, "Types of a Helm hook, comma-separated."),
+        supported(HELM_HOOK_WEIGHT, Object, "Wave of a Helm hook without a wave of Argo CD."),
+        supported(
+            HELM_HOOK_DELETE_POLICY,
+            Object,
+            "Conditions for the deletion of a Helm hook, comma-separated.",
+        ),
+        supported(
+            HELM_RESOURCE_POLICY,
+            Object,
+            "`keep`: the object is never pruned or deleted with its application.",
+        ),
+        ignored("helm.sh/chart", "Name and version of the chart."),
+        ignored("helm.sh/hook-output-log-policy", "Output of hook logs by Helm."),
+        ignored("helm.sh/readiness-failure", "Condition under which Helm treats an object as failed."),
+        ignored("helm.sh/readiness-success", "Condition under which Helm treats an object as ready."),
+        ignored("meta.helm.sh/release-name", "Helm release that owns the object."),
+        ignored("meta.helm.sh/release-namespace", "Namespace of the Helm release that owns the object."),
+        // Tidegate.
+        supported(
+            WAVE_TIMEOUT,
+            Object,
+            "Deadline of the object's wave, such as `5m`. The longest deadline in a wave applies.",
+        ),
+        supported(TIMEOUT, Object, "Deadline of a hook after its creation, such as `5m`."),
+        supported(
+            RETRY,
+            Object,
+            "Starting point of a retry: `resume` (default) or `restart`. Read from any object of the application.",
+        ),
+        supported(
+            GATE,
+            Object,
+            "Names of the gates that must open before the object's wave starts, comma-separated.",
+        ),
+        supported(HOOK_ON, Object, "Operations in which a hook runs: `sync`, `selfheal`, comma-separated."),
+        supported(
+            RUN_WHEN,
+            Object,
+            "`inputs-changed`: the hook runs only if its inputs changed or its last run failed.",
+        ),
+        supported(
+            INPUTS,
+            Object,
+            "Inputs of a hook besides its manifest: `GROUP:KIND:NAMESPACE/NAME`, comma-separated.",
+        ),
+        supported(HOOK_RUNNER, Object, "Registered hook runner that runs the hook instead of the cluster."),
+        supported(HEALTH_JUDGE, Object, "Registered health judge that replaces the built-in health rule."),
+        supported(
+            HEALTH_CONVENTION,
+            Object,
+            "General status convention: `off` does not apply it, `required` treats a missing status as progressing.",
+        ),
+        supported(
+            HEALTH_GRACE,
+            Object,
+            "Period for which a possibly temporary failure is not Degraded, such as `10m`.",
+        ),
+        supported(HEALTH_CURRENT, Object, "CEL expression that is true while the object is healthy."),
+        supported(HEALTH_IN_PROGRESS, Object, "CEL expression that is true while the object is progressing."),
+        supported(HEALTH_FAILED, Object, "CEL expression that is true once the object has failed."),
+        supported(
+            "tidegate.dev/approval",
+            Application,
+            "`required`: a person must approve the plan of each sync.",
+        ),
+        supported(
+            "tidegate.dev/approvers",
+            Application,
+            "Names of the people who may approve plans, comma-separated.",
+        ),
+        supported(
+            "tidegate.dev/depends-on",
+            Application,
+            "Applications that must be ready first: `NAME` or `NAMESPACE/NAME`, comma-separated.",
+        ),
+        supported(
+            "tidegate.dev/on-new-revision",
+            Application,
+            "`supersede` or `finish`: treatment of the running operation when a newer revision arrives.",
+        ),
+        supported(
+            "tidegate.dev/application-set",
+            Application,
+            "Name of the ApplicationSet that generated the Application. Written by the controller.",
+        ),
+        supported(
+            "tidegate.dev/rollout",
+            ApplicationSet,
+            "Additional settings of progressive sync steps, as YAML.",
+        ),
+        supported(
+            "tidegate.dev/deletion-sync",
+            ApplicationSet,
+            "Steps of an ordered deletion, as YAML, if the CRD has no `deletionSync`.",
+        ),
+        supported(
+            "tidegate.dev/max-deletions",
+            ApplicationSet,
+            "Maximum number or percentage of Applications that one reconciliation may delete.",
+        ),
+        supported(
+            "tidegate.dev/deletions-approved",
+            ApplicationSet,
+            "Word of the held deletions that are approved.",
+        ),
+        supported(
+            "tidegate.dev/deletions-approval",
+            ApplicationSet,
+            "Approver, time and reason of approved deletions. Written by the controller.",
+        ),
+        supported(
+            "tidegate.dev/retry-requested-by",
+            Internal,
+            "On an ApplicationSet: requester of a retry that has not started.",
+        ),
+        supported(
+            DELETION_REQUESTED_BY,
+            Internal,
+            "On a deleted Application or ApplicationSet: requester and reason of the deletion.",
+        ),
+        supported(OPERATION_ID, Internal, "Operation that created or last applied a hook."),
+        supported(
+            HOOK_ATTEMPT,
+            Internal,
+            "Attempt of the operation for which a hook was created, starting at 1.",
+        ),
+        supported(HOOK_PHASE, Internal, "Phase for which a hook was created."),
+        supported(CLAIM_APPLICATION, Internal, "On a claim: name of the claimed application."),
+        supported(CLAIM_HOLDER, Internal, "On a claim: user and machine of the operation that holds it."),
+        supported(CLAIM_REVISION, Internal, "On a claim: revision of the operation that holds it."),
+        supported(
+            CLAIM_SUPERSEDE_REQUESTED_BY,
+            Internal,
+            "On a claim: operation that requests the end of the holder.",
+        ),
+        supported(
+            CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER,
+            Internal,
+            "On a claim: user and machine of the requesting operation.",
+        ),
+    ]
+};

@@ -1,0 +1,155 @@
+//! Fields of the custom resources that Tidegate ignores or refuses. All other declared fields are supported.
+
+/// Treatment of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// The field has the documented effect.
+    Supported,
+    /// The field is preserved and has no effect.
+    Ignored,
+    /// A resource with the field is not managed, or the requested operation fails.
+    Refused,
+}
+
+impl Support {
+    /// Returns the term used in the documentation.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Supported => "supported",
+            Self::Ignored => "ignored",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// Field that is ignored or refused.
+#[derive(Clone, Copy, Debug)]
+pub struct UnsupportedField {
+    /// Kind of the resource.
+    pub kind: &'static str,
+    /// Path of the field, such as `spec.source.plugin`. `[]` stands for the items of a list.
+    pub path: &'static str,
+    /// Treatment of the field.
+    pub support: Support,
+    /// Type and meaning of a field that the Rust types do not declare.
+    pub undeclared: Option<(&'static str, &'static str)>,
+    /// Effect of the field being ignored or refused, as a sentence.
+    pub effect: &'static str,
+}
+
+/// Effect of a refused source.
+const NO_MANIFESTS: &str = "The Application has the condition `ComparisonError` and is not synced.";
+
+/// All fields that are ignored or refused.
+pub const UNSUPPORTED_FIELDS: &[UnsupportedField] = &[
+    refused("Application", "spec.source.plugin", NO_MANIFESTS),
+    refused("Application", "spec.source.tagPrefix", NO_MANIFESTS),
+    refused("Application", "spec.source.directory.jsonnet", NO_MANIFESTS),
+    ignored("Application", "spec.info", "Tidegate preserves the entries for people and other programs."),
+    UnsupportedField {
+        undeclared: Some((
+            "object",
+            "Source hydrator of Argo CD, which writes rendered manifests to a branch.",
+        )),
+        ..refused(
+            "Application",
+            "spec.sourceHydrator",
+            "The Application has the condition `InvalidSpecError` and is not synced.",
+        )
+    },
+    refused("Application", "operation.sync.manifests", "The operation ends in `Error`."),
+    ignored(
+        "ApplicationSet",
+        "spec.applyNestedSelectors",
+        "Tidegate always applies the selectors of nested generators.",
+    ),
+    ignored(
+        "ApplicationSet",
+        "spec.template.metadata.namespace",
+        "The Applications are in the namespace of the ApplicationSet.",
+    ),
+    refused(
+        "ApplicationSet",
+        "spec.generators[].scmProvider.awsCodeCommit",
+        "The ApplicationSet has the condition `ErrorOccurred`, and no Application is deleted.",
+    ),
+    refused(
+        "AppProject",
+        "spec.sourceIntegrity",
+        "The Applications of the project have the condition `InvalidSpecError` and are not synced.",
+    ),
+    UnsupportedField {
+        undeclared: Some((
+            "object",
+            "Warnings about objects in the permitted namespaces without an Application.",
+        )),
+        ..ignored(
+            "AppProject",
+            "spec.orphanedResources",
+            "The Applications of the project have the condition `UnknownFieldWarning` unless `warn` is `false`.",
+        )
+    },
+    UnsupportedField {
+        undeclared: Some(("list of objects", "Permissions of users in the API server of Argo CD.")),
+        ..ignored(
+            "AppProject",
+            "spec.roles",
+            "The Applications of the project have the condition `UnknownFieldWarning` unless the list is empty.",
+        )
+    },
+];
+
+const fn refused(kind: &'static str, path: &'static str, effect: &'static str) -> UnsupportedField {
+    UnsupportedField { kind, path, support: Support::Refused, undeclared: None, effect }
+}
+
+const fn ignored(kind: &'static str, path: &'static str, effect: &'static str) -> UnsupportedField {
+    UnsupportedField { kind, path, support: Support::Ignored, undeclared: None, effect }
+}
+
+/// Returns the treatment of a declared field of a kind.
+pub fn support_of(kind: &str, path: &str) -> Support {
+    let found = UNSUPPORTED_FIELDS.iter().find(|field| field.kind == kind && field.path == path);
+    found.map_or(Support::Supported, |field| field.support)
+}
+
+/// Returns the names of the undeclared fields in the `spec` of a kind that have this treatment.
+pub fn undeclared_fields(kind: &str, support: Support) -> impl Iterator<Item = &'static str> {
+    let is_wanted = move |field: &&UnsupportedField| {
+        field.kind == kind && field.support == support && field.undeclared.is_some()
+    };
+    UNSUPPORTED_FIELDS.iter().filter(is_wanted).filter_map(|field| field.path.strip_prefix("spec."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::argo::all_crds;
+
+    /// Every path in the table leads to a field of the schema, unless the table marks the field as
+    /// undeclared.
+    #[test]
+    fn unsupported_fields_exist() {
+        for definition in all_crds() {
+            let kind = definition.pointer("/spec/names/kind").unwrap().as_str().unwrap();
+            let schema = definition.pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap();
+            for field in UNSUPPORTED_FIELDS.iter().filter(|field| field.kind == kind) {
+                let pointer = format!(
+                    "/properties/{}",
+                    field.path.replace("[]", "/items").replace('.', "/properties/")
+                );
+                let is_declared = schema.pointer(&pointer).is_some();
+                assert_eq!(is_declared, field.undeclared.is_none(), "{kind}: {}", field.path);
+            }
+        }
+    }
+
+    #[test]
+    fn undeclared_fields_are_named_without_spec() {
+        let of = |kind, support| undeclared_fields(kind, support).collect::<Vec<_>>();
+        assert_eq!(of("AppProject", Support::Ignored), ["orphanedResources", "roles"]);
+        assert_eq!(of("Application", Support::Refused), ["sourceHydrator"]);
+        assert_eq!(support_of("Application", "spec.source.plugin"), Support::Refused);
+        assert_eq!(support_of("Application", "spec.source.helm"), Support::Supported);
+    }
+}

@@ -1,0 +1,112 @@
+//! Tidegate's custom resource definitions, compared with Argo CD v3.5.1: both accept the same resources, and
+//! Tidegate can read every accepted resource.
+
+mod comparison;
+mod properties;
+mod server;
+mod values;
+
+use std::fs;
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+use tidegate_model::argo::all_crds;
+
+/// Path of the schema in a definition.
+const SCHEMA: &str = "/spec/versions/0/schema/openAPIV3Schema";
+const PRESERVE_UNKNOWN_FIELDS: &str = "x-kubernetes-preserve-unknown-fields";
+const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+
+/// Argo CD's definition and Tidegate's definition of one kind.
+struct Pair {
+    kind: &'static str,
+    theirs: Value,
+    ours: Value,
+    /// Tidegate's schema without the additions for Kubernetes 1.20.
+    strict: Value,
+    /// Fields that both definitions have.
+    shared: Value,
+}
+
+/// Kinds for which Argo CD's definition is available, in a folder next to the repository.
+static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
+    let own = all_crds();
+    let files = [
+        ("Application", "application-crd.yaml"),
+        ("ApplicationSet", "applicationset-crd.yaml"),
+        ("AppProject", "appproject-crd.yaml"),
+    ];
+    let pair = |(kind, file)| {
+        let path = format!("{}/../../../shared/data/crds/{file}", env!("CARGO_MANIFEST_DIR"));
+        let Ok(text) = fs::read_to_string(path) else {
+            eprintln!("not tested: {file} is not on this machine");
+            return None;
+        };
+        let ours = own.iter().find(|one| one["spec"]["names"]["kind"] == kind).unwrap();
+        let (theirs, mut ours) = (crate::yaml(&text), ours.clone());
+        close_numbers(ours.pointer_mut(SCHEMA).unwrap());
+        let (strict, shared) =
+            (without_nullable(schema(&ours)), shared_fields(schema(&theirs), schema(&ours)));
+        Some(Pair { kind, theirs, ours, strict, shared })
+    };
+    files.into_iter().filter_map(pair).collect()
+});
+
+fn schema(definition: &Value) -> &Value {
+    definition.pointer(SCHEMA).unwrap()
+}
+
+/// Restricts integer-or-string fields, which Tidegate's definition leaves open for Kubernetes 1.20. Values
+/// are compared by their meaning.
+fn close_numbers(schema: &mut Value) {
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, field) in fields.into_iter().flatten() {
+        let is_open = field.get(PRESERVE_UNKNOWN_FIELDS).is_some() && field.get("type").is_none();
+        if is_open && ["count", "maxUpdate"].contains(&name.as_str()) {
+            let description = field["description"].take();
+            *field = json!({
+                "description": description, INT_OR_STRING: true, "anyOf": [{"type": "integer"}, {"type": "string"}],
+            });
+        }
+        close_numbers(field);
+    }
+    for word in ["items", "additionalProperties"] {
+        schema.get_mut(word).into_iter().for_each(close_numbers);
+    }
+}
+
+fn without_nullable(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            let fields = fields.iter().filter(|(word, _)| *word != "nullable");
+            fields.map(|(word, inner)| (word.clone(), without_nullable(inner))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+/// Returns the fields of a schema that the other schema has too.
+fn shared_fields(one: &Value, other: &Value) -> Value {
+    let mut both = one.clone();
+    if let Some(fields) = both.get_mut("properties").and_then(Value::as_object_mut) {
+        let of_other = |name: &String| other.get("properties").and_then(|fields| fields.get(name));
+        fields.retain(|name, _| of_other(name).is_some());
+        for (name, field) in fields {
+            *field = shared_fields(field, of_other(name).unwrap());
+        }
+    }
+    for word in ["items", "additionalProperties"] {
+        if let (Some(one), Some(other)) = (one.get(word), other.get(word)) {
+            both[word] = shared_fields(one, other);
+        }
+    }
+    both
+}
+
+/// Returns true if a schema accepts any value, or any object.
+fn accepts_anything(schema: &Value) -> bool {
+    let says = |word: &str| schema.get(word).is_some();
+    says(PRESERVE_UNKNOWN_FIELDS)
+        && !says(INT_OR_STRING)
+        && ["properties", "items", "additionalProperties"].iter().all(|word| !says(word))
+}

@@ -1,0 +1,84 @@
+//! Checks that every store makes before an append, and size limits.
+
+use tidegate_model::StreamKind;
+
+use crate::{Epoch, LogError, RawAppend, StreamName};
+
+/// Maximum length in bytes of the name of an application or ApplicationSet. Kubernetes names have at most 253 bytes; a namespace
+/// and a few separators fit in twice that.
+pub(crate) const MAX_NAME_BYTES: usize = 1024;
+
+/// Maximum size in bytes of a summary's details. They are rewritten with every group and are meant to be read by people.
+pub(crate) const MAX_SUMMARY_BYTES: usize = 256 << 10;
+
+/// Maximum size of a blob in bytes. The planner rejects inputs of 100 MB, so a bundle of manifests stays below this.
+pub(crate) const MAX_BLOB_BYTES: usize = 128 << 20;
+
+/// State of a stream that the next append depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AppendState {
+    pub(crate) kind: StreamKind,
+    /// Sequence number of the last event.
+    pub(crate) last: u64,
+    pub(crate) epoch: Epoch,
+    /// Process that began the epoch. Empty in the first epoch, because that one did not take over from another process.
+    pub(crate) taken_by: String,
+}
+
+impl AppendState {
+    /// Returns the state of a new stream.
+    pub(crate) fn new(kind: StreamKind) -> Self {
+        Self { kind, last: 0, epoch: Epoch::FIRST, taken_by: String::new() }
+    }
+
+    /// Rejects an append that does not continue the stream.
+    pub(crate) fn check_append(&self, append: &RawAppend) -> Result<(), LogError> {
+        if append.kind != self.kind {
+            let (wanted, found) = (append.kind.clone(), self.kind.clone());
+            return Err(LogError::KindMismatch { stream: append.stream, wanted, found });
+        }
+        let stream = || StreamName::with_kind(append.kind.clone(), append.stream);
+        if append.epoch < self.epoch {
+            let (epoch, by) = (self.epoch, self.taken_by.clone());
+            return Err(LogError::Fenced { stream: stream(), epoch, by, offered: append.epoch });
+        }
+        let expected = self.last.saturating_add(1);
+        if append.first_sequence != expected {
+            return Err(LogError::Gap { stream: stream(), expected, found: append.first_sequence });
+        }
+        Ok(())
+    }
+
+    /// Updates the state after an append by `writer`.
+    pub(crate) fn advance(&mut self, append: &RawAppend, writer: &str) {
+        self.last = self.last.saturating_add(u64::try_from(append.events.len()).unwrap_or(u64::MAX));
+        if append.epoch > self.epoch {
+            self.epoch = append.epoch;
+            writer.clone_into(&mut self.taken_by);
+        }
+    }
+}
+
+/// Checks the size of the stream data in an append.
+pub(crate) fn check_append_size(append: &RawAppend) -> Result<(), LogError> {
+    let summary = &append.summary;
+    for (what, name) in [("application name", &summary.application), ("ApplicationSet name", &summary.set)] {
+        let bytes = name.as_ref().map_or(0, String::len);
+        if bytes > MAX_NAME_BYTES {
+            return Err(LogError::TooLarge { what, bytes, limit: MAX_NAME_BYTES });
+        }
+    }
+    let bytes = summary.details.content.len();
+    if bytes > MAX_SUMMARY_BYTES {
+        return Err(LogError::TooLarge { what: "summary", bytes, limit: MAX_SUMMARY_BYTES });
+    }
+    Ok(())
+}
+
+/// Checks the size of a blob.
+pub(crate) fn check_blob_size(content: &[u8]) -> Result<(), LogError> {
+    if content.len() > MAX_BLOB_BYTES {
+        return Err(LogError::TooLarge { what: "blob", bytes: content.len(), limit: MAX_BLOB_BYTES });
+    }
+    Ok(())
+}

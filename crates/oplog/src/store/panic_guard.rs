@@ -1,0 +1,65 @@
+//! Panic guard for the database. sled panics on some damaged files, and such a panic must become an error that gives a reason.
+//!
+//! While guarded code is running, a panic in it is not printed but kept as the reason. Other panics are printed as usual.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
+
+thread_local! {
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+    static PANIC_MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs `call`. If it panics, returns the panic message as an error.
+pub(crate) fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    install_hook();
+    let outer = IS_GUARDED.replace(true);
+    // None of our own state can be half changed: `call` only uses the database, which is abandoned after a panic.
+    let result = catch_unwind(AssertUnwindSafe(call));
+    IS_GUARDED.set(outer);
+    result.map_err(|_| {
+        let reason = PANIC_MESSAGE.take().unwrap_or_else(|| "no message".to_owned());
+        format!("it panicked: {reason}")
+    })
+}
+
+/// Installs a panic hook that runs before the existing panic hook, once per process.
+fn install_hook() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let previous = take_hook();
+        set_hook(Box::new(move |panic| {
+            if IS_GUARDED.get() {
+                let payload = panic.payload();
+                let text = payload.downcast_ref::<String>().map(String::as_str);
+                let message =
+                    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+                let place = panic
+                    .location()
+                    .map(|place| format!(" ({}:{})", strip_folders(place.file()), place.line()));
+                PANIC_MESSAGE.set(Some(format!("{message}{}", place.unwrap_or_default())));
+            } else {
+                previous(panic);
+            }
+        }));
+    });
+}
+
+/// Removes the build machine's folders, which are meaningless to the reader.
+fn strip_folders(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_error_with_its_message() {
+        assert_eq!(catch_panic(|| 1), Ok(1));
+        let reason = catch_panic(|| -> () { panic!("torn {}", 7) }).unwrap_err();
+        assert!(reason.contains("torn 7") && reason.contains("guard.rs"), "{reason}");
+        assert_eq!(catch_panic(|| 2), Ok(2));
+    }
+}

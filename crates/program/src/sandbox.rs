@@ -1,0 +1,33 @@
+//! Starts a program in a sandbox.
+//!
+//! Landlock restricts file access, and a system call filter prevents the creation of sockets. Both apply to a thread and to all
+//! processes it starts, and cannot be lifted; therefore a separate thread restricts itself and starts the program.
+
+#[cfg(target_os = "linux")]
+mod linux;
+
+#[cfg(target_os = "linux")]
+pub use linux::confines_files;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::spawn;
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    use std::process::{Child, Command};
+
+    use crate::{RunError, Sandbox, not_started_error};
+
+    /// Returns true if the system restricts file access to the sandbox. Always false on this system.
+    pub fn confines_files() -> bool {
+        false
+    }
+
+    pub(crate) fn spawn(command: &mut Command, _: &Sandbox) -> Result<Child, RunError> {
+        command.spawn().map_err(|error| not_started(&error))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::confines_files;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use elsewhere::spawn;

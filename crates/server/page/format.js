@@ -1,0 +1,193 @@
+// Texts and symbols for values of the API. A state is never shown by its color alone.
+
+import { h } from "./dom.js";
+import { truncate } from "./svg-export.js";
+
+// Symbol and tone of each state. Other states are shown without a symbol of their own.
+const STATES = {
+  Synced: ["✓", "good"], OutOfSync: ["≠", "warn"],
+  Healthy: ["✓", "good"], Progressing: ["…", "busy"], Degraded: ["✕", "bad"], Missing: ["○", "warn"],
+  Suspended: ["‖", "wait"], Unknown: ["?", "dull"],
+  Succeeded: ["✓", "good"], Failed: ["✕", "bad"], Error: ["✕", "bad"], Running: ["…", "busy"],
+  Terminating: ["■", "wait"], Paused: ["‖", "wait"],
+  Waiting: ["○", "dull"], Pending: ["◔", "wait"], Held: ["‖", "wait"], Passed: ["✓", "good"], Skipped: ["»", "dull"],
+  "Marked as done": ["✓", "warn"], AssumedHealthy: ["?", "warn"],
+  Stopped: ["■", "warn"], Rolling: ["…", "busy"], RollingBack: ["↶", "busy"], RolledBack: ["↶", "warn"],
+  AlreadyDone: ["✓", "good"], Empty: ["○", "dull"], Unfinished: ["■", "warn"], NotReached: ["○", "dull"],
+  Deleting: ["…", "busy"], Deleted: ["✓", "good"], Released: ["»", "good"],
+  Completed: ["✓", "good"], Superseded: ["»", "dull"], Terminated: ["■", "warn"],
+  Applying: ["…", "busy"], AwaitingHealth: ["◔", "wait"], AwaitingGone: ["◔", "wait"], Pruning: ["…", "busy"],
+  Clearing: ["…", "busy"], Settling: ["◔", "wait"], Verifying: ["…", "busy"], DryRun: ["…", "busy"],
+  AwaitingRetry: ["‖", "wait"], "Not reached": ["○", "dull"], "Nothing to do": ["=", "dull"], "Not needed": ["○", "dull"],
+  create: ["+", "good"], apply: ["~", "busy"], replace: ["↻", "warn"], prune: ["−", "bad"],
+  "prune-skipped": ["·", "dull"], unchanged: ["=", "dull"],
+  waiting: ["‖", "wait"], stored: ["○", "busy"], replaced: ["»", "dull"], withdrawn: ["■", "dull"], executed: ["✓", "good"],
+  modified: ["~", "warn"], added: ["+", "good"], extra: ["−", "bad"], same: ["=", "dull"],
+};
+
+// Returns the state of a wave. One that no person skipped is not needed, not reached, or has nothing to do.
+export function getWaveState({ phase, state, skipped, done, tasks }) {
+  if (state !== "Skipped" || skipped > 0) return state;
+  if (phase === "SyncFail") return "Not needed";
+  return done < tasks ? "Not reached" : "Nothing to do";
+}
+
+// Returns the state of an object of an operation, including overrides by people. Objects of the last wave have no event for their
+// completion, so the state of the wave decides.
+export function getObjectState({ hookPhase, override }, wave) {
+  if (hookPhase === "Running") return wave?.state === "Passed" ? "Succeeded" : hookPhase;
+  return { Skip: "Skipped", MarkDone: "Marked as done" }[override?.action] ?? hookPhase;
+}
+
+// Describes the result of an object: the state of a hook, or the result of the sync and a later failure.
+export function describeResult(result, wave) {
+  const { status, hookType, hookPhase } = result;
+  if (["Skipped", "MarkedDone"].includes(status)) return { Skipped: "Skipped", MarkedDone: "Marked as done" }[status];
+  if (hookType) return getObjectState(result, wave) ?? status ?? "–";
+  const isBad = ["Failed", "Error"].includes(hookPhase) && status !== "SyncFailed";
+  return [status, isBad ? hookPhase : null].filter(Boolean).join(", ") || "–";
+}
+
+export function getTone(state) {
+  return STATES[state]?.[1] ?? "dull";
+}
+
+export function getSymbol(state) {
+  return STATES[state]?.[0] ?? "·";
+}
+
+// Renders a state with its symbol. `label` names its subject for screen readers.
+export function renderBadge(state, label) {
+  if (!state) return null;
+  return h(`span.badge.${getTone(state)}`, null,
+    h("span.sign", { "aria-hidden": "true" }, getSymbol(state)),
+    label ? h("span.unseen", null, `${label}: `) : null, state);
+}
+
+const TIME_FORMAT = new Intl.DateTimeFormat(undefined, {
+  year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  timeZoneName: "short",
+});
+const CLOCK_FORMAT = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+// Formats a time in the reader's time zone.
+export function formatTime(at) {
+  if (!at) return "–";
+  const date = new Date(at);
+  return Number.isNaN(date.getTime()) ? String(at) : TIME_FORMAT.format(date);
+}
+
+export function formatClock(at) {
+  return CLOCK_FORMAT.format(new Date(at));
+}
+
+// The message contains the time of the next attempt in UTC, as in Argo CD. Replaces it by the reader's local time.
+const MINUTE_FORMAT = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const RETRY_TIME = /(Retrying attempt #\d+ at )(\d{1,2}):(\d{2})(AM|PM)/;
+export function localizeRetryTime(text, now = new Date()) {
+  return text?.replace(RETRY_TIME, (_, prefix, hour, minute, meridiem) => {
+    const at = new Date(now);
+    at.setUTCHours((Number(hour) % 12) + (meridiem === "PM" ? 12 : 0), Number(minute), 0, 0);
+    // The attempt is in the future, at most a day ahead.
+    if (now - at > 12 * 3_600_000) at.setUTCDate(at.getUTCDate() + 1);
+    return prefix + MINUTE_FORMAT.format(at);
+  });
+}
+
+export function renderTime(at) {
+  if (!at) return h("span", null, "–");
+  return h("time", { datetime: at, title: at }, formatTime(at));
+}
+
+// Formats a duration: 1.4 s, 3 min 20 s, 2 h 5 min, 3 d 4 h.
+export function formatDuration(milliseconds) {
+  const seconds = Math.max(0, milliseconds) / 1000;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  const parts = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  let rest = Math.round(seconds);
+  const first = parts.findIndex(([, size]) => rest >= size);
+  return parts.slice(first, first + 2).map(([name, size]) => {
+    const number = Math.floor(rest / size);
+    rest -= number * size;
+    return number > 0 ? `${number} ${name}` : "";
+  }).filter(Boolean).join(" ");
+}
+
+export function formatElapsed(from, to) {
+  return formatDuration(new Date(to ?? Date.now()) - new Date(from));
+}
+
+export function formatCount(number, singular, plural) {
+  return `${Number(number).toLocaleString()} ${Number(number) === 1 ? singular : plural ?? `${singular}s`}`;
+}
+
+// Shortens a commit to its first digits and keeps other revisions. Revisions of several sources are separated by commas.
+export function shortenRevision(revision) {
+  const shortenCommit = (text) => (/^[0-9a-f]{40}$/.test(text) ? text.slice(0, 7) : text);
+  return revision ? revision.split(",").map(shortenCommit).join(", ") : "–";
+}
+
+// Shortens the hash of a plan to its first digits.
+export function shortenHash(hash) {
+  return (hash ?? "").slice(0, 12);
+}
+
+// Renders an approval with person, reason and time.
+export function renderApproval({ by, reason, at }) {
+  return h("div", null, by, reason ? [": ", renderCollapsible(reason)] : null, " ", renderTime(at));
+}
+
+// Default length above which a text is collapsed.
+const COLLAPSED_LENGTH = 200;
+
+// Renders a text of unlimited length: its beginning, which opens to the whole text.
+export function renderCollapsible(text, maxLength = COLLAPSED_LENGTH) {
+  if (typeof text !== "string" || text.length <= maxLength) return text;
+  return h("details.folded", null, h("summary", null, h("span.beginning", null, truncate(text, maxLength), " ", h("u", null, "More")), h("u.less", null, "Less")), h("div", null, text));
+}
+
+// Length above which a reason in a list is collapsed.
+const REASON_LENGTH = 60;
+
+// Renders requester and reason in a list.
+export function renderRequester(requester, reason) {
+  return [requester ?? "–", reason ? h("small", null, ": ", renderCollapsible(reason, REASON_LENGTH)) : null];
+}
+
+// Default maximum number of listed names.
+const NAMES_MAX = 20;
+
+// Joins the first names of a list, and the number of the others.
+export function joinNames(names, maxCount = NAMES_MAX) {
+  return [...names.slice(0, maxCount), ...(names.length > maxCount ? [`and ${names.length - maxCount} more`] : [])].join(", ");
+}
+
+// Renders a finding with its location and object, as on the command line.
+export function renderFinding({ severity, origin, object, message }) {
+  return h("li", null, severity ? `${severity}: ` : null, origin ? [h("code", null, origin), ": "] : null, object ? [h("strong", null, object), ": "] : null, message);
+}
+
+// Returns a key that is unique among the objects of an application.
+export const getObjectKey = (object) => `${object.group ?? ""}/${object.kind}/${object.namespace ?? ""}/${object.name}`;
+
+// Formats the name of an object.
+export function formatObjectName(object) {
+  return `${object.kind} ${object.namespace ? `${object.namespace}/` : ""}${object.name}`;
+}
+
+// Renders a description list. Terms without a value are omitted.
+export function renderTerms(pairs) {
+  const visible = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && value.length === 0));
+  return h("dl.terms", null, visible.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+}
+
+// Describes the order of a deletion.
+export function describeOrder({ order }) {
+  return { AllAtOnce: "all at once", Reverse: "steps in reverse order", Custom: "custom steps", Orphan: "nothing is deleted; all Applications are released" }[order] ?? null;
+}
+
+// Returns true if a deletion waits for nothing, so that it cannot be paused, skipped or terminated.
+export function isAtOnce(deletion) {
+  return ["AllAtOnce", "Orphan"].includes(deletion?.order);
+}

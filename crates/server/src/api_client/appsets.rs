@@ -1,0 +1,140 @@
+//! ApplicationSets of a remote `tidegate serve`.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tidegate_application::control_namespace;
+use tidegate_model::argo::ApplicationSet;
+use tidegate_service::application_access::AppSetListing;
+use tidegate_service::applications::store::AppKey;
+use tidegate_service::appsets::{AppSetAction, AppSetDeletionPreview, AppSetExplanation, PolicyOptions};
+use tidegate_service::control::protocol::Request;
+use tidegate_service::error::ServiceError;
+
+use super::api_request::{ApiRequest, encode_segment};
+use super::{ApiClient, PAGE_SIZE, PAGES_MAX};
+
+#[derive(Deserialize)]
+struct AppSetPage {
+    items: Vec<ApplicationSet>,
+    next: Option<String>,
+    #[serde(default)]
+    problems: Vec<String>,
+    #[serde(default)]
+    options: PolicyOptions,
+}
+
+impl ApiClient {
+    /// Returns all ApplicationSets, or those with the given name.
+    pub async fn appsets(&self, name: Option<&str>) -> Result<AppSetListing, ServiceError> {
+        let mut reached = AppSetListing::default();
+        let mut after = None;
+        for _ in 0..PAGES_MAX {
+            let request =
+                ApiRequest::get("/api/v1/argoproj.io/applicationsets").with_parameter("limit", PAGE_SIZE);
+            let request =
+                after.iter().fold(request, |request, page: &String| request.with_parameter("page", page));
+            let page: AppSetPage = self.0.send(request).await?;
+            let is_meant = |one: &ApplicationSet| name.is_none_or(|name| appset_key(one).matches(name));
+            reached.appsets.extend(page.items.into_iter().filter(is_meant));
+            (reached.problems, reached.options) = (page.problems, page.options);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(reached)
+    }
+
+    /// Returns the path of the only ApplicationSet with a name, or of one of its subresources.
+    async fn appset_path(&self, name: &str, what: &str) -> Result<String, ServiceError> {
+        let key = match name.split_once('/') {
+            Some((namespace, name)) => AppKey { namespace: namespace.to_owned(), name: name.to_owned() },
+            None => {
+                let mut found = self.appsets(Some(name)).await?.appsets.into_iter();
+                match (found.next(), found.next()) {
+                    (Some(only), None) => appset_key(&only),
+                    (None, _) => {
+                        return Err(ServiceError::BadInput {
+                            message: format!(
+                                "there is no ApplicationSet {name}; list them with `tidegate appset list`"
+                            ),
+                        });
+                    }
+                    _ => {
+                        return Err(ServiceError::BadInput {
+                            message: format!("there are several ApplicationSets {name}; use NAMESPACE/NAME"),
+                        });
+                    }
+                }
+            }
+        };
+        let namespace = if key.namespace.is_empty() { control_namespace() } else { &key.namespace };
+        Ok(format!(
+            "/api/v1/applicationsets/{}/{}{what}",
+            encode_segment(namespace),
+            encode_segment(&key.name)
+        ))
+    }
+
+    /// Explains the current state of an ApplicationSet.
+    pub async fn explain_appset(&self, name: &str) -> Result<AppSetExplanation, ServiceError> {
+        self.get(&self.appset_path(name, "/explain").await?).await
+    }
+
+    /// Returns the order in which the Applications of an ApplicationSet would be deleted with it.
+    pub async fn plan_appset_deletion(&self, name: &str) -> Result<AppSetDeletionPreview, ServiceError> {
+        self.get(&self.appset_path(name, "/deletion").await?).await
+    }
+
+    /// Sends a request about an ApplicationSet. Returns once the server has stored the request durably.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the request is rejected, fails, or is not about an ApplicationSet.
+    pub async fn send_appset_request(&self, request: &Request) -> Result<(), ServiceError> {
+        let api_request = match request {
+            Request::RequestAppSetAction { name, action, reason, .. } => {
+                let (what, body) = encode_request(action, reason);
+                ApiRequest::post(&self.appset_path(name, what).await?, body)
+            }
+            Request::RefreshApplicationSet { name } => {
+                ApiRequest::post(&self.appset_path(name, "/refresh").await?, json!({}))
+            }
+            Request::DeleteApplicationSet { name, orphan, reason, .. } => {
+                let orphan = if *orphan { "true" } else { "false" };
+                ApiRequest::delete(&self.appset_path(name, "").await?)
+                    .with_parameter("orphan", orphan)
+                    .with_reason(reason)
+            }
+            _ => {
+                return Err(ServiceError::refused(
+                    "this request is available only for a local process, not with --server",
+                ));
+            }
+        };
+        self.0.send::<Value>(api_request).await.map(drop)
+    }
+}
+
+fn appset_key(set: &ApplicationSet) -> AppKey {
+    AppKey { namespace: set.metadata.namespace_or_default().to_owned(), name: set.metadata.name.clone() }
+}
+
+/// Returns the last path segment and the body of a request.
+fn encode_request(action: &AppSetAction, reason: &str) -> (&'static str, Value) {
+    match action {
+        AppSetAction::Approve { step } => ("/approve", json!({"step": step, "reason": reason})),
+        AppSetAction::ApproveDeletions { token } => {
+            ("/approve", json!({"deletions": token, "reason": reason}))
+        }
+        AppSetAction::Skip { step, member } => {
+            ("/skip", json!({"step": step, "application": member, "reason": reason}))
+        }
+        AppSetAction::Retry { step, member } => {
+            ("/retry", json!({"step": step, "application": member, "reason": reason}))
+        }
+        AppSetAction::Pause => ("/pause", json!({"reason": reason})),
+        AppSetAction::Resume => ("/resume", json!({"reason": reason})),
+        AppSetAction::Terminate => ("/terminate", json!({"reason": reason})),
+    }
+}

@@ -1,0 +1,290 @@
+//! API client of a remote `tidegate serve`, for programs that control it from another machine.
+
+mod api_request;
+mod appsets;
+mod connection;
+mod hook_output;
+mod plans;
+mod runs;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tidegate_application::control_namespace;
+use tidegate_application::operation::request_reason;
+use tidegate_executor::effects::ObjectDifference;
+use tidegate_model::argo::{Application, OperationRequest, OperationResource};
+use tidegate_model::{Cascade, OperationId, Warning, normalize_reason};
+use tidegate_service::application_access::ApplicationListing;
+use tidegate_service::applications::store::AppKey;
+use tidegate_service::applications::sync_request::conflict_policy;
+use tidegate_service::control::protocol::Request;
+use tidegate_service::documents::ExplanationDocument;
+use tidegate_service::documents::deletion::DeletionPlan;
+use tidegate_service::error::ServiceError;
+use tidegate_service::summaries::SyncWindowSummary;
+
+use self::api_request::{ApiRequest, encode_segment};
+use self::connection::Connection;
+pub use self::hook_output::HookOutputStream;
+
+/// Number of applications requested at once.
+const PAGE_SIZE: &str = "100";
+/// Maximum number of pages, which is more than can exist.
+const PAGES_MAX: usize = 10_000;
+
+/// API client of a remote `tidegate serve`.
+pub struct ApiClient(Connection);
+
+#[derive(Deserialize)]
+struct ApplicationPage {
+    items: Vec<Application>,
+    next: Option<String>,
+    #[serde(default)]
+    problems: Vec<String>,
+}
+
+/// A page of a list, without additional fields.
+#[derive(Deserialize)]
+struct ListPage<T> {
+    items: Vec<T>,
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct DiffResponse {
+    objects: Vec<ObjectDifference>,
+    warnings: Vec<Warning>,
+}
+
+impl ApiClient {
+    /// Creates a client for a URL, with the token from a file. `authorities` contains the trusted certificates in PEM, which
+    /// replace the system's certificates.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the URL is invalid, if a token would be sent in clear text to another machine, or if a file cannot be
+    /// used.
+    pub fn new(url: &str, token: Option<&Path>, authorities: Option<&Path>) -> Result<Self, ServiceError> {
+        Connection::new(url, token, authorities).map(Self)
+    }
+
+    async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, ServiceError> {
+        self.0.send(ApiRequest::get(path)).await
+    }
+
+    /// Returns all applications, or those with the given name.
+    pub async fn applications(&self, name: Option<&str>) -> Result<ApplicationListing, ServiceError> {
+        let whole = name.and_then(|name| name.split_once('/')).filter(|(namespace, _)| !namespace.is_empty());
+        if let Some((namespace, name)) = whole {
+            let key = AppKey { namespace: namespace.to_owned(), name: name.to_owned() };
+            let found = self.0.find(ApiRequest::get(&application_path(&key, ""))).await?;
+            return Ok(ApplicationListing {
+                applications: found.into_iter().collect(),
+                problems: Vec::new(),
+            });
+        }
+        let mut reached = ApplicationListing::default();
+        let mut after = None;
+        for _ in 0..PAGES_MAX {
+            let mut request =
+                ApiRequest::get("/api/v1/argoproj.io/applications").with_parameter("limit", PAGE_SIZE);
+            request = name.iter().fold(request, |request, name| request.with_parameter("name", name));
+            request =
+                after.iter().fold(request, |request, page: &String| request.with_parameter("page", page));
+            let page: ApplicationPage = self.0.send(request).await?;
+            let is_meant = |one: &Application| name.is_none_or(|name| AppKey::of(one).matches(name));
+            reached.applications.extend(page.items.into_iter().filter(is_meant));
+            reached.problems = page.problems;
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(reached)
+    }
+
+    /// Returns all pages of a list, filtered if there are conditions.
+    async fn list_all<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        (name, only): (&str, Option<&str>),
+    ) -> Result<Vec<T>, ServiceError> {
+        let (mut lines, mut after) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let request = ApiRequest::get(path).with_parameter("limit", PAGE_SIZE);
+            let request = only.iter().fold(request, |request, only| request.with_parameter(name, only));
+            let request =
+                after.iter().fold(request, |request, page: &String| request.with_parameter("page", page));
+            let part: ListPage<T> = self.0.send(request).await?;
+            lines.extend(part.items);
+            after = part.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Returns the applications with these names, each requested separately. Returns all applications if there are no names.
+    pub async fn find_applications(&self, names: &[String]) -> Result<ApplicationListing, ServiceError> {
+        if names.is_empty() {
+            return self.applications(None).await;
+        }
+        let mut reached = ApplicationListing::default();
+        let mut known = BTreeSet::new();
+        for name in names {
+            let found = self.applications(Some(name)).await?.applications;
+            reached.applications.extend(found.into_iter().filter(|one| known.insert(AppKey::of(one))));
+        }
+        Ok(reached)
+    }
+
+    /// Returns the only application with a name.
+    async fn resolve_name(&self, name: &str) -> Result<AppKey, ServiceError> {
+        let found = self.applications(Some(name)).await?.applications;
+        AppKey::single_match(found.iter().map(AppKey::of), name)
+    }
+
+    /// Sends a request about an application. Returns once the server has stored the request durably.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the request is rejected, fails, or is not about an application.
+    pub async fn send_request(&self, request: &Request) -> Result<(), ServiceError> {
+        let (name, what, body) = match request {
+            Request::SyncApplication { name, operation } => (name, "sync", sync_body(operation)),
+            Request::TerminateApplication { name, reason, .. } => {
+                (name, "terminate", add_reason(json!({}), reason))
+            }
+            Request::RollbackApplication { name, id, prune, reason, .. } => {
+                (name, "rollback", add_reason(json!({"id": id, "prune": prune}), reason))
+            }
+            Request::RefreshApplication { name, hard } => (name, "refresh", json!({"hard": hard})),
+            Request::DeleteApplication { name, cascade, no_hooks, reason, .. } => {
+                let path = application_path(&self.resolve_name(name).await?, "");
+                let api_request =
+                    ApiRequest::delete(&path).with_parameter("cascade", cascade.as_str()).with_reason(reason);
+                let api_request =
+                    if *no_hooks { api_request.with_parameter("noHooks", "true") } else { api_request };
+                return self.0.send::<Value>(api_request).await.map(drop);
+            }
+            _ => {
+                return Err(ServiceError::refused(
+                    "this request is available only for a local process, not with --server",
+                ));
+            }
+        };
+        let path = application_path(&self.resolve_name(name).await?, &format!("/{what}"));
+        self.0.send::<Value>(ApiRequest::post(&path, body)).await.map(drop)
+    }
+
+    /// Returns the changes that a sync of an application would make. `revisions` has one revision for each source; if it is
+    /// empty, the application's own revisions are used.
+    pub async fn diff(
+        &self,
+        name: &str,
+        revisions: &[String],
+    ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+        let request = ApiRequest::get(&application_path(&self.resolve_name(name).await?, "/diff/objects"));
+        let request = match revisions {
+            [one] => request.with_parameter("revision", one),
+            several => several.iter().fold(request, |request, one| request.with_parameter("revisions", one)),
+        };
+        let DiffResponse { objects, warnings } = self.0.send(request).await?;
+        Ok((objects, warnings))
+    }
+
+    /// Returns the effects of deleting an application.
+    pub async fn plan_application_deletion(
+        &self,
+        name: &str,
+        (cascade, no_hooks): (Cascade, bool),
+    ) -> Result<DeletionPlan, ServiceError> {
+        let request = ApiRequest::get(&application_path(&self.resolve_name(name).await?, "/deletion"));
+        let request = request.with_parameter("cascade", cascade.as_str());
+        self.0.send(if no_hooks { request.with_parameter("noHooks", "true") } else { request }).await
+    }
+
+    /// Returns the message of an application's newest operation, even if the application is gone; `None` if there are no
+    /// operations.
+    pub async fn last_message(&self, application: &str) -> Result<Option<String>, ServiceError> {
+        let request = ApiRequest::get("/api/v1/operations")
+            .with_parameter("application", application)
+            .with_parameter("limit", "1");
+        let OperationPage { items } = self.0.send(request).await?;
+        Ok(items.into_iter().next().and_then(|one| one.message))
+    }
+
+    /// Returns the open operations of an application, newest first.
+    pub async fn open_operations(&self, application: &str) -> Result<Vec<OperationId>, ServiceError> {
+        let request = ApiRequest::get("/api/v1/operations")
+            .with_parameter("application", application)
+            .with_parameter("open", "true");
+        let OperationPage { items } = self.0.send(request.with_parameter("limit", PAGE_SIZE)).await?;
+        Ok(items.into_iter().map(|one| one.id).collect())
+    }
+
+    /// Returns true if sync windows currently permit a sync of an application.
+    pub async fn sync_window(&self, key: &AppKey) -> Result<SyncWindowSummary, ServiceError> {
+        self.get(&application_path(key, "/window")).await
+    }
+
+    /// Explains the current state of an operation.
+    pub async fn explain_operation(
+        &self,
+        operation: OperationId,
+    ) -> Result<ExplanationDocument, ServiceError> {
+        self.get(&format!("/api/v1/operations/{operation}/explain")).await
+    }
+}
+
+/// A page of operations, reduced to the fields that the client uses.
+#[derive(Deserialize)]
+struct OperationPage {
+    items: Vec<Operation>,
+}
+
+#[derive(Deserialize)]
+struct Operation {
+    id: OperationId,
+    message: Option<String>,
+}
+
+/// Returns the path of an application or of one of its subresources.
+fn application_path(AppKey { namespace, name }: &AppKey, what: &str) -> String {
+    let namespace = if namespace.is_empty() { control_namespace() } else { namespace };
+    format!("/api/v1/applications/{}/{}{what}", encode_segment(namespace), encode_segment(name))
+}
+
+/// Returns the body that requests an operation. The server adds the options of the application's sync policy.
+fn sync_body(operation: &OperationRequest) -> Value {
+    let sync = operation.sync.clone().unwrap_or_default();
+    let resource = |one: &OperationResource| json!({"group": one.group, "kind": one.kind, "namespace": one.namespace, "name": one.name});
+    let mut body = json!({
+        "revision": (!sync.revision.is_empty()).then_some(sync.revision),
+        "prune": sync.prune,
+        "dryRun": sync.dry_run,
+        "resources": sync.resources.iter().map(resource).collect::<Vec<_>>(),
+    });
+    // A server of an earlier version does not know the policy or multiple revisions, and rejects unknown fields.
+    if let Some(body) = body.as_object_mut() {
+        body.extend(conflict_policy(operation).map(|policy| ("policy".to_owned(), policy.into())));
+        if !sync.revisions.is_empty() {
+            body.insert("revisions".to_owned(), sync.revisions.into());
+        }
+    }
+    add_reason(body, request_reason(operation))
+}
+
+/// Adds a reason to a body unless it is empty, because servers of an earlier version don't accept one.
+fn add_reason(mut body: Value, reason: &str) -> Value {
+    let reason = normalize_reason(reason);
+    if let Some(body) = body.as_object_mut().filter(|_| !reason.is_empty()) {
+        body.insert("reason".to_owned(), reason.into());
+    }
+    body
+}

@@ -1,0 +1,24 @@
+//! Rollouts and deletions of a remote `tidegate serve`.
+
+use tidegate_service::documents::runs::{RunSummary, RunWithEvents};
+use tidegate_service::error::ServiceError;
+use tidegate_service::runs;
+
+use super::ApiClient;
+use super::api_request::encode_segment;
+
+impl ApiClient {
+    /// Returns the rollouts and deletions of one ApplicationSet, or of all, oldest first.
+    pub async fn runs(&self, set: Option<&str>) -> Result<Vec<RunSummary>, ServiceError> {
+        let mut lines: Vec<RunSummary> = self.list_all("/api/v1/runs", ("applicationSet", set)).await?;
+        lines.reverse();
+        Ok(lines)
+    }
+
+    /// Returns the run with an ID, an ID prefix, or the name of its ApplicationSet, including all its recorded events.
+    pub async fn run(&self, text: &str) -> Result<RunWithEvents, ServiceError> {
+        let all = self.runs(None).await?;
+        let id = runs::select_candidate(runs::select_matching(all, text), text)?.id;
+        self.get(&format!("/api/v1/runs/{}/export", encode_segment(&id.to_string()))).await
+    }
+}

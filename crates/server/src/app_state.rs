@@ -1,0 +1,147 @@
+//! State of the API server: the process's handles, once they are available.
+
+use std::sync::{Arc, OnceLock};
+
+use tidegate_executor::{Clock as _, Engine, SystemClock};
+use tidegate_service::appsets::AppSetService;
+use tidegate_service::queries::Queries;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::event_buffer::EventBuffer;
+use crate::event_publisher::publish_events;
+
+use crate::limits::Limits;
+use crate::metrics::{Metrics, render_metrics};
+use crate::problem::{Code, Problem};
+
+/// The process's handles, which are needed to answer requests.
+struct ServiceHandles {
+    queries: Arc<Queries>,
+    engine: Engine,
+}
+
+/// State of the API server. The server accepts requests before the handles are available, and reports which part is missing.
+pub struct AppState {
+    handles: OnceLock<ServiceHandles>,
+    shutdown: watch::Sender<bool>,
+    /// Reason why the process is waiting before it starts.
+    wait_reason: watch::Sender<Option<String>>,
+    event_buffer: Arc<EventBuffer>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Permits for event streams.
+    stream_permits: Arc<Semaphore>,
+    streams_max: usize,
+}
+
+impl Default for AppState {
+    fn default() -> Self {
+        Self::new(&Limits::default())
+    }
+}
+
+impl AppState {
+    /// Creates the state without handles.
+    pub fn new(limits: &Limits) -> Self {
+        let now = SystemClock.now();
+        // Two processes with the same state directory never start in the same millisecond.
+        let process = u64::try_from(now.as_millis()).unwrap_or_default();
+        Self {
+            handles: OnceLock::new(),
+            shutdown: watch::Sender::new(false),
+            wait_reason: watch::Sender::new(None),
+            event_buffer: Arc::new(EventBuffer::new(process, now)),
+            metrics: Arc::new(Metrics::new(now)),
+            stream_permits: Arc::new(Semaphore::new(limits.streams)),
+            streams_max: limits.streams,
+        }
+    }
+
+    /// Sets the handles once the log is open and the engine is running.
+    pub fn set_handles(&self, queries: Arc<Queries>, engine: Engine) {
+        // Both end when the engine ends.
+        let (event_buffer, metrics) = (Arc::clone(&self.event_buffer), Arc::clone(&self.metrics));
+        tokio::spawn(publish_events(engine.clone(), Arc::clone(&queries), event_buffer, metrics));
+        let (metrics, counted) = (Arc::clone(&self.metrics), engine.clone());
+        tokio::spawn(async move {
+            if let Err(error) = metrics.collect_events(&counted).await {
+                tracing::error!(%error, "failed to read events; metrics of operations are missing");
+            }
+        });
+        // A process sets its handles only once.
+        let _ = self.handles.set(ServiceHandles { queries, engine });
+    }
+
+    /// Sets or clears the reason why the process is waiting before it starts.
+    pub fn set_wait_reason(&self, reason: Option<String>) {
+        self.wait_reason.send_replace(reason);
+    }
+
+    /// Ends event streams. Requests in progress are completed.
+    pub fn shut_down(&self) {
+        self.shutdown.send_replace(true);
+    }
+
+    /// Returns a receiver that becomes true when the process shuts down.
+    pub(crate) fn shutdown_signal(&self) -> watch::Receiver<bool> {
+        self.shutdown.subscribe()
+    }
+
+    /// Returns the event buffer.
+    pub(crate) fn event_buffer(&self) -> &Arc<EventBuffer> {
+        &self.event_buffer
+    }
+
+    /// Renders all metrics as text.
+    pub(crate) fn render_metrics(&self) -> String {
+        let parts = self.handles.get();
+        let service = parts.and_then(|parts| parts.queries.applications_if_ready());
+        let listening = self.streams_max.saturating_sub(self.stream_permits.available_permits());
+        let listening = u64::try_from(listening).unwrap_or(u64::MAX);
+        let appsets = parts.and_then(|parts| parts.queries.appsets_if_ready());
+        render_metrics(
+            &self.metrics,
+            parts.map(|parts| &parts.engine),
+            (service.as_ref(), appsets),
+            listening,
+        )
+    }
+
+    /// Returns a permit for an event stream, if one is available.
+    pub(crate) fn acquire_stream_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.stream_permits).try_acquire_owned().ok()
+    }
+
+    /// Returns the handler of queries.
+    pub(crate) fn queries(&self) -> Result<&Arc<Queries>, Problem> {
+        let missing = || {
+            let waiting = self.wait_reason.borrow().clone();
+            let reason = waiting.unwrap_or_else(|| "the operation log is not open yet".to_owned());
+            Problem::new(Code::NotReady, reason)
+        };
+        self.handles.get().map(|parts| &parts.queries).ok_or_else(missing)
+    }
+
+    /// Returns the reason why the engine has failed, if it has.
+    pub(crate) fn failure_reason(&self) -> Option<String> {
+        let parts = self.handles.get()?;
+        let service = parts.queries.applications_if_ready();
+        let appsets = || parts.queries.appsets_if_ready().and_then(AppSetService::failure);
+        let failure = service.and_then(|service| service.failure()).or_else(appsets);
+        let failure = failure.or_else(|| parts.engine.failure());
+        Some(failure?.to_string())
+    }
+
+    /// Returns the missing part because of which the server is not ready, if any.
+    pub(crate) fn missing_part(&self) -> Option<String> {
+        if *self.shutdown.borrow() {
+            return Some("the process is shutting down".to_owned());
+        }
+        match self.queries() {
+            Err(problem) => Some(problem.message),
+            Ok(queries) if !queries.has_observed_applications() => {
+                Some("the first comparison of the applications is in progress".to_owned())
+            }
+            Ok(_) => self.failure_reason(),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Middleware that runs before every route: authentication, rate limits, size limits and timeouts.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{RawPathParams, rejection::RawPathParamsRejection};
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio::time::Instant;
+
+use crate::access::{Access, Caller};
+use crate::app_state::AppState;
+use crate::auth::{Authenticator, RequestOrigin};
+use crate::headers::single_header;
+use crate::limits::Limits;
+use crate::problem::{Code, Problem};
+use crate::rate_limit::{RateLimiter, check_rate};
+use crate::route::{CheckedRequest, Route};
+use crate::tokens::AuthContext;
+use crate::webhooks::Webhooks;
+
+/// Key under which unauthenticated requests are counted.
+const SHARED_KEY: &str = "";
+/// Header with which a client resumes an event stream.
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Middleware before every route.
+pub(crate) struct Middleware {
+    pub state: Arc<AppState>,
+    authenticator: Arc<Authenticator>,
+    webhooks: Webhooks,
+    limits: Limits,
+    total_limiter: RateLimiter,
+    caller_limiter: RateLimiter,
+    unauthenticated_limiter: RateLimiter,
+    page_limiter: RateLimiter,
+}
+
+impl Middleware {
+    pub fn new(
+        state: Arc<AppState>,
+        (entrance, webhooks): (Authenticator, Webhooks),
+        limits: Limits,
+    ) -> Self {
+        let rates = [limits.total_rate, limits.caller_rate, limits.unauthenticated_rate, limits.page_rate];
+        let [total_limiter, caller_limiter, unauthenticated_limiter, page_limiter] =
+            rates.map(RateLimiter::new);
+        Self {
+            state,
+            authenticator: Arc::new(entrance),
+            webhooks,
+            limits,
+            total_limiter,
+            caller_limiter,
+            unauthenticated_limiter,
+            page_limiter,
+        }
+    }
+
+    /// Answers a request using a route.
+    pub async fn handle_request(
+        &self,
+        route: &Route,
+        names: Result<RawPathParams, RawPathParamsRejection>,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Problem> {
+        let now = Instant::now();
+        let (mut sender, mut is_let_in) = (None, true);
+        let (caller, auth) = match route.access {
+            Access::Probe => (Caller::anonymous(), AuthContext::anonymous()),
+            Access::SignedRequest => {
+                sender = Some(self.webhooks.identify_sender(request.headers(), now)?);
+                (Caller::anonymous(), AuthContext::anonymous())
+            }
+            Access::Public => {
+                self.count_unauthenticated(now)?;
+                (Caller::anonymous(), AuthContext::anonymous())
+            }
+            Access::OptionalAuth => match self.authenticate(&request, now) {
+                Err(problem) if problem.code == Code::Unauthorized => {
+                    is_let_in = false;
+                    (Caller::anonymous(), AuthContext::anonymous())
+                }
+                known => known?,
+            },
+            Access::RequiresRole(role) => {
+                let (by, pass) = self.authenticate(&request, now)?;
+                check_rate(self.total_limiter.count_request(SHARED_KEY, now))?;
+                if by.role < role {
+                    let message = format!("the role operator is required: {}", route.summary);
+                    return Err(self.forbidden_problem(message));
+                }
+                (by, pass)
+            }
+        };
+        let names = names.map_err(|error| Problem::bad_request(error.to_string()))?;
+        let path_parameters = names.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let last_event = single_header(request.headers(), &LAST_EVENT_ID)?;
+        let query = request.uri().query().map(str::to_owned);
+        let origin = RequestOrigin::new(&self.authenticator, request.headers(), is_let_in);
+        let body = match &sender {
+            Some(sender) => {
+                let _place = self.webhooks.acquire_body_permit().await?;
+                let body = self.read_body(request, self.limits.webhook_bytes).await?;
+                sender.verify_body(&body)?;
+                body
+            }
+            None if route.body.is_some() => self.read_body(request, self.limits.body_bytes).await?,
+            None => Bytes::new(),
+        };
+        let operation_request = CheckedRequest {
+            state: Arc::clone(&self.state),
+            path_parameters,
+            query,
+            body,
+            caller,
+            auth,
+            origin,
+            last_event,
+            sender,
+        };
+        match tokio::time::timeout(self.limits.response_timeout, route.handle(operation_request)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let limit = self.limits.response_timeout.as_secs();
+                Err(Problem::new(Code::NoAnswer, format!("no response within {limit} s")))
+            }
+        }
+    }
+
+    /// Counts an unauthenticated request. This limit does not affect authenticated callers.
+    pub fn count_unauthenticated(&self, now: Instant) -> Result<(), Problem> {
+        check_rate(self.unauthenticated_limiter.count_request(SHARED_KEY, now))
+    }
+
+    fn forbidden_problem(&self, message: String) -> Problem {
+        let problem = Problem::new(Code::Forbidden, message);
+        match self.authenticator.needs_authentication() {
+            true => problem,
+            false => Problem {
+                next: "start `tidegate serve` with --tokens FILE or --oidc FILE: without them the API is read-only"
+                    .to_owned(),
+                ..problem
+            },
+        }
+    }
+
+    /// Authenticates a request.
+    fn authenticate(&self, request: &Request<Body>, now: Instant) -> Result<(Caller, AuthContext), Problem> {
+        match self.authenticator.authenticate(request.method(), request.headers(), now) {
+            Ok((by, pass)) => {
+                if self.authenticator.needs_authentication() {
+                    check_rate(self.caller_limiter.count_request(&by.name, now))?;
+                }
+                Ok((by, pass))
+            }
+            // Malformed requests are answered with their error before authentication.
+            Err(problem) if problem.code == Code::BadRequest => Err(problem),
+            Err(problem) => Err(self.count_unauthenticated(now).err().unwrap_or(problem)),
+        }
+    }
+
+    /// Counts a request for a page file, which doesn't require authentication.
+    pub fn count_page_request(&self, now: Instant) -> Result<(), Problem> {
+        check_rate(self.page_limiter.count_request(SHARED_KEY, now))
+    }
+
+    async fn read_body(&self, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
+        let media = single_header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or_default();
+        let media = media.split(';').next().unwrap_or_default().trim();
+        // Required even for an empty body, because a foreign page in a browser cannot send this type without a preflight request.
+        if !media.eq_ignore_ascii_case("application/json") {
+            return Err(Problem::new(Code::NotJson, format!("unsupported Content-Type {media:?}")));
+        }
+        // The length in the head has been checked; a chunked body has none.
+        let reading = Limited::new(request.into_body(), limit).collect();
+        match tokio::time::timeout(self.limits.body_timeout, reading).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large_problem(limit)),
+            Ok(Err(_)) => Err(Problem::bad_request("the body is incomplete")),
+            Err(_) => Err(Problem::new(Code::TooSlow, "the body did not arrive in time")),
+        }
+    }
+}
+
+/// Returns the problem of a body that is too large.
+pub(crate) fn too_large_problem(limit: usize) -> Problem {
+    Problem::new(Code::TooLarge, format!("the body is longer than {limit} bytes"))
+}
+
+/// Security headers of every response for browsers: the response is data, is private, and must not be cached.
+const SECURITY_HEADERS: [(HeaderName, HeaderValue); 4] = [
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+];
+
+pub(crate) fn finish_response(answer: Result<Response<Body>, Problem>) -> Response<Body> {
+    let mut answer = answer.unwrap_or_else(|problem| problem.to_response());
+    for (name, value) in SECURITY_HEADERS {
+        answer.headers_mut().entry(name).or_insert(value);
+    }
+    answer
+}

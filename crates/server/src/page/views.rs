@@ -1,0 +1,30 @@
+//! Views of the page.
+
+/// Paths of views. All of them return the same file, and the page itself evaluates the path.
+pub(super) const VIEWS: [&str; 7] = [
+    "/",
+    "/applicationsets",
+    "/operations",
+    "/applications/{namespace}/{name}",
+    "/applicationsets/{namespace}/{name}",
+    "/applicationsets/{namespace}/{name}/runs/{id}",
+    "/operations/{id}",
+];
+/// Maximum length of a view's address in bytes.
+pub(super) const VIEW_MAX: usize = 2048;
+
+/// Returns true if a path with its query is the address of a view, and not of another host, a file or an API request.
+pub(crate) fn is_view(target: &str) -> bool {
+    // Browsers treat some other characters as a slash, or drop them.
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\\#\"<>^`{|}".contains(&byte);
+    let (path, _) = target.split_once('?').unwrap_or((target, ""));
+    let is_up = |part: &str| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
+    let is_like = |view: &str| {
+        let fits = |(wanted, part): (&str, &str)| match wanted.starts_with('{') {
+            true => !part.is_empty() && !is_up(part),
+            false => wanted == part,
+        };
+        view.split('/').count() == path.split('/').count() && view.split('/').zip(path.split('/')).all(fits)
+    };
+    target.len() <= VIEW_MAX && target.bytes().all(is_plain) && VIEWS.into_iter().any(is_like)
+}

@@ -1,0 +1,236 @@
+//! Access to the Applications of a state directory, through the process that manages them or through their
+//! stored state.
+
+mod stored_appsets;
+
+use tidegate_applicationset::sync_policy::AppSetRuleOptions;
+use tidegate_executor::effects::ObjectDifference;
+use tidegate_model::argo::{Application, ApplicationSet};
+use tidegate_model::{Cascade, Plan, Warning};
+
+use crate::applications::store::{AppKey, read_applications};
+use crate::appsets::{AppSetDeletionPreview, AppSetExplanation};
+use crate::control::client::{self, RequestOutcome};
+use crate::control::protocol::{Reply, Request};
+use crate::documents::deletion::DeletionPlan;
+use crate::error::ServiceError;
+use crate::notices::Notices;
+use crate::operation_access::{check_reply, unexpected_reply_error};
+use crate::state_dir::StateDir;
+use crate::summaries::{PlanSummary, SyncWindowSummary};
+
+pub use stored_appsets::{explain_or_stored_appset, list_or_stored_appsets};
+
+/// Applications and problems.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ApplicationListing {
+    /// Applications in name order.
+    pub applications: Vec<Application>,
+    /// Problems with unreadable Applications.
+    pub problems: Vec<String>,
+}
+
+/// ApplicationSets and problems.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AppSetListing {
+    /// ApplicationSets in name order.
+    pub appsets: Vec<ApplicationSet>,
+    /// Problems with unreadable ApplicationSets.
+    pub problems: Vec<String>,
+    /// Options that apply to all ApplicationSets.
+    pub options: AppSetRuleOptions,
+}
+
+fn no_process_error(state_dir: &StateDir) -> ServiceError {
+    let place = state_dir.path().display();
+    ServiceError::refused(format!(
+        "no `tidegate serve` is running in {place}; start one, or use another --state-dir"
+    ))
+}
+
+/// Returns the reply of the running process, or `None` if no process is running.
+async fn request_reply(state_dir: &StateDir, request: &Request) -> Result<Option<Reply>, ServiceError> {
+    match client::send_request(&state_dir.socket(), request).await? {
+        RequestOutcome::Reply(reply) => check_reply(reply).map(Some),
+        RequestOutcome::NoProcess => Ok(None),
+        RequestOutcome::NoResponse => {
+            Err(ServiceError::NoResponse { state_dir: state_dir.path().to_path_buf() })
+        }
+    }
+}
+
+/// Sends a request to the running process. Returns once the request is durable.
+pub async fn send_request(state_dir: &StateDir, request: &Request) -> Result<(), ServiceError> {
+    match request_reply(state_dir, request).await? {
+        Some(Reply::Done) => Ok(()),
+        Some(other) => Err(unexpected_reply_error(&other)),
+        None => Err(no_process_error(state_dir)),
+    }
+}
+
+/// Queries the running process for the matching Applications, or for all Applications. Returns `None` if no
+/// process is running.
+pub async fn query_running(
+    state_dir: &StateDir,
+    name: Option<&str>,
+) -> Result<Option<ApplicationListing>, ServiceError> {
+    let request = Request::Applications { name: name.map(str::to_owned) };
+    match request_reply(state_dir, &request).await? {
+        Some(Reply::Applications { applications, problems }) => {
+            Ok(Some(ApplicationListing { applications, problems }))
+        }
+        Some(other) => Err(unexpected_reply_error(&other)),
+        None => Ok(None),
+    }
+}
+
+/// Queries the running process for the changes that a sync of an Application would make. `revisions` contains
+/// one revision per source; if it is empty, the Application's own revisions apply.
+pub async fn diff_application(
+    state_dir: &StateDir,
+    name: String,
+    mut revisions: Vec<String>,
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+    // Earlier versions support only a single revision.
+    let revision = if revisions.len() == 1 { revisions.pop() } else { None };
+    request_differences(state_dir, &Request::DiffApplication { name, revision, revisions }).await
+}
+
+/// Returns the changes that an Application's stored plan would make now.
+pub async fn diff_plan(
+    state_dir: &StateDir,
+    name: String,
+    hash: String,
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+    request_differences(state_dir, &Request::DiffPlan { name, hash }).await
+}
+
+async fn request_differences(
+    state_dir: &StateDir,
+    request: &Request,
+) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
+    match request_reply(state_dir, request).await? {
+        Some(Reply::Differences { objects, findings }) => Ok((objects, findings)),
+        Some(other) => Err(unexpected_reply_error(&other)),
+        None => Err(no_process_error(state_dir)),
+    }
+}
+
+/// Returns a preview of an Application's deletion.
+pub async fn plan_application_deletion(
+    state_dir: &StateDir,
+    name: String,
+    (cascade, no_hooks): (Cascade, bool),
+) -> Result<DeletionPlan, ServiceError> {
+    match request_reply(state_dir, &Request::PlanDeletion { name, cascade, no_hooks }).await? {
+        Some(Reply::DeletionPlan(plan)) => Ok(*plan),
+        Some(other) => Err(unexpected_reply_error(&other)),
+        None => Err(no_process_error(state_dir)),
+    }
+}
+
+/// Sends a query or request that concerns stored plans, and returns the resulting plans.
+pub async fn request_plans(
+    state_dir: &StateDir,
+    request: &Request,
+) -> Result<Vec<PlanSummary>, ServiceError> {
+    match request_reply(state_dir, request).await? {
+        Some(Reply::Plans(lines)) => Ok(lines),
+        Some(other) => Err(unexpected_reply_error(&other)),
+        None => Err(no_process_error(state_dir)),
+    }
+}
+
+/// Returns a stored plan, or the plan that the request creates.
+pub async fn request_plan(
+    state_dir: &StateDir,
+    request: &Request,
+) -> Result<(PlanSummary, Plan), ServiceError> {
+    match request_reply(state_dir, request).await? {
+        Some(Reply::Plan { line, plan }) => Ok((*line, *plan)),
+        Some(other) => Err(unexpected_reply_error(&other)),
+        None => Err(no_process_error(state_dir)),
+    }
+}
+
+/// Returns an Application's current sync windows, or `None` if no process is running or its version is too
+/// old.
+pub async fn sync_windows(state_dir: &StateDir, name: String) -> Option<SyncWindowSummary> {
+    match request_reply(state_dir, &Request::SyncWindow { name }).await {
+        Ok(Some(Reply::SyncWindow(line))) => Some(line),
+        _ => None,
+    }
+}
+
+/// Returns Applications as [`query_running`] does, but returns an error if no process is running.
+pub async fn list_managed(
+    state_dir: &StateDir,
+    name: Option<&str>,
+) -> Result<ApplicationListing, ServiceError> {
+    query_running(state_dir, name).await?.ok_or_else(|| no_process_error(state_dir))
+}
+
+/// Returns Applications as [`list_managed`] does. If no process is running, returns their last stored state
+/// and shows a notice.
+pub async fn list_or_stored(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    name: Option<&str>,
+) -> Result<ApplicationListing, ServiceError> {
+    let refused = match list_managed(state_dir, name).await {
+        Err(error @ (ServiceError::Refused { .. } | ServiceError::NoResponse { .. })) => error,
+        answer => return answer,
+    };
+    let mut applications = read_applications(&state_dir.applications())?;
+    if applications.is_empty() {
+        return Err(refused);
+    }
+    applications.retain(|one| name.is_none_or(|name| AppKey::of(one).matches(name)));
+    notices.note(&format!(
+        "{}; this is the last recorded status of the applications",
+        stored_state_reason(&refused)
+    ));
+    Ok(ApplicationListing { applications, problems: Vec::new() })
+}
+
+/// Returns the reason why the stored state is shown.
+fn stored_state_reason(refused: &ServiceError) -> &'static str {
+    match refused {
+        ServiceError::NoResponse { .. } => "`tidegate serve` does not respond",
+        _ => "no `tidegate serve` is running here",
+    }
+}
+
+/// Queries the running process for the matching ApplicationSets, or for all ApplicationSets.
+pub async fn list_appsets(state_dir: &StateDir, name: Option<&str>) -> Result<AppSetListing, ServiceError> {
+    let request = Request::ApplicationSets { name: name.map(str::to_owned) };
+    match request_reply(state_dir, &request).await? {
+        Some(Reply::ApplicationSets { sets, problems, options }) => {
+            Ok(AppSetListing { appsets: sets, problems, options })
+        }
+        Some(other) => Err(unexpected_reply_error(&other)),
+        None => Err(no_process_error(state_dir)),
+    }
+}
+
+/// Explains the status of an ApplicationSet.
+pub async fn explain_appset(state_dir: &StateDir, name: String) -> Result<AppSetExplanation, ServiceError> {
+    match request_reply(state_dir, &Request::ExplainApplicationSet { name }).await? {
+        Some(Reply::ApplicationSet(explanation)) => Ok(*explanation),
+        Some(other) => Err(unexpected_reply_error(&other)),
+        None => Err(no_process_error(state_dir)),
+    }
+}
+
+/// Returns a preview of an ApplicationSet's deletion, including the order in which its Applications are
+/// deleted.
+pub async fn plan_appset_deletion(
+    state_dir: &StateDir,
+    name: String,
+) -> Result<AppSetDeletionPreview, ServiceError> {
+    match request_reply(state_dir, &Request::PlanApplicationSetDeletion { name }).await? {
+        Some(Reply::Deletion(view)) => Ok(*view),
+        Some(other) => Err(unexpected_reply_error(&other)),
+        None => Err(no_process_error(state_dir)),
+    }
+}

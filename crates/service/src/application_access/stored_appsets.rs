@@ -1,0 +1,151 @@
+//! Last known ApplicationSets from the state directory and the log, for use without a running service.
+
+use tidegate_applicationset::rollout::qualified_name;
+use tidegate_lifecycle::NextAction;
+use tidegate_model::Timestamp;
+use tidegate_model::argo::ApplicationSet;
+
+use super::{AppSetListing, stored_state_reason};
+use crate::applications::store::{AppKey, state_files};
+use crate::appsets::AppSetExplanation;
+use crate::documents::runs::{RunDetails, RunKind, RunSummary};
+use crate::error::ServiceError;
+use crate::notices::Notices;
+use crate::operation_access;
+use crate::state_dir::StateDir;
+
+/// Returns ApplicationSets as [`list_appsets`](super::list_appsets) does. If no service is running, returns
+/// their last known state and shows a notice.
+///
+/// # Errors
+///
+/// Returns an error if no service is running and no ApplicationSets are stored, or if the service doesn't
+/// respond.
+pub async fn list_or_stored_appsets(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    name: Option<&str>,
+) -> Result<AppSetListing, ServiceError> {
+    let refused = match super::list_appsets(state_dir, name).await {
+        Err(error @ (ServiceError::Refused { .. } | ServiceError::NoResponse { .. })) => error,
+        answer => return answer,
+    };
+    let mut appsets = state_files::read_all::<ApplicationSet>(&state_dir.application_sets())?;
+    if appsets.is_empty() {
+        return Err(no_stored_state_error(state_dir, refused));
+    }
+    appsets.sort_by_key(AppKey::of_appset);
+    appsets.retain(|one| name.is_none_or(|name| AppKey::of_appset(one).matches(name)));
+    notices.note(&format!(
+        "{}; this is the last recorded status of the ApplicationSets",
+        stored_state_reason(&refused)
+    ));
+    Ok(AppSetListing { appsets, ..AppSetListing::default() })
+}
+
+/// Explains an ApplicationSet, given its full name, as [`explain_appset`](super::explain_appset) does. If no
+/// service is running, uses the ApplicationSet's newest rollout and deletion in the log.
+///
+/// # Errors
+///
+/// Returns an error if no service is running and no state is stored, or if the log is unreadable.
+pub async fn explain_or_stored_appset(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    name: &str,
+) -> Result<AppSetExplanation, ServiceError> {
+    let refused = match super::explain_appset(state_dir, name.to_owned()).await {
+        Err(error @ (ServiceError::Refused { .. } | ServiceError::NoResponse { .. })) => error,
+        answer => return answer,
+    };
+    let sets = state_files::read_all::<ApplicationSet>(&state_dir.application_sets())?;
+    let Some(set) = sets.into_iter().find(|one| AppKey::of_appset(one).matches(name)) else {
+        return Err(refused);
+    };
+    // Runs of an earlier ApplicationSet with the same name don't count.
+    let made_at = set.metadata.creation_timestamp.map(|at| at.timestamp()).unwrap_or_default();
+    let mut lines = operation_access::list_runs(state_dir, notices, Some(&qualified_name(&set))).await?;
+    lines.retain(|line| line.damage.is_none() && line.started_at >= made_at);
+    let rollout = newest_run(state_dir, notices, (&lines, RunKind::Rollout)).await?;
+    let teardown = newest_run(state_dir, notices, (&lines, RunKind::Deletion)).await?;
+    Ok(explain_stored(&set, rollout, teardown))
+}
+
+async fn newest_run(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    (lines, kind): (&[RunSummary], RunKind),
+) -> Result<Option<RunDetails>, ServiceError> {
+    let Some(line) = lines.iter().rfind(|line| line.kind == kind) else { return Ok(None) };
+    Ok(Some(operation_access::find_run(state_dir, notices, &line.id.to_string()).await?.run))
+}
+
+/// Explains an ApplicationSet from its newest rollout and deletion.
+fn explain_stored(
+    set: &ApplicationSet,
+    rollout: Option<RunDetails>,
+    teardown: Option<RunDetails>,
+) -> AppSetExplanation {
+    let id = |run: &Option<RunDetails>| run.as_ref().map(|run| run.line.id);
+    let (rollout_id, teardown_id) = (id(&rollout), id(&teardown));
+    let is_open = |run: &&RunDetails| run.line.finished_at.is_none();
+    // Unfinished runs take precedence over finished ones, and newer runs over older ones.
+    let open = teardown.as_ref().filter(is_open).or(rollout.as_ref().filter(is_open));
+    let selected = open.or_else(|| [&rollout, &teardown].into_iter().flatten().max_by_key(|run| run.line.id));
+    let error = set.status.conditions.iter().find(|one| one.kind == "ErrorOccurred" && one.status == "True");
+    let text = selected.map_or_else(|| "no rollout or deletion of it is recorded".to_owned(), describe_run);
+    let line = error.iter().fold(text, |line, error| format!("{line}; {}", error.message));
+    let next_action = match open.and_then(|run| run.explanation.as_ref()) {
+        Some(_) => {
+            NextAction::change("start `tidegate serve` with the options of the service: it continues the run")
+        }
+        None => selected.map_or_else(NextAction::default, next_action_after_end),
+    };
+    AppSetExplanation {
+        set: AppKey::of_appset(set).to_string(),
+        line: line.split_whitespace().collect::<Vec<_>>().join(" "),
+        explanation: selected.and_then(|run| run.explanation.clone()),
+        outside: selected.and_then(|run| Some(run.explanation.as_ref()?.outside.clone())).unwrap_or_default(),
+        rollout: rollout.and_then(|run| run.rollout),
+        rollout_id,
+        teardown: teardown.and_then(|run| run.deletion),
+        teardown_id,
+        next_action,
+        ..AppSetExplanation::default()
+    }
+}
+
+/// Returns the next action for a finished run.
+fn next_action_after_end(run: &RunDetails) -> NextAction {
+    match (run.line.end.as_deref(), &run.line.set) {
+        (Some("Completed" | "Superseded") | None, _) | (_, None) => {
+            NextAction::nothing("`tidegate serve` applies the next change")
+        }
+        (Some(_), Some(set)) => NextAction::change("start `tidegate serve` with the options of the service")
+            .or(&format!("`tidegate appset retry {set}` then starts it again")),
+    }
+}
+
+fn describe_run(run: &RunDetails) -> String {
+    let (line, kind) = (&run.line, run.line.kind.word());
+    let at = |at: Option<Timestamp>| at.map(|at| format!(" at {at}")).unwrap_or_default();
+    match (&run.explanation, &line.end) {
+        (Some(explanation), _) => {
+            format!("its {kind} is unfinished, and no process is running it: {explanation}")
+        }
+        (None, Some(end)) => {
+            format!("its last {kind} ended{} ({end}): {}", at(line.finished_at), line.message)
+        }
+        (None, None) => line.message.clone(),
+    }
+}
+
+/// Returns the error for missing stored state, with alternatives.
+fn no_stored_state_error(state_dir: &StateDir, refused: ServiceError) -> ServiceError {
+    let ServiceError::Refused { .. } = refused else { return refused };
+    let place = state_dir.path().display();
+    ServiceError::refused(format!(
+        "no `tidegate serve` is running in {place}, and no ApplicationSet is recorded there; start one, or use another --state-dir. \
+         `tidegate appset runs` lists the recorded rollouts and deletions, `tidegate ops list` the operations"
+    ))
+}

@@ -1,0 +1,334 @@
+//! Operations requested by progressive syncs. Each operation starts once, under an ID that was persisted
+//! beforehand, and reports its progress to the progressive sync.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ractor::ActorRef;
+use tidegate_application::refresh::{self, RefreshLevel};
+use tidegate_application::rollout_operation::{self, StartDecision};
+use tidegate_application::sources::revisions_of_fields;
+use tidegate_application::{approval, operation};
+use tidegate_executor::EngineError;
+use tidegate_lifecycle::operation::CallError;
+use tidegate_lifecycle::rollout::OperationReport;
+use tidegate_model::argo::{OperationRequest, SyncStatus, SyncStatusCode};
+use tidegate_model::{OperationId, Timestamp};
+
+use super::ActorState;
+use crate::applications::admission::admit;
+use crate::applications::application_cache::Deployments;
+use crate::applications::destinations::DestinationError;
+use crate::applications::messages::{AppMessage, ChildOperation, Reply};
+use crate::applications::shared_state::SharedState;
+use crate::applications::{operation_history, run_operation};
+
+/// Operations requested by progressive syncs.
+#[derive(Default)]
+pub(super) struct ChildOperations {
+    requested: BTreeMap<OperationId, TrackedChild>,
+    /// The current operation, once the engine knows it.
+    current: Option<OperationId>,
+}
+
+struct TrackedChild {
+    request: ChildOperation,
+    last_report: Option<OperationReport>,
+}
+
+/// Evidence that the requested state has already been deployed.
+enum DeployedEvidence {
+    /// This operation deployed the state.
+    Deployed(OperationId),
+    /// A comparison must confirm the deployment.
+    Unconfirmed,
+}
+
+impl TrackedChild {
+    /// Sends the progress if it has changed.
+    fn report(&mut self, news: OperationReport) {
+        if self.last_report.as_ref() != Some(&news) {
+            // If the receiver is gone, it requests the operation again when it still needs it.
+            let _ = self.request.progress.send(news.clone());
+            self.last_report = Some(news);
+        }
+    }
+}
+
+impl ActorState {
+    /// Accepts a requested operation and starts reporting its progress.
+    pub(super) async fn request_child(&mut self, operation: OperationId, request: ChildOperation) {
+        let mut child = TrackedChild { request, last_report: None };
+        let is_known = rollout_operation::current_rollout_operation(&self.application) == Some(operation)
+            || rollout_operation::operation_result(&self.application, operation).is_some();
+        if !is_known {
+            match operation_history::operation_result(&self.shared, operation).await {
+                Ok(None) => {}
+                Ok(Some((phase, message))) => {
+                    return child.report(OperationReport::Ended { phase, message });
+                }
+                Err(error) => {
+                    let problem = format!("cannot read the operation log: {error}");
+                    return child.report(OperationReport::Failed(CallError::transient(problem)));
+                }
+            }
+        }
+        let is_unknown =
+            |sync: &SyncStatus| sync.status == SyncStatusCode::Unknown && child.request.adoption.is_some();
+        if self.application.status.sync.as_ref().is_some_and(is_unknown) {
+            // The last comparison couldn't tell if the state is already deployed.
+            self.request_comparison(RefreshLevel::Latest);
+        }
+        self.child_operations.requested.insert(operation, child);
+    }
+
+    /// Makes the next requested operation the current one, or reports why it must wait.
+    pub(super) fn schedule_child(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
+        if self.application.is_deleting()
+            && let Some(placed) = rollout_operation::current_rollout_operation(&self.application)
+                .filter(|_| !self.is_child_in_engine())
+        {
+            rollout_operation::withdraw_operation(&mut self.application, placed, now);
+        }
+        let placed = rollout_operation::current_rollout_operation(&self.application);
+        let ended = |operation: &OperationId| {
+            rollout_operation::operation_result(&self.application, *operation).is_some()
+        };
+        let waiting: Vec<OperationId> = self
+            .child_operations
+            .requested
+            .keys()
+            .copied()
+            .filter(|one| Some(*one) != placed && !ended(one))
+            .collect();
+        for operation in waiting {
+            let next = self.next_child(now);
+            if matches!(next, Ok(StartDecision::Start | StartDecision::Blocked(_))) {
+                match self.deployed_evidence(operation) {
+                    Ok(None) => {}
+                    Ok(Some(DeployedEvidence::Deployed(by))) => {
+                        if let Some(mut child) = self.child_operations.requested.remove(&operation) {
+                            child.report(OperationReport::Deployed { operation: by });
+                        }
+                        continue;
+                    }
+                    Ok(Some(DeployedEvidence::Unconfirmed)) => continue,
+                    Err(reason) => {
+                        self.refuse_child(operation, CallError::transient(reason));
+                        continue;
+                    }
+                }
+            }
+            match next {
+                Ok(StartDecision::Wait) => {}
+                Ok(StartDecision::Start) => {
+                    let Some(child) = self.child_operations.requested.get(&operation) else { continue };
+                    rollout_operation::assign_operation(
+                        &mut self.application,
+                        operation,
+                        child.request.request.as_ref().clone(),
+                    );
+                }
+                Ok(StartDecision::Blocked(held)) => {
+                    self.set_alarm(myself, held.next_check);
+                    if let Some(child) = self.child_operations.requested.get_mut(&operation) {
+                        child.report(OperationReport::Delayed { window: held.reason });
+                    }
+                }
+                Ok(StartDecision::Unavailable(reason)) => {
+                    self.refuse_child(operation, CallError::transient(reason))
+                }
+                Err(error) => self.refuse_child(operation, error),
+            }
+        }
+    }
+
+    /// Returns the operation that has already deployed the requested state, if the Application is in sync
+    /// with that state, so that no hook runs twice. Returns `None` if the state must be deployed. Only a
+    /// comparison that started after the end of that operation counts as evidence; it is requested here if
+    /// necessary.
+    fn deployed_evidence(&mut self, operation: OperationId) -> Result<Option<DeployedEvidence>, String> {
+        let Some(child) = self.child_operations.requested.get(&operation) else { return Ok(None) };
+        let ChildOperation { request, adoption: Some(adoption), .. } = &child.request else {
+            return Ok(None);
+        };
+        let Some(by) = rollout_operation::find_adoptable(&self.application, request, adoption) else {
+            return Ok(None);
+        };
+        let is_it = |known: &Option<rollout_operation::Deployment>| {
+            known.as_ref().is_some_and(|one| one.operation == by)
+        };
+        let Deployments { newest, evidence, is_compared } = &self.deployments;
+        if !is_it(newest) {
+            return Ok(None);
+        }
+        let sync = self.application.status.sync.as_ref();
+        let with = sync.and_then(|sync| sync.compared_to.as_ref());
+        let is_current = with == Some(&refresh::compared_to(&self.application));
+        if !is_compared || !is_it(evidence) || !is_current {
+            if !self.is_comparing {
+                self.request_comparison(RefreshLevel::Latest);
+            }
+            return Ok(Some(DeployedEvidence::Unconfirmed));
+        }
+        let compared = sync.map(|sync| revisions_of_fields(&sync.revision, &sync.revisions));
+        let is_of_other_revisions = newest.as_ref().map(|one| &one.revisions) != compared.as_ref();
+        match sync.map(|sync| sync.status) {
+            Some(SyncStatusCode::Synced) => Ok(Some(DeployedEvidence::Deployed(by))),
+            // The Application is out of sync with newer revisions, which doesn't contradict the deployment.
+            Some(SyncStatusCode::OutOfSync) if is_of_other_revisions => {
+                Ok(Some(DeployedEvidence::Deployed(by)))
+            }
+            Some(SyncStatusCode::OutOfSync) => Ok(None),
+            Some(SyncStatusCode::Unknown) | None if self.is_comparing || self.requested_level.is_some() => {
+                Ok(Some(DeployedEvidence::Unconfirmed))
+            }
+            Some(SyncStatusCode::Unknown) | None => Err(format!(
+                "operation {by} deployed this target, but the comparison that confirms it failed; see the conditions of application {}",
+                self.key
+            )),
+        }
+    }
+
+    fn next_child(&self, now: Timestamp) -> Result<StartDecision, CallError> {
+        match rollout_operation::decide_start(
+            &self.application,
+            &self.shared.sync_windows(&self.application),
+            now,
+        ) {
+            StartDecision::Start | StartDecision::Blocked(_) if self.problem.is_some() => {
+                let problem = self.problem.clone().unwrap_or_default();
+                Err(CallError::permanent(format!("application {} cannot be synced: {problem}", self.key)))
+            }
+            next @ (StartDecision::Start | StartDecision::Blocked(_)) => {
+                match admit(&self.shared, &self.application) {
+                    Ok(_) => Ok(next),
+                    Err(DestinationError::Invalid(problem)) => Err(CallError::permanent(problem)),
+                    Err(DestinationError::Unreachable(problem)) => Err(CallError::outage(problem)),
+                    // Check again once the cluster has responded or failed to respond.
+                    Err(DestinationError::Unchecked(_)) => Ok(StartDecision::Wait),
+                }
+            }
+            next => Ok(next),
+        }
+    }
+
+    fn refuse_child(&mut self, operation: OperationId, error: CallError) {
+        if let Some(mut child) = self.child_operations.requested.remove(&operation) {
+            child.report(OperationReport::Failed(error));
+        }
+    }
+
+    /// Reports persisted progress.
+    pub(super) fn report_children(&mut self) {
+        let (application, started) = (&self.application, self.child_operations.current);
+        let unapproved = approval::approval_condition_message(application)
+            .filter(|_| rollout_operation::current_rollout_operation(application) != started);
+        self.child_operations.requested.retain(|operation, child| {
+            if let Some((phase, message)) = rollout_operation::operation_result(application, *operation) {
+                child.report(OperationReport::Ended { phase, message });
+                return false;
+            }
+            if started == Some(*operation)
+                && rollout_operation::current_rollout_operation(application) == started
+            {
+                child.report(OperationReport::Started);
+            } else if let Some(plan) = unapproved
+                .filter(|_| rollout_operation::current_rollout_operation(application) == Some(*operation))
+            {
+                child.report(OperationReport::Unapproved { plan: plan.to_owned() });
+            }
+            true
+        });
+    }
+
+    /// Records that the engine knows the current operation.
+    pub(super) fn record_child_begin(&mut self, operation: OperationId) {
+        self.child_operations.current = Some(operation);
+    }
+
+    /// Returns true if the engine has received the progressive sync's operation or is about to receive it.
+    fn is_child_in_engine(&self) -> bool {
+        let placed = rollout_operation::current_rollout_operation(&self.application);
+        placed.is_some() && (placed == self.running_operation || placed == self.child_operations.current)
+    }
+
+    /// Returns true if the requested operation can still be prevented from starting.
+    pub(super) fn can_be_withheld(&self, request: &OperationRequest) -> bool {
+        operation::engine_id(request).is_none()
+            || rollout_operation::is_of_rollout(request) && !self.is_child_in_engine()
+    }
+
+    /// Withdraws an operation. If it hasn't started yet, it never will.
+    pub(super) async fn withdraw_child(&mut self, operation: OperationId, now: Timestamp) {
+        self.child_operations.requested.remove(&operation);
+        if rollout_operation::current_rollout_operation(&self.application) != Some(operation) {
+            return;
+        }
+        let is_begun = self.child_operations.current == Some(operation);
+        if is_begun || self.is_child_in_engine() && !self.cancel_handover(operation).await {
+            return self.record_child_begin(operation);
+        }
+        rollout_operation::withdraw_operation(&mut self.application, operation, now);
+    }
+
+    /// Stops the handover to the engine. Returns true if the engine definitely doesn't know the operation.
+    async fn cancel_handover(&mut self, operation: OperationId) -> bool {
+        self.operation_tasks.shutdown().await;
+        (self.is_preparing, self.running_operation) = (false, None);
+        !operation_history::is_operation_known(&self.shared, operation).await
+    }
+
+    /// Ends an operation or prevents its start. Replies once that is certain.
+    pub(super) async fn stop_child(
+        &mut self,
+        myself: &ActorRef<AppMessage>,
+        (operation, by): (OperationId, &str),
+        reply: Reply,
+    ) {
+        let now = self.now();
+        self.withdraw_child(operation, now).await;
+        self.is_urgent = true;
+        // The withdrawal must be persisted before the caller relies on it.
+        if let Err(problem) = self.persist_now(myself).await {
+            return drop(reply.send(Err(problem)));
+        }
+        self.tasks.spawn(end_in_engine(Arc::clone(&self.shared), (operation, by.to_owned()), reply));
+    }
+
+    /// Keeps an operation that an earlier actor requested, if the engine knows it.
+    pub(super) async fn restore_child(&mut self, now: Timestamp) {
+        let Some(placed) = rollout_operation::current_rollout_operation(&self.application) else { return };
+        match operation_history::is_operation_known(&self.shared, placed).await {
+            true => self.record_child_begin(placed),
+            false => rollout_operation::withdraw_operation(&mut self.application, placed, now),
+        }
+    }
+}
+
+/// Terminates an operation that the engine may know, and replies once the operation has finished. Doesn't
+/// reply if the engine stops.
+pub(crate) async fn end_in_engine(
+    shared: Arc<SharedState>,
+    (operation, by): (OperationId, String),
+    reply: Reply,
+) {
+    let is_over =
+        || async { matches!(operation_history::operation_result(&shared, operation).await, Ok(Some(_))) };
+    let answer = match run_operation::terminate(&shared, operation, &by).await {
+        Ok(false) => Ok(()),
+        Ok(true) => match shared.engine.wait(operation).await {
+            Err(EngineError::ShuttingDown | EngineError::Stopped | EngineError::LogFailed { .. }) => return,
+            Ok(_) | Err(EngineError::UnknownOperation { .. }) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        },
+        // The operation has finished on its own.
+        Err(_) if is_over().await => Ok(()),
+        Err(problem) => Err(problem),
+    };
+    drop(reply.send(answer));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+mod tests;

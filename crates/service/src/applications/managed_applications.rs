@@ -1,0 +1,287 @@
+//! Manages all Applications of a process, from start to stop.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tidegate_executor::{Engine, EngineError, PolicyCheck};
+use tidegate_health::HealthRules;
+use tidegate_model::argo::ApplicationSource;
+use tidegate_oplog::{Log, Lookup};
+use tidegate_source::RemoteAccess;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinSet;
+
+use super::application_cache::ApplicationCache;
+use super::application_service::ApplicationService;
+use super::declared_secrets::{self, DeclaredSecrets};
+use super::deletion_queue::DeletionQueue;
+use super::dependency_graph::DependencyGraph;
+use super::destinations::Destinations;
+use super::git_metrics::GitRequests;
+use super::kubernetes_events::write_events;
+use super::manifests::{Manifests, SourceSettings};
+use super::messages::SupervisorMessage;
+use super::projects::global_project_settings::{GlobalProjects, GlobalProjectsUpdate};
+use super::projects::{self, Projects};
+use super::push_refresh::RepositoryObservations;
+use super::reconcile_metrics::ReconcileMetrics;
+use super::shared_state::{ChangedRepositories, SharedState, UnpersistedApplications};
+use super::store::{AppKey, ApplicationStore, StoreEvent};
+use super::supervisor::start_supervisor;
+use super::watches::WatchRegistry;
+use crate::error::ServiceError;
+use crate::gates::GateFile;
+use crate::state_dir::StateDir;
+use crate::stored_plans::StoredPlans;
+
+/// Maximum number of pushes that a slow subscriber can lag behind.
+const PUSH_BACKLOG_MAX: usize = 64;
+
+/// Timing of Applications, and their default sync options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReconcileSettings {
+    /// Interval between comparisons if no change is known. Zero disables them.
+    pub interval: Duration,
+    /// Fixed delay after each wave except the last, which replaces waiting for health. `None` for no fixed
+    /// delay.
+    pub wave_delay: Option<Duration>,
+    /// Sync options for Applications that don't set them.
+    pub default_options: &'static [&'static str],
+}
+
+impl From<Duration> for ReconcileSettings {
+    fn from(interval: Duration) -> Self {
+        Self { interval, ..Self::default() }
+    }
+}
+
+/// All managed Applications of a process.
+pub struct ManagedApplications {
+    service: ApplicationService,
+    /// Open operations that this process cannot resume, with the reason.
+    pub unresumed_operations: Vec<String>,
+    /// Tasks that send messages to the supervisor. Aborted when this value is dropped.
+    _forwarders: JoinSet<()>,
+}
+
+impl ManagedApplications {
+    /// Starts to manage the Applications of a store and resumes the open operations in the log. Returns once
+    /// all Applications are known.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the engine has stopped or the repository files are unreadable.
+    pub async fn start(
+        engine: Engine,
+        log: Log,
+        (state_dir, store, plans): (StateDir, Arc<dyn ApplicationStore>, Option<StoredPlans>),
+        destinations: Destinations,
+        (rules, gates, ReconcileSettings { interval, wave_delay, default_options }): (
+            HealthRules,
+            GateFile,
+            ReconcileSettings,
+        ),
+        sourcing: SourceSettings,
+    ) -> Result<Self, ServiceError> {
+        let mut reach = RemoteAccess::new(state_dir.repositories());
+        let git_requests = GitRequests::default();
+        reach.listener = git_requests.listener();
+        let mut globals = None;
+        if let Some(files) = &sourcing.files {
+            reach.credentials = files.read()?;
+            globals = GlobalProjects::read_files(files)?;
+        }
+        // Subscribe before any operation resumes.
+        let happening = engine.events_from_now().await?;
+        let (watches, stirred) = WatchRegistry::new();
+        let (changed_repositories, has_moved) = unbounded_channel();
+        let secrets = sourcing.secrets.clone();
+        let manifests = Arc::new(Manifests::new(store.base(), reach, state_dir.work_area(), sourcing));
+        manifests.drop_unused();
+        let cluster = Arc::clone(destinations.cluster());
+        let given = match &secrets {
+            Some(namespace) => declared_secrets::list_objects(cluster.as_ref(), namespace).await,
+            None => DeclaredSecrets::default(),
+        };
+        manifests.set_credentials(declared_secrets::usable_credentials(&given));
+        let projects = Arc::new(
+            Projects::new(store.project_namespace())
+                .with_impersonation(destinations.impersonation())
+                .with_repositories(manifests.repositories().0),
+        );
+        projects.set_globals(GlobalProjectsUpdate::Files(globals));
+        projects.set_globals(GlobalProjectsUpdate::Cluster(given.global_projects()));
+        engine.set_policy_check(Arc::clone(&projects) as Arc<dyn PolicyCheck>);
+        let events = store.watch();
+        let application_cache = ApplicationCache::default();
+        let plans = plans.map(Arc::new);
+        let follows_secrets = secrets.clone().filter(|_| !destinations.has_files());
+        if follows_secrets.is_some() {
+            destinations.await_secrets();
+        }
+        let shared = Arc::new(SharedState {
+            engine,
+            log,
+            store,
+            destinations,
+            projects,
+            manifests,
+            rules,
+            gates,
+            plans,
+            interval,
+            wave_delay,
+            default_options,
+            application_cache,
+            unpersisted: UnpersistedApplications::default(),
+            dependencies: DependencyGraph::default(),
+            deletion_queue: DeletionQueue::default(),
+            watches,
+            reconcile_metrics: ReconcileMetrics::default(),
+            steps: watch::Sender::default(),
+            git_requests,
+            observations: RepositoryObservations::default(),
+            changed_repositories,
+            push_events: broadcast::Sender::new(PUSH_BACKLOG_MAX),
+            store_reads: watch::Sender::default(),
+        });
+        let (supervisor, is_settled) = start_supervisor(Arc::clone(&shared)).await?;
+        let mut feeding = forward_changes(&shared, &supervisor, (events, stirred, has_moved));
+        if shared.store.is_shared() {
+            feeding.spawn(write_events(Arc::clone(&shared), happening));
+        }
+        if let Some(namespace) = follows_secrets {
+            let places = shared.destinations.clone();
+            feeding.spawn(async move { places.watch_secrets(namespace).await });
+        }
+        if let Some(namespace) = secrets {
+            let hearing = declared_secrets::apply_changes(
+                cluster,
+                namespace,
+                given,
+                Arc::clone(&shared),
+                supervisor.clone(),
+            );
+            feeding.spawn(hearing);
+        }
+        is_settled.await.map_err(|_| EngineError::Stopped)?;
+        if !interval.is_zero() {
+            feeding.spawn(observe_periodically(Arc::clone(&shared), interval, supervisor.clone()));
+        }
+        // The permissions of the operations are known at this point.
+        let unresumed_operations = resume_operations(&shared.engine, &shared.destinations).await?;
+        let service = ApplicationService { shared, supervisor };
+        Ok(Self { service, unresumed_operations, _forwarders: feeding })
+    }
+
+    /// Returns the interface for requests.
+    pub fn service(&self) -> ApplicationService {
+        self.service.clone()
+    }
+
+    /// Returns the application cache.
+    pub fn cache(&self) -> &ApplicationCache {
+        &self.service.shared.application_cache
+    }
+
+    /// Stops all actors. When this function returns, none of them is writing. The next process resumes the
+    /// work in progress.
+    pub async fn stop(self) {
+        self.service.shared.manifests.stop();
+        let _ = self.service.supervisor.stop_and_wait(None, None).await;
+    }
+}
+
+/// Forwards changes to the supervisor: changes to resources, to their objects, and to clusters.
+fn forward_changes(
+    shared: &Arc<SharedState>,
+    supervisor: &ActorRef<SupervisorMessage>,
+    (events, stirred, has_moved): (
+        UnboundedReceiver<StoreEvent>,
+        UnboundedReceiver<AppKey>,
+        UnboundedReceiver<ChangedRepositories>,
+    ),
+) -> JoinSet<()> {
+    let mut feeding = JoinSet::new();
+    feeding.spawn(forward(events, SupervisorMessage::Store, supervisor.clone()));
+    feeding.spawn(forward(stirred, SupervisorMessage::ObjectChanged, supervisor.clone()));
+    feeding.spawn(forward(has_moved, SupervisorMessage::RepositoriesChanged, supervisor.clone()));
+    let (shared_state, to) = (Arc::clone(shared), supervisor.clone());
+    feeding.spawn(async move {
+        shared_state
+            .destinations
+            .run_health_checks(&shared_state.engine, || {
+                drop(to.send_message(SupervisorMessage::ClustersChanged))
+            })
+            .await;
+    });
+    feeding
+}
+
+async fn forward<T>(
+    mut receiver: UnboundedReceiver<T>,
+    message: fn(T) -> SupervisorMessage,
+    to: ActorRef<SupervisorMessage>,
+) {
+    while let Some(news) = receiver.recv().await {
+        drop(to.send_message(message(news)));
+    }
+}
+
+/// Resumes the open operations in the log. Returns the operations that this process can't resume, with the
+/// reason. Operations on declared clusters are resumed by their Applications once the cluster has responded.
+async fn resume_operations(engine: &Engine, places: &Destinations) -> Result<Vec<String>, ServiceError> {
+    let mut left_alone = Vec::new();
+    let own = places.managed().to_string();
+    for open in engine.find(Lookup::open()).await?.into_iter().filter(|open| open.destination == own) {
+        match engine.resume(open.operation).await {
+            // The operation may have finished in the meantime.
+            Ok(()) | Err(EngineError::AlreadyFinished { .. }) => {}
+            Err(error) => {
+                left_alone.push(format!("operation {} of {}: {error}", open.operation, open.application));
+            }
+        }
+    }
+    Ok(left_alone)
+}
+
+async fn observe_periodically(shared: Arc<SharedState>, every: Duration, to: ActorRef<SupervisorMessage>) {
+    loop {
+        tokio::time::sleep(every).await;
+        let (applications, sources) = used_sources(&shared.application_cache);
+        shared.manifests.retain_content(applications, sources).await;
+        if let Some(files) = shared.manifests.files().cloned() {
+            match tokio::task::spawn_blocking(move || GlobalProjects::read_files(&files)).await {
+                Ok(Ok(globals)) => {
+                    drop(to.send_message(SupervisorMessage::GlobalProjectsChanged(
+                        GlobalProjectsUpdate::Files(globals),
+                    )));
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "failed to read the global projects; using the previous ones")
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "reading the global projects failed with an internal error")
+                }
+            }
+        }
+        shared.notify_changed_repositories(shared.manifests.observe(None).await, None);
+    }
+}
+
+/// Returns all Applications, and the sources of the Applications and their requested operations.
+fn used_sources(cache: &ApplicationCache) -> (BTreeSet<AppKey>, Vec<(ApplicationSource, String)>) {
+    let (mut applications, mut sources) = (BTreeSet::new(), Vec::new());
+    for (key, application) in cache.all() {
+        applications.insert(key);
+        let requested = application.operation.as_ref().and_then(|requested| requested.sync.as_ref());
+        let requested = requested.into_iter().flat_map(|sync| sync.source.iter().chain(&sync.sources));
+        let project = projects::project_name(&application);
+        let with_project = |source: &ApplicationSource| (source.clone(), project.to_owned());
+        sources.extend(application.sources().iter().chain(requested).map(with_project));
+    }
+    (applications, sources)
+}

@@ -1,0 +1,216 @@
+//! Logged operations of an Application whose status may have been lost.
+
+use std::sync::Arc;
+
+use tidegate_application::history::{self, LogSummary, LoggedOperation};
+use tidegate_application::instance_name;
+use tidegate_application::operation::EngineProgress;
+use tidegate_application::rollout_operation::Deployment;
+use tidegate_executor::effects::cluster_identity;
+use tidegate_executor::{EngineError, Summary};
+use tidegate_lifecycle::operation::{Driver, OperationView, view};
+use tidegate_model::argo::Application;
+use tidegate_model::{OperationId, OperationPhase, SyncRequest};
+use tidegate_oplog::{ApplicationInventory, Log, LogError, Lookup, TypedLog as _};
+use tidegate_planner::Target;
+
+use super::orphaned_syncs::is_orphaned;
+use super::shared_state::SharedState;
+use crate::error::ServiceError;
+use crate::last_sync;
+use crate::operations::{self, OperationEntry, list_operations};
+
+/// Returns the operations of an Application in the log, oldest first, and a short entry for each. The
+/// operations are empty unless the status doesn't contain the newest operation, which is rare. Operations
+/// before `since` belong to a former Application with the same name.
+pub(crate) async fn load_history(
+    shared: &Arc<SharedState>,
+    application: &Application,
+    since: Option<OperationId>,
+) -> Result<(Vec<LoggedOperation>, Vec<LogSummary>), ServiceError> {
+    let (log, application) = (Arc::clone(&shared.log), application.clone());
+    let reading = tokio::task::spawn_blocking(move || read_operations(&log, &application, since)).await;
+    reading.unwrap_or_else(|_| Err(LogError::Poisoned.into()))
+}
+
+/// Sync that has started and hasn't finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenSync {
+    /// Operation ID.
+    pub operation: OperationId,
+    /// Name of the Application in operations.
+    pub application: String,
+    /// True while one of the sync's hooks is running.
+    pub has_running_hook: bool,
+    /// True if the sync is being stopped because its Application was deleted.
+    pub is_orphaned: bool,
+}
+
+/// Returns the matching syncs that have started and haven't finished, of one Application or of all
+/// Applications. Reads only the matching syncs, because there can be thousands.
+pub(crate) async fn open_syncs(
+    shared: &Arc<SharedState>,
+    of: Option<String>,
+    is_meant: impl Fn(OperationId, &str) -> bool + Send + 'static,
+) -> Result<Vec<OpenSync>, ServiceError> {
+    let log = Arc::clone(&shared.log);
+    let reading = tokio::task::spawn_blocking(move || {
+        let all = list_operations(&log, &Lookup { application: of, ..Lookup::open() })?;
+        let is_meant = |one: &OperationEntry| {
+            one.summary.as_ref().is_some_and(|summary| is_meant(one.operation, &summary.application))
+        };
+        let open = all.into_iter().filter(is_meant).filter_map(|one| {
+            let (request, view) = load_operation(&log, one.operation).ok()??;
+            let is_sync = history::belongs_to_application(&request) && request.deletion.is_none();
+            let mut resources = view.resources.iter();
+            let has_running_hook =
+                resources.any(|one| one.hook_phase.is_some_and(|phase| !phase.is_completed()));
+            let (application, is_orphaned) = (request.application, is_orphaned(&view));
+            is_sync.then_some(OpenSync {
+                operation: one.operation,
+                application,
+                has_running_hook,
+                is_orphaned,
+            })
+        });
+        Ok(open.collect())
+    });
+    reading.await.unwrap_or_else(|_| Err(LogError::Poisoned.into()))
+}
+
+/// Returns the inventory of an Application from the log.
+pub(crate) async fn inventory(shared: &SharedState, request: &SyncRequest) -> Option<ApplicationInventory> {
+    let (log, application) = (Arc::clone(&shared.log), request.application.clone());
+    let cluster = cluster_identity(&request.destination)?;
+    let reading = tokio::task::spawn_blocking(move || log.inventory(&cluster, &application)).await;
+    // Without an inventory, the cluster is searched, as for an Application that never had one.
+    reading.unwrap_or(Err(LogError::Poisoned)).unwrap_or_else(|error| {
+        tracing::warn!(application = request.application, %error, "failed to read the inventory; searching the cluster instead");
+        None
+    })
+}
+
+fn read_operations(
+    log: &Log,
+    application: &Application,
+    since: Option<OperationId>,
+) -> Result<(Vec<LoggedOperation>, Vec<LogSummary>), ServiceError> {
+    let mut summaries = read_summaries(log, application, since)?;
+    let of_another = |one: &Summary| matches!(load_operation(log, one.operation), Ok(Some((_, view))) if is_orphaned(&view));
+    let is_unknown = |newest: &Summary| !history::knows_operation(application, newest.operation);
+    let others = match summaries.last() {
+        Some(newest) if is_unknown(newest) => {
+            summaries.iter().rposition(of_another).map_or(0, |place| place + 1)
+        }
+        _ => 0,
+    };
+    let summaries = summaries.split_off(others);
+    let line = |one: &Summary| LogSummary { operation: one.operation, is_running: one.finished_at.is_none() };
+    let lines = summaries.iter().map(line).collect();
+    let recorded = match summaries.last() {
+        Some(newest) if is_unknown(newest) => {
+            summaries.into_iter().map(|summary| logged_operation(log, summary)).collect()
+        }
+        _ => Vec::new(),
+    };
+    Ok((recorded, lines))
+}
+
+/// Returns a summary of each operation of an Application since `since`, oldest first.
+fn read_summaries(
+    log: &Log,
+    application: &Application,
+    since: Option<OperationId>,
+) -> Result<Vec<Summary>, ServiceError> {
+    let all = list_operations(log, &Lookup::of_application(instance_name(application)))?;
+    let own = all.into_iter().filter(|one| since.is_none_or(|since| one.operation >= since));
+    Ok(own.filter_map(|one| one.summary).collect())
+}
+
+/// Returns an operation with everything that is left of it in the log.
+fn logged_operation(log: &Log, summary: Summary) -> LoggedOperation {
+    let operation = summary.operation;
+    match load_operation(log, operation) {
+        Ok(Some((request, view))) => {
+            LoggedOperation { operation, request: Some(request), progress: progress_from_view(view) }
+        }
+        Ok(None) | Err(_) => {
+            LoggedOperation { operation, request: None, progress: progress_from_summary(summary) }
+        }
+    }
+}
+
+/// Returns the result of an operation if it has finished, regardless of its requester.
+pub(crate) async fn operation_result(
+    shared: &Arc<SharedState>,
+    operation: OperationId,
+) -> Result<Option<(OperationPhase, String)>, ServiceError> {
+    let log = Arc::clone(&shared.log);
+    let reading = tokio::task::spawn_blocking(move || operations::find_outcome(&log, operation)).await;
+    reading.unwrap_or_else(|_| Err(LogError::Poisoned.into()))
+}
+
+/// Returns true if the engine is running an operation or the operation is in the log. Also returns true if
+/// that can't be determined.
+pub(crate) async fn is_operation_known(shared: &Arc<SharedState>, operation: OperationId) -> bool {
+    // The order matters: an operation that finishes between the two checks is already in the log.
+    if shared.engine.running_operations().await.map_or(true, |all| all.contains(&operation)) {
+        return true;
+    }
+    let log = Arc::clone(&shared.log);
+    let reading = tokio::task::spawn_blocking(move || operations::find_operation(&log, operation)).await;
+    !matches!(reading, Ok(Ok(None)))
+}
+
+/// Returns the newest operation since `since` that deployed the whole Application, according to the log.
+pub(crate) async fn newest_deployment(
+    shared: &Arc<SharedState>,
+    application: &Application,
+    since: Option<OperationId>,
+) -> Option<Deployment> {
+    let (log, application) = (Arc::clone(&shared.log), application.clone());
+    let reading = tokio::task::spawn_blocking(move || {
+        let summaries = read_summaries(&log, &application, since).ok()?;
+        history::newest_deployment(summaries.into_iter().map(|summary| logged_operation(&log, summary)))
+    });
+    reading.await.ok()?
+}
+
+/// Returns the request and state of an operation from the log.
+pub(crate) fn load_operation(
+    log: &Log,
+    operation: OperationId,
+) -> Result<Option<(SyncRequest, OperationView)>, ServiceError> {
+    let loaded = log.load_as(operation)?;
+    let driver = Driver::recover(loaded.snapshot, loaded.events).map_err(EngineError::from)?;
+    Ok(driver.state().header().map(|header| header.request.clone()).zip(view(driver.state())))
+}
+
+/// Returns the manifests that an operation started with, or `None` if they are no longer in the log.
+pub(crate) async fn manifests(
+    shared: &SharedState,
+    operation: OperationId,
+) -> Result<Option<Vec<Target>>, ServiceError> {
+    let log = Arc::clone(&shared.log);
+    let reading = tokio::task::spawn_blocking(move || last_sync::read_sync(&log, operation));
+    let known = reading.await.unwrap_or_else(|_| Err(LogError::Poisoned.into()))?;
+    Ok(known.map(|known| known.targets.targets))
+}
+
+/// Returns the progress of an operation for which only a summary is left.
+pub(crate) fn progress_from_summary(summary: Summary) -> EngineProgress {
+    let Summary { phase, message, started_at, finished_at, .. } = summary;
+    EngineProgress { phase, message, started_at, finished_at, retry_count: 0, resources: Vec::new() }
+}
+
+/// Returns the progress of an operation in the form that an Application's status shows.
+pub(crate) fn progress_from_view(view: OperationView) -> EngineProgress {
+    EngineProgress {
+        phase: view.phase,
+        message: view.message,
+        started_at: view.started_at,
+        finished_at: view.finished_at,
+        retry_count: view.retry_count,
+        resources: view.resources,
+    }
+}

@@ -1,0 +1,437 @@
+//! Execution of the operation requested by an Application.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tidegate_application::approval;
+use tidegate_application::credentials::without_credentials;
+use tidegate_application::deletion::unfounded_deletion_message;
+use tidegate_application::operation::{self, EngineProgress};
+use tidegate_application::sync_windows::WindowHold;
+use tidegate_executor::{Clock as _, EngineError, GateDefinitions, SystemClock, Targets, WINDOW_PREFIX};
+use tidegate_lifecycle::operation::OperationView;
+use tidegate_model::argo::{Application, OperationRequest};
+use tidegate_model::{
+    ClaimConflictPolicy, ClaimHolder, Destination, ObjectKey, OperationId, ProjectPolicy, ResourceSelector,
+    SafePoint, Window,
+};
+use tidegate_planner::{Target, unknown_options};
+
+use super::admission::{admit, check_signatures};
+use super::destinations::DestinationError;
+use super::kubernetes_events::write_refusal_event;
+use super::manifests::RenderedManifests;
+use super::messages::AppMessage;
+use super::operation_history::{load_operation, progress_from_summary, progress_from_view};
+use super::rendering::RenderError;
+use super::shared_state::{RevisionLookup, SharedState};
+use super::store::AppKey;
+use super::{delete, plan_approval};
+
+/// Minimum interval between status updates of an operation.
+const STATUS_INTERVAL_MIN: Duration = Duration::from_millis(500);
+/// Time limit for stopping an operation.
+const TERMINATION_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum number of resources named in the error for an unknown selection.
+const RESOURCES_NAMED_MAX: usize = 10;
+/// Delay before calling the engine again after an internal error.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Delay before contacting an unreachable cluster again.
+const UNREACHABLE_RETRY_DELAY: Duration = Duration::from_secs(5);
+
+/// Reason why an operation isn't executed.
+pub(crate) enum StartError {
+    /// The operation is rejected.
+    Refused(String),
+    /// The operation's cluster is currently unreachable.
+    Unreachable(String),
+    /// The engine is stopping. It resumes the operation when it starts again.
+    Stopped,
+}
+
+impl From<DestinationError> for StartError {
+    fn from(none: DestinationError) -> Self {
+        match none {
+            DestinationError::Invalid(reason) => Self::Refused(reason),
+            DestinationError::Unreachable(reason) | DestinationError::Unchecked(reason) => {
+                Self::Unreachable(reason)
+            }
+        }
+    }
+}
+
+impl From<RenderError> for StartError {
+    fn from(error: RenderError) -> Self {
+        if error.is_cluster_unreachable {
+            Self::Unreachable(error.message)
+        } else {
+            Self::Refused(error.message)
+        }
+    }
+}
+
+impl From<EngineError> for StartError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::ShuttingDown | EngineError::Stopped | EngineError::LogFailed { .. } => Self::Stopped,
+            error => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+/// Returns the revisions that an operation deploys and the ID that it will have. Doesn't start the operation.
+pub(crate) async fn prepare(
+    shared: &Arc<SharedState>,
+    application: &Application,
+) -> Result<(Vec<String>, OperationId), String> {
+    let request = application.operation.clone().unwrap_or_default();
+    if let Some(reason) = unfounded_deletion_message(application) {
+        return Err(reason);
+    }
+    if operation::deletion_cascade(&request).is_some() {
+        return delete::prepare(shared, application).await;
+    }
+    if let Some(hash) = approval::requested_plan(&request) {
+        return plan_approval::prepare(shared, application, hash).await;
+    }
+    let (place, policy) = admit(shared, application).map_err(|none| none.to_string())?;
+    let windows = shared.projects.sync_windows(application, &place.target);
+    // An automated operation waits in the engine instead.
+    if let Some(held) = windows.find_hold(true, SystemClock.now()).filter(|_| !policy.is_automated) {
+        return Err(window_error(&held));
+    }
+    check_options(&request)?;
+    let refused = |error: operation::OperationRefusal| error.to_string();
+    let sources = operation::operation_sources(application, &request).map_err(refused)?;
+    let revisions = operation::operation_revisions(&request, &sources).map_err(refused)?;
+    let names = revisions.clone();
+    let revisions =
+        shared.resolve_revisions(application, (&sources, revisions), RevisionLookup::NewObservation).await?;
+    check_signatures(shared, application, (&sources, &revisions), names).await?;
+    if request.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty()) {
+        match shared.render_manifests((application, &place), &sources, &revisions).await {
+            Ok(manifests) => check_selection(application, &request, &manifests.targets, &place.namespace)?,
+            // The operation waits for its cluster like any other.
+            Err(unmade) if unmade.is_cluster_unreachable => {}
+            Err(unmade) => return Err(unmade.message),
+        }
+    }
+    // Report invalid requests now, before the engine receives them.
+    operation::sync_request(application, &request, (place.destination, place.namespace), &revisions)
+        .map_err(refused)?;
+    let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;
+    Ok((revisions, id))
+}
+
+/// Rejects unknown sync options, because their intent would be lost.
+pub(crate) fn check_options(request: &OperationRequest) -> Result<(), String> {
+    let options = request.sync.as_ref().map(|sync| sync.sync_options.as_slice()).unwrap_or_default();
+    let wrong: Vec<String> = unknown_options(options)
+        .into_iter()
+        .map(|problem| format!("operation.sync.syncOptions: {problem}"))
+        .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+}
+
+/// Rejects a selective sync that selects resources that don't exist.
+pub(crate) fn check_selection(
+    application: &Application,
+    request: &OperationRequest,
+    targets: &[Target],
+    namespace: &str,
+) -> Result<(), String> {
+    let selectors = request.sync.iter().flat_map(|sync| &sync.resources);
+    let selectors: Vec<ResourceSelector> = selectors.map(operation::to_selector).collect();
+    if selectors.is_empty() {
+        return Ok(());
+    }
+    let there = selectable_objects(application, targets, namespace);
+    match selectors.iter().find(|one| !there.iter().any(|key| one.matches(key))) {
+        Some(unknown) => Err(no_match_error(application, unknown, targets)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the objects that a sync can select: the objects in the manifests and in the status.
+fn selectable_objects(application: &Application, targets: &[Target], namespace: &str) -> BTreeSet<ObjectKey> {
+    let wanted = targets.iter().flat_map(|target| {
+        let key = target.object.key();
+        // The scope of the object's kind isn't discovered here, so both keys are accepted.
+        let placed = ObjectKey { namespace: namespace.to_owned(), ..key.clone() };
+        let placed = key.namespace.is_empty().then_some(placed);
+        std::iter::once(key).chain(placed)
+    });
+    wanted.chain(status_objects(application)).collect()
+}
+
+/// Returns the objects that a sync can select for display in messages, each of them once.
+fn displayed_objects(application: &Application, targets: &[Target]) -> BTreeSet<ObjectKey> {
+    let known = status_objects(application);
+    let is_same = |one: &ObjectKey, key: &ObjectKey| {
+        (&one.group, &one.kind, &one.name) == (&key.group, &key.kind, &key.name)
+            && (key.namespace.is_empty() || one.namespace == key.namespace)
+    };
+    let wanted = targets.iter().map(|target| target.object.key());
+    let others: Vec<_> = wanted.filter(|key| !known.iter().any(|one| is_same(one, key))).collect();
+    known.into_iter().chain(others).collect()
+}
+
+fn status_objects(application: &Application) -> BTreeSet<ObjectKey> {
+    let known = application.status.resources.iter();
+    known.map(|one| ObjectKey::new(&one.group, &one.kind, &one.namespace, &one.name)).collect()
+}
+
+fn no_match_error(application: &Application, unknown: &ResourceSelector, targets: &[Target]) -> String {
+    let there = displayed_objects(application, targets);
+    let of_kind = there.iter().filter(|key| key.kind == unknown.kind && key.group == unknown.group);
+    let of_kind: Vec<String> = of_kind.map(format_selector).collect();
+    let all = || there.iter().map(format_selector).collect::<Vec<_>>();
+    let mut names = if of_kind.is_empty() { all() } else { of_kind };
+    let more = names.len().saturating_sub(RESOURCES_NAMED_MAX);
+    names.truncate(RESOURCES_NAMED_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let ResourceSelector { group, kind, namespace, name } = unknown;
+    let unknown = ObjectKey::new(group, kind, namespace, name);
+    format!(
+        "application {} has no resource {}; it has {}{more}",
+        application.metadata.name,
+        format_selector(&unknown),
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    )
+}
+
+/// Formats an object in the form used by `--resource`: `apps:Deployment:shop/api`.
+fn format_selector(key: &ObjectKey) -> String {
+    let ObjectKey { group, kind, namespace, name, .. } = key;
+    let slash = if namespace.is_empty() { "" } else { "/" };
+    format!("{group}:{kind}:{namespace}{slash}{name}")
+}
+
+/// Runs the operation until it finishes, and reports its progress to the actor.
+pub(crate) async fn run(
+    shared: Arc<SharedState>,
+    mut application: Arc<Application>,
+    operation: OperationId,
+    actor: ActorRef<AppMessage>,
+) {
+    let notify = |progress| {
+        drop(actor.send_message(AppMessage::OperationProgress { operation, progress: Box::new(progress) }))
+    };
+    // An operation on an unreachable cluster resumes once that cluster is back. The Application may have
+    // another destination meanwhile.
+    match find_open_operation(&shared, operation).await {
+        Some((there, view)) if !shared.destinations.is_reachable(&there) => {
+            let message = format!("waiting for the {there}, where it runs: the cluster is unreachable");
+            notify(EngineProgress { message, ..progress_from_view(view) });
+            shared.destinations.await_recorded(&there).await;
+        }
+        Some(_) => {}
+        None => shared.destinations.await_reachable(&application.spec.destination).await,
+    }
+    loop {
+        match begin(&shared, &application, operation).await {
+            Ok(()) => return follow_progress(&shared, operation, notify).await,
+            Err(StartError::Unreachable(why)) => {
+                let reason = format!("waiting for its cluster: {why}");
+                drop(actor.send_message(AppMessage::OperationWaits { operation, reason }));
+                tokio::time::sleep(UNREACHABLE_RETRY_DELAY).await;
+                // The Application may have another destination meanwhile.
+                let now = shared.application_cache.get(&AppKey::of(&application));
+                let is_same = |now: &Arc<Application>| {
+                    now.operation.as_ref().and_then(operation::engine_id) == Some(operation)
+                };
+                application = now.filter(is_same).unwrap_or(application);
+            }
+            Err(StartError::Refused(message)) => {
+                notify(EngineProgress::rejected(message.clone(), SystemClock.now()));
+                return write_refusal_event(&shared, &application, &message).await;
+            }
+            Err(StartError::Stopped) => return,
+        }
+    }
+}
+
+/// Returns the cluster and the state of an operation that has started and hasn't finished.
+async fn find_open_operation(
+    shared: &Arc<SharedState>,
+    operation: OperationId,
+) -> Option<(Destination, OperationView)> {
+    let log = Arc::clone(&shared.log);
+    let looking = tokio::task::spawn_blocking(move || load_operation(&log, operation)).await;
+    let (request, view) = looking.ok()?.ok()??;
+    view.finished_at.is_none().then_some((request.destination, view))
+}
+
+/// Terminates an operation, and returns once the termination is durable. Returns false if the engine doesn't
+/// know the operation.
+pub(crate) async fn terminate(
+    shared: &Arc<SharedState>,
+    operation: OperationId,
+    by: &str,
+) -> Result<bool, String> {
+    let ending = async {
+        match shared.engine.terminate(operation, by).await {
+            // The operation is only in the log, and is terminated once it runs again.
+            Err(EngineError::NotRunning { .. }) => match shared.engine.resume(operation).await {
+                Ok(()) => shared.engine.terminate(operation, by).await,
+                other => other,
+            },
+            other => other,
+        }
+    };
+    match tokio::time::timeout(TERMINATION_TIMEOUT, ending).await {
+        Ok(Ok(()) | Err(EngineError::AlreadyFinished { .. })) => Ok(true),
+        Ok(Err(EngineError::UnknownOperation { .. })) => Ok(false),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the engine does not respond; retry, or restart the process".to_owned()),
+    }
+}
+
+/// Stops an operation in favor of another sync if that is safe, and returns once that is durable. The error
+/// describes the obstacle.
+pub(crate) async fn supersede(
+    shared: &Arc<SharedState>,
+    operation: OperationId,
+    by: ClaimHolder,
+    when: SafePoint,
+) -> Result<(), String> {
+    let ending = shared.engine.supersede(operation, by, when);
+    match tokio::time::timeout(TERMINATION_TIMEOUT, ending).await {
+        Ok(Ok(()) | Err(EngineError::AlreadyFinished { .. })) => Ok(()),
+        Ok(Err(EngineError::UnknownOperation { .. } | EngineError::NotRunning { .. })) => {
+            Err("it has not started yet".to_owned())
+        }
+        Ok(Err(EngineError::Rejected { reason, .. })) => Err(reason),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the engine does not respond".to_owned()),
+    }
+}
+
+async fn begin(
+    shared: &Arc<SharedState>,
+    application: &Application,
+    operation: OperationId,
+) -> Result<(), StartError> {
+    match shared.engine.resume(operation).await {
+        Ok(()) | Err(EngineError::AlreadyFinished { .. }) => return Ok(()),
+        Err(EngineError::UnknownOperation { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let requested = application.operation.clone().unwrap_or_default();
+    if let Some(reason) = unfounded_deletion_message(application) {
+        return Err(StartError::Refused(reason));
+    }
+    if operation::deletion_cascade(&requested).is_some() {
+        let (request, targets) =
+            delete::engine_request(shared, application).await.map_err(StartError::Refused)?;
+        return Ok(shared
+            .engine
+            .ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Queue)
+            .await?);
+    }
+    if let Some(hash) = approval::requested_plan(&requested) {
+        return plan_approval::begin_plan(shared, application, (&requested, operation), hash).await;
+    }
+    let policy = shared.approval_policy(application).map_err(StartError::Refused)?;
+    plan_approval::refuse_unapproved(&policy, &requested).map_err(StartError::Refused)?;
+    let refused = |error: operation::OperationRefusal| StartError::Refused(error.to_string());
+    let sources = operation::operation_sources(application, &requested).map_err(refused)?;
+    let revisions = operation::operation_revisions(&requested, &sources).map_err(refused)?;
+    // Check again that the request is permitted. Every write is checked once more.
+    let (place, mandate) = admit(shared, application)?;
+    let windows = shared.projects.sync_windows(application, &place.target).stored_form;
+    let names = operation::revision_names(&requested);
+    check_signatures(shared, application, (&sources, &revisions), names)
+        .await
+        .map_err(StartError::Refused)?;
+    let manifests = shared.render_manifests((application, &place), &sources, &revisions).await?;
+    let to = (place.destination, place.namespace);
+    let request = shared.operation_request(application, &requested, to, &revisions).map_err(refused)?;
+    let held = operation_targets(shared.gates.read().await, windows, allow_fetched(mandate, &manifests));
+    let targets = Targets { targets: manifests.targets.as_ref().clone(), ..held };
+    // If another operation of the Application is running, such as one started by `tidegate sync`, it finishes
+    // first.
+    Ok(shared.engine.ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Queue).await?)
+}
+
+/// Adds the repositories that were fetched in addition to the sources to the policy. The project must permit
+/// them during all writes.
+pub(crate) fn allow_fetched(mut policy: ProjectPolicy, manifests: &RenderedManifests) -> ProjectPolicy {
+    let fetched = manifests.fetched.iter().map(|used| without_credentials(&used.source.repo_url));
+    let all: BTreeSet<String> = policy.repositories.into_iter().chain(fetched).collect();
+    policy.repositories = all.into_iter().collect();
+    policy
+}
+
+/// Returns the gates of an operation. At each wave, the operation waits for the sync windows that it started
+/// with, which are persisted with it. A project's windows have the project's name and replace any other
+/// definition with that name.
+pub(crate) fn operation_targets(
+    definitions: GateDefinitions,
+    windows: Vec<Window>,
+    policy: ProjectPolicy,
+) -> Targets {
+    let mut targets = Targets { definitions, ..Targets::default() };
+    if !windows.is_empty() {
+        targets.gates.push(format!("{WINDOW_PREFIX}{}", policy.project));
+        targets.definitions.windows.insert(policy.project.clone(), windows);
+    }
+    Targets { mandate: Some(policy), ..targets }
+}
+
+/// Returns the error for a requested sync that is blocked by a sync window.
+pub(crate) fn window_error(held: &WindowHold) -> String {
+    format!("cannot sync: blocked by sync window: {}", held.reason)
+}
+
+/// Reports an operation's progress after each change, at most once per interval.
+async fn follow_progress(shared: &Arc<SharedState>, operation: OperationId, notify: impl Fn(EngineProgress)) {
+    let engine = &shared.engine;
+    loop {
+        let ended = engine.wait(operation);
+        tokio::pin!(ended);
+        let mut events = engine.events(operation, 0).await.ok();
+        let ended = loop {
+            if let Ok((view, _)) = engine.inspect(operation).await {
+                notify(progress_from_view(view));
+            }
+            let happens = async {
+                tokio::time::sleep(STATUS_INTERVAL_MIN).await;
+                match &mut events {
+                    Some(events) => drop(events.next().await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                ended = &mut ended => break ended,
+                () = happens => {}
+            }
+        };
+        match ended {
+            Ok(view) => return notify(progress_from_view(view)),
+            Err(EngineError::ShuttingDown | EngineError::Stopped | EngineError::LogFailed { .. }) => return,
+            Err(error) => {
+                tracing::warn!(%operation, %error, "resuming an operation that is not running");
+                tokio::time::sleep(RETRY_DELAY).await;
+                match engine.resume(operation).await {
+                    // For an old operation, the log may have only the summary.
+                    Err(EngineError::AlreadyFinished { .. }) => {
+                        if let Some(over) = summary_progress(shared, operation).await {
+                            return notify(over);
+                        }
+                    }
+                    Err(error) => tracing::warn!(%operation, %error, "failed to resume an operation"),
+                    Ok(()) => {}
+                }
+            }
+        }
+    }
+}
+
+async fn summary_progress(shared: &Arc<SharedState>, operation: OperationId) -> Option<EngineProgress> {
+    let all = shared.engine.list().await.ok()?;
+    all.into_iter().find(|summary| summary.operation == operation).map(progress_from_summary)
+}

@@ -1,0 +1,230 @@
+//! State shared by all Applications of a process.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use tidegate_application::approval::ApprovalPolicy;
+use tidegate_application::operation;
+use tidegate_application::push_events::WebhookChanges;
+use tidegate_application::sources::Sources;
+use tidegate_application::sync_windows::SyncWindows;
+use tidegate_executor::Engine;
+use tidegate_health::HealthRules;
+use tidegate_model::argo::{Application, OperationRequest};
+use tidegate_model::{Destination, SyncRequest};
+use tidegate_oplog::Log;
+use tidegate_source::Address;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{broadcast, watch};
+
+use super::actor::forget_unwritten;
+use super::application_cache::ApplicationCache;
+use super::deletion_queue::DeletionQueue;
+use super::dependency_graph::DependencyGraph;
+use super::destinations::Destinations;
+use super::git_metrics::GitRequests;
+use super::manifests::Manifests;
+use super::projects::{Projects, project_name};
+use super::push_refresh::RepositoryObservations;
+use super::reconcile_metrics::ReconcileMetrics;
+use super::store::{AppKey, ApplicationStore};
+use super::watches::WatchRegistry;
+use crate::gates::GateFile;
+use crate::stored_plans::StoredPlans;
+
+/// Maximum number of concurrent writes at shutdown, and total time limit for these writes.
+const CONCURRENT_WRITES_MAX: usize = 16;
+const FINAL_WRITES_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Applications with published state that hasn't been persisted yet.
+#[derive(Default)]
+pub(crate) struct UnpersistedApplications(Mutex<BTreeSet<AppKey>>);
+
+impl UnpersistedApplications {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<AppKey>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add(&self, key: &AppKey) {
+        self.lock().insert(key.clone());
+    }
+
+    pub fn remove(&self, key: &AppKey) {
+        self.lock().remove(key);
+    }
+}
+
+pub(crate) struct SharedState {
+    pub engine: Engine,
+    pub log: Log,
+    pub store: Arc<dyn ApplicationStore>,
+    pub destinations: Destinations,
+    pub projects: Arc<Projects>,
+    pub manifests: Arc<Manifests>,
+    pub rules: HealthRules,
+    /// Gate definitions.
+    pub gates: GateFile,
+    /// Stored plans.
+    pub plans: Option<Arc<StoredPlans>>,
+    /// Interval between comparisons if no change is known.
+    pub interval: Duration,
+    /// Fixed delay between waves, if any.
+    pub wave_delay: Option<Duration>,
+    /// Sync options for Applications that don't set them.
+    pub default_options: &'static [&'static str],
+    pub application_cache: ApplicationCache,
+    pub unpersisted: UnpersistedApplications,
+    pub dependencies: DependencyGraph,
+    /// Order in which the Applications of ApplicationSets are deleted.
+    pub deletion_queue: DeletionQueue,
+    pub watches: WatchRegistry,
+    pub reconcile_metrics: ReconcileMetrics,
+    /// Number of messages handled by the actors of Applications and ApplicationSets.
+    pub steps: watch::Sender<u64>,
+    /// Metrics for requests to Git repositories.
+    pub git_requests: GitRequests,
+    pub observations: RepositoryObservations,
+    /// Receiver of repositories whose refs have changed.
+    pub changed_repositories: UnboundedSender<ChangedRepositories>,
+    /// Push events from Git servers.
+    pub push_events: broadcast::Sender<Arc<WebhookChanges>>,
+    /// Number of the last requested store read whose changes have been forwarded.
+    pub store_reads: watch::Sender<u64>,
+}
+
+/// Repositories whose refs have changed. Later observations don't report the same change again, so all
+/// Applications that use these repositories must be compared. The Application `but` is already being compared
+/// with the change.
+pub(crate) struct ChangedRepositories {
+    pub addresses: Vec<Address>,
+    pub except: Option<AppKey>,
+}
+
+/// Observation used to resolve revisions to commits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RevisionLookup {
+    /// The last observation of the repository.
+    LastObservation,
+    /// A new observation. All users of a changed repository are notified.
+    NewObservation,
+    /// A new observation for the Application's own comparison. All other users of a changed repository are
+    /// notified.
+    OwnComparison,
+}
+
+impl SharedState {
+    /// Counts a message handled by an actor. The count exposes actors that wake themselves without a reason.
+    pub fn count_step(&self) {
+        self.steps.send_modify(|steps| *steps = steps.wrapping_add(1));
+    }
+
+    /// Returns the request that starts an operation in the engine.
+    pub fn operation_request(
+        &self,
+        application: &Application,
+        requested: &OperationRequest,
+        to: (Destination, String),
+        revisions: &[String],
+    ) -> Result<SyncRequest, operation::OperationRefusal> {
+        let mut request = operation::sync_request(application, requested, to, revisions)?;
+        add_defaults(&mut request.options.flags, self.default_options);
+        Ok(SyncRequest { wave_delay: self.wave_delay, ..request })
+    }
+
+    /// Returns the request that starts a comparison in the engine.
+    pub fn comparison_request(
+        &self,
+        application: &Application,
+        (destination, namespace): (Destination, String),
+    ) -> SyncRequest {
+        let mut request = operation::comparison_request(application, destination, namespace);
+        add_defaults(&mut request.options.flags, self.default_options);
+        request
+    }
+
+    /// Resolves the revisions of an application's sources to commits.
+    pub async fn resolve_revisions(
+        &self,
+        application: &Application,
+        wanted: (&Sources, Vec<String>),
+        lookup: RevisionLookup,
+    ) -> Result<Vec<String>, String> {
+        let (resolved, addresses) =
+            self.manifests.resolve(application, wanted, lookup != RevisionLookup::LastObservation).await;
+        let but = (lookup == RevisionLookup::OwnComparison).then(|| AppKey::of(application));
+        self.notify_changed_repositories(addresses, but);
+        resolved
+    }
+
+    /// Compares the Applications that use repositories whose refs have changed.
+    pub fn notify_changed_repositories(&self, addresses: Vec<Address>, except: Option<AppKey>) {
+        if !addresses.is_empty() {
+            // The receiver is gone during shutdown; nothing to do.
+            drop(self.changed_repositories.send(ChangedRepositories { addresses, except }));
+        }
+    }
+
+    /// Persists the remaining published state after all actors have stopped. State that can't be written in
+    /// time is restored from the log at the next start.
+    pub async fn persist_remaining(&self) {
+        self.store.await_writes().await;
+        let left = std::mem::take(&mut *self.unpersisted.lock());
+        let write = |key: AppKey| async move {
+            let Some(shown) = self.application_cache.get(&key) else { return };
+            let mut application = Application::clone(&shown);
+            forget_unwritten(&mut application);
+            if let Err(error) = self.store.persist(&application).await {
+                tracing::debug!(application = %key, %error, "failed to store the last status of an application");
+            }
+        };
+        let writing = futures_util::stream::iter(left).for_each_concurrent(CONCURRENT_WRITES_MAX, write);
+        if tokio::time::timeout(FINAL_WRITES_TIMEOUT, writing).await.is_err() {
+            tracing::info!("timed out while storing the status of applications");
+        }
+    }
+
+    /// Returns the approval policy for an Application's syncs, or the reason why it isn't known.
+    pub fn approval_policy(&self, application: &Application) -> Result<ApprovalPolicy, String> {
+        let (project, _) =
+            self.projects.find(project_name(application)).map_err(|missing| missing.to_string())?;
+        Ok(ApprovalPolicy::from_annotations(application, &project))
+    }
+
+    /// Returns the sync windows of an Application.
+    pub fn sync_windows(&self, application: &Application) -> SyncWindows {
+        let place = self.destinations.resolve(&application.spec.destination);
+        place.map(|place| self.projects.sync_windows(application, &place.target)).unwrap_or_default()
+    }
+}
+
+/// Adds default sync options, except those that are already set.
+fn add_defaults(flags: &mut Vec<String>, defaults: &[&str]) {
+    for option in defaults {
+        let name = option.split('=').next().unwrap_or_default();
+        if !flags.iter().any(|flag| flag.split('=').next() == Some(name)) {
+            flags.push((*option).to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::add_defaults;
+
+    #[test]
+    fn explicit_options_override_the_defaults() {
+        let defaults = ["ServerSideApply=auto"];
+        for (given, expected) in [
+            (&[][..], &["ServerSideApply=auto"][..]),
+            (&["PruneLast=true"], &["PruneLast=true", "ServerSideApply=auto"]),
+            (&["ServerSideApply=false"], &["ServerSideApply=false"]),
+            (&["ServerSideApply=true"], &["ServerSideApply=true"]),
+        ] {
+            let mut flags = given.iter().map(|flag| (*flag).to_owned()).collect();
+            add_defaults(&mut flags, &defaults);
+            assert_eq!(flags, expected);
+        }
+    }
+}

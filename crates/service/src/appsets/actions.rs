@@ -1,0 +1,123 @@
+//! Requests to an ApplicationSet, and the responses. They are sent through the socket and over HTTP, so the
+//! JSON names are stable.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tidegate_lifecycle::NextAction;
+use tidegate_lifecycle::fleet::Explanation;
+use tidegate_lifecycle::rollout::RolloutView;
+use tidegate_lifecycle::teardown::TeardownView;
+use tidegate_model::{StreamId, Timestamp};
+
+/// User request that acts on a running rollout or deletion. Steps are counted from 1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub enum AppSetAction {
+    /// Approves a step.
+    Approve {
+        /// Step to approve. Defaults to the step that is currently waiting for approval.
+        #[serde(default)]
+        step: Option<u32>,
+    },
+    /// Approves the deletion of Applications that is held because it exceeds the limit.
+    ApproveDeletions {
+        /// Token for the currently generated Applications, as shown in the message about the held deletions.
+        token: String,
+    },
+    /// Skips an Application, or all unfinished Applications in a step.
+    Skip {
+        /// Step number.
+        #[serde(default)]
+        step: Option<u32>,
+        /// Name of the Application.
+        #[serde(default)]
+        member: Option<String>,
+    },
+    /// Retries an Application, or all failed Applications in a step. Restarts a finished rollout if neither
+    /// field is set.
+    Retry {
+        /// Step number.
+        #[serde(default)]
+        step: Option<u32>,
+        /// Name of the Application.
+        #[serde(default)]
+        member: Option<String>,
+    },
+    /// Prevents new operations from starting until the rollout is resumed.
+    Pause,
+    /// Resumes the rollout.
+    Resume,
+    /// Stops the running operations and ends the rollout.
+    Terminate,
+}
+
+/// Status of an ApplicationSet and the reasons for it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(rename = "ApplicationSetExplanation")]
+pub struct AppSetExplanation {
+    /// The ApplicationSet, as `namespace/name`.
+    #[serde(rename = "applicationSet")]
+    pub set: String,
+    /// One-line summary.
+    #[serde(rename = "summary")]
+    pub line: String,
+    /// Newest rollout. Absent if there is none.
+    pub rollout: Option<RolloutView>,
+    /// ID of the rollout, for `tidegate appset show-run`.
+    pub rollout_id: Option<StreamId>,
+    /// Running or last deletion. Absent if there is none.
+    #[serde(rename = "deletion")]
+    pub teardown: Option<TeardownView>,
+    /// ID of the deletion.
+    #[serde(rename = "deletionId")]
+    pub teardown_id: Option<StreamId>,
+    /// Conditions that the run is waiting for. Absent if no run is in progress.
+    pub explanation: Option<Explanation>,
+    /// Names of Applications that aren't selected by any step.
+    #[serde(rename = "unselected")]
+    pub outside: Vec<String>,
+    /// Applications that aren't created or updated, with the reasons.
+    pub refused: BTreeMap<String, String>,
+    /// Deletions that are waiting for approval because they exceed the limit. Absent if there are none.
+    #[serde(rename = "heldDeletions")]
+    pub held: Option<HeldDeletions>,
+    /// Next action for the reader.
+    pub next_action: NextAction,
+    /// Pending request to restart a finished run. Absent if there is none.
+    pub retry: Option<RequestedRetry>,
+}
+
+/// Request to restart a finished run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RequestedRetry")]
+pub struct RequestedRetry {
+    /// Name of the requester.
+    pub by: String,
+    /// Reason. Absent if none was given.
+    pub reason: Option<String>,
+    /// Time of the request.
+    pub at: Timestamp,
+}
+
+/// Deletions of Applications that are held because they exceed the limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldDeletions {
+    /// Token for the currently generated Applications. An approval must contain it.
+    pub token: String,
+    /// Names of the Applications to delete.
+    pub applications: Vec<String>,
+    /// Names of the Applications whose objects would be kept.
+    #[serde(rename = "applicationsKeepingObjects")]
+    pub keep_objects: Vec<String>,
+    /// Number of Applications that belong to the ApplicationSet.
+    #[serde(rename = "total")]
+    pub members: usize,
+    /// Maximum number of Applications that may be deleted at once without approval.
+    #[serde(rename = "maximum")]
+    pub at_once: usize,
+}

@@ -1,0 +1,59 @@
+//! Deletion requests for an ApplicationSet, which may already be being deleted.
+
+use tidegate_application::deletion::DeletionRequester;
+use tidegate_applicationset::deletion::{AppSetDeletionStep, ORPHAN_FINALIZER, next_deletion_step};
+use tidegate_applicationset::rollout::qualified_name;
+
+use super::ActorState;
+
+impl ActorState {
+    /// Deletes the ApplicationSet.
+    pub(super) async fn request_deletion(
+        &mut self,
+        orphan: bool,
+        by: &str,
+        reason: &str,
+    ) -> Result<(), String> {
+        if self.is_deleting() && (!orphan || !self.shared.store.is_shared()) {
+            return self.repeat_deletion_request(orphan);
+        }
+        let (_, existing) = self.split_skipped();
+        let known = self.shared.applications.as_ref();
+        // The error can no longer be fixed once the ApplicationSet is being deleted.
+        if let (false, AppSetDeletionStep::InvalidOrder(invalid)) =
+            (orphan, next_deletion_step(&self.set, &existing, known, &self.shared.options))
+        {
+            return Err(format!(
+                "{invalid}; `--orphan` deletes the ApplicationSet and leaves its Applications"
+            ));
+        }
+        tracing::info!(set = %self.key, orphan, by, "deleting an ApplicationSet");
+        let mut removed = self.set.clone();
+        if let Some(requester) = DeletionRequester::new(by, reason, self.now().into()) {
+            requester.annotate(&mut removed.metadata.annotations);
+        }
+        self.shared.store.delete(&removed, orphan).await.map_err(|error| error.to_string())?;
+        // The ApplicationSet can be gone before the next event reports the change.
+        self.set.metadata.annotations = removed.metadata.annotations;
+        Ok(())
+    }
+
+    /// Handles a repeated deletion request. The deletion continues as first requested.
+    fn repeat_deletion_request(&self, orphan: bool) -> Result<(), String> {
+        let name = qualified_name(&self.set);
+        if orphan && !self.set.metadata.finalizers.iter().any(|one| one == ORPHAN_FINALIZER) {
+            return Err(format!(
+                "ApplicationSet {name} is already being deleted together with its Applications; `tidegate appset skip {name} --app \
+                 APPLICATION --reason …` keeps one of them, and `tidegate appset terminate {name}` ends the deletion"
+            ));
+        }
+        // The deletion would wait for a retry request.
+        let is_over = self.teardowns.running.is_none()
+            && self.requested_retry.is_none()
+            && self.incomplete_deletion().is_some();
+        match self.describe_incomplete_deletion().filter(|_| is_over) {
+            Some(reason) => Err(format!("ApplicationSet {name} is already being deleted, and {reason}")),
+            None => Ok(()),
+        }
+    }
+}

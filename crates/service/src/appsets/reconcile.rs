@@ -1,0 +1,210 @@
+//! A reconcile pass for an ApplicationSet: generates and updates its Applications, and prepares a progressive
+//! sync. It can be aborted at any time, because all its steps are safe to repeat.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_applicationset::changes::{AppSetChanges, AppSetOutput, reconcile};
+use tidegate_applicationset::deletion;
+use tidegate_applicationset::rollout::{
+    RolloutRequestError, TargetIdentities, participants, rollout_request,
+};
+use tidegate_applicationset::status::{ConditionReason, ReconcileFailure};
+use tidegate_applicationset::sync_policy::is_progressive;
+use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_generate::{GenerateOutcome, generate};
+use tidegate_lifecycle::rollout::{Request, State};
+use tidegate_lifecycle::teardown::Order;
+use tidegate_model::argo::{Application, ApplicationSet};
+use tidegate_planner::IgnoreError;
+use tokio::sync::Mutex;
+
+use super::live_inputs::{GenerationPurpose, LiveInputs};
+use super::member_status::{MemberStatusCache, MemberStatuses};
+use super::rollout_effects::PruningApplications;
+use super::shared::AppSetShared;
+use super::writes::{self, WriteSummary};
+use super::{cache_key, members, write_failure};
+
+/// Input for a pass.
+pub(crate) struct ReconcileInput {
+    pub set: ApplicationSet,
+    /// Last generated Applications. `None` to generate them again.
+    pub generated: Option<Arc<AppSetOutput>>,
+    /// Rejected names and the reasons, from the last pass in which no generator failed.
+    pub refused: Arc<BTreeMap<String, String>>,
+    /// True if repositories must be queried for new revisions.
+    pub is_fresh: bool,
+    /// Newest rollout of the ApplicationSet.
+    pub last: Option<State>,
+    pub member_status: Arc<Mutex<MemberStatusCache>>,
+    pub prunes: PruningApplications,
+}
+
+/// Result of a pass.
+#[derive(Default)]
+pub(crate) struct ReconcileResult {
+    /// Generated Applications, except those of failed generators. `None` if all generators failed.
+    pub generated: Option<Arc<AppSetOutput>>,
+    /// Necessary changes.
+    pub changes: AppSetChanges,
+    /// Reason why the pass failed.
+    pub failure: Option<ReconcileFailure>,
+    /// New finalizers of the ApplicationSet. `None` if they are unchanged.
+    pub finalizers: Option<Vec<String>>,
+    /// True if another pass is needed, because a write hasn't been reported by an event yet, conflicted with
+    /// another write, or failed temporarily.
+    pub needs_another_pass: bool,
+    /// Requested progressive sync.
+    pub request: Option<Result<Request, RolloutRequestError>>,
+    /// Reasons why manifests couldn't be compared with the targets' manifests, by Application.
+    pub awaited: BTreeMap<String, String>,
+    /// True if the newest rollout was running when the status of the Applications was observed.
+    pub saw_running_rollout: bool,
+    /// Duration of the pass.
+    pub duration: Duration,
+}
+
+/// Runs a pass.
+pub(crate) async fn run_pass(shared: Arc<AppSetShared>, input: ReconcileInput) -> ReconcileResult {
+    let began = SystemClock.now();
+    let mut passed = compute_pass(&shared, input).await;
+    passed.duration = SystemClock.now().since(began);
+    passed
+}
+
+async fn compute_pass(shared: &Arc<AppSetShared>, input: ReconcileInput) -> ReconcileResult {
+    let ReconcileInput { mut set, generated, refused, is_fresh, last, member_status, prunes } = input;
+    let mut passed = ReconcileResult::default();
+    // Set the finalizers before creating the first Application. Otherwise the deletion order couldn't be
+    // enforced.
+    if let Some(finalizers) = deletion::with_finalizer(&set, &shared.options) {
+        set.metadata.finalizers.clone_from(&finalizers);
+        if let Err(error) = shared.store.write_finalizer(&set).await {
+            passed.failure =
+                Some(write_failure(ConditionReason::RefreshApplicationError, &error.to_string()));
+            return passed;
+        }
+        passed.finalizers = Some(finalizers);
+    }
+    let generated = match generated {
+        Some(generated) => Ok(generated),
+        None => generate_applications(shared, &set, GenerationPurpose::Reconcile { is_fresh }).await.map(
+            |mut generated| {
+                generated.keep_rejected(&refused);
+                Arc::new(generated)
+            },
+        ),
+    };
+    let existing = members::existing_members(shared, &set, generated.as_deref().ok());
+    let known = shared.applications.as_ref();
+    let changes = reconcile(&set, generated.as_deref(), &existing, known, &shared.options);
+    let in_order = changes.order != Order::AllAtOnce;
+    let deletes = if in_order { &[] } else { changes.delete.as_slice() };
+    let WriteSummary { has_written, is_outdated, failures, is_transient } =
+        writes::write_changes(shared, &changes, deletes).await;
+    passed.failure = changes.failure().or_else(|| failures.values().next_back().cloned());
+    // A temporary cluster outage must not let a step complete without one of its Applications.
+    passed.needs_another_pass = has_written || is_outdated || is_transient;
+    if let Ok(generated) = generated {
+        // Without the Applications of a failed generator, a step that must wait for them could complete.
+        let is_whole = generated.errors.is_empty();
+        if is_whole {
+            prunes.set(generated.applications.values());
+        }
+        if is_progressive(&set, &shared.options) && is_whole && !passed.needs_another_pass {
+            let who =
+                participants(&generated, &changes).filter(|one| !failures.contains_key(&one.metadata.name));
+            let who: Vec<_> = who.cloned().collect();
+            passed.saw_running_rollout = last.as_ref().is_some_and(|last| !last.is_finished());
+            let (request, awaited) =
+                requested_rollout(shared, &set, &who, last.as_ref(), (&member_status, is_fresh)).await;
+            (passed.request, passed.awaited) = (Some(request), awaited);
+        }
+        passed.generated = Some(generated);
+    }
+    passed.changes = changes;
+    passed
+}
+
+/// Generates the Applications of an ApplicationSet for the pure crates. Starts comparisons of Applications
+/// whose repositories have moved.
+pub(super) async fn generate_applications(
+    shared: &Arc<AppSetShared>,
+    set: &ApplicationSet,
+    occasion: GenerationPurpose,
+) -> Result<AppSetOutput, ReconcileFailure> {
+    let (shared, set) = (Arc::clone(shared), set.clone());
+    let work = move || {
+        let now = SystemClock.now().as_millis().div_euclid(1000);
+        let options = tidegate_generate::Options { now: Some(now), ..shared.generator_options.clone() };
+        let mut world = LiveInputs::new(&shared.applications, &set, occasion);
+        let generated = match generate(&set, &mut world, &options) {
+            Ok(GenerateOutcome::Done(done)) => Ok(to_appset_output(done)),
+            Ok(GenerateOutcome::Incomplete) => Err(generation_failure(
+                "the data of its generators is not available yet; retrying".to_owned(),
+            )),
+            Err(errors) => Err(generation_failure(errors.to_string())),
+        };
+        shared.applications.notify_changed_repositories(world.changed_repositories(), None);
+        generated
+    };
+    let fault =
+        |error| Err(generation_failure(format!("generating it failed with an internal error: {error}")));
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(fault)
+}
+
+pub(super) fn generation_failure(message: String) -> ReconcileFailure {
+    ReconcileFailure { reason: ConditionReason::ApplicationGenerationFromParamsError, message }
+}
+
+/// Converts the generator result for comparison with existing Applications.
+pub fn to_appset_output(done: tidegate_generate::GenerateOutput) -> AppSetOutput {
+    let tidegate_generate::GenerateOutput {
+        applications,
+        rejected: refused,
+        skipped: passed,
+        errors: failed,
+    } = done;
+    let name = |one: tidegate_generate::GeneratedApplication| {
+        (one.application.metadata.name.clone(), one.application)
+    };
+    AppSetOutput {
+        applications: applications.into_iter().map(name).collect(),
+        rejected: refused.iter().map(|one| (one.name().to_owned(), one.to_string())).collect(),
+        without_output: passed.iter().map(|one| format!("{}: {}", one.place, one.reason)).collect(),
+        errors: failed.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn first_error(errors: Vec<IgnoreError>) -> RolloutRequestError {
+    // There is at least one error; otherwise the request wouldn't have been rejected.
+    errors.into_iter().next().map_or_else(
+        || RolloutRequestError::Unresolved(String::new()),
+        RolloutRequestError::InvalidIgnoreRules,
+    )
+}
+
+/// Returns the progressive sync that an ApplicationSet requests, and the reasons why manifests couldn't be
+/// compared with the targets' manifests. Applications that aren't written don't block the others.
+async fn requested_rollout(
+    shared: &Arc<AppSetShared>,
+    set: &ApplicationSet,
+    who: &[Application],
+    last: Option<&State>,
+    (standings, is_fresh): (&Mutex<MemberStatusCache>, bool),
+) -> (Result<Request, RolloutRequestError>, BTreeMap<String, String>) {
+    let targets = match TargetIdentities::from_appset(set) {
+        Ok(targets) => targets,
+        Err(errors) => return (Err(first_error(errors)), BTreeMap::new()),
+    };
+    let key = cache_key(set);
+    let mut standings = standings.lock().await;
+    let MemberStatuses { members, unknown, awaited } =
+        standings.collect(&shared.applications, (&key, &targets), who, last, is_fresh).await;
+    for (application, reason) in unknown {
+        tracing::debug!(set = %key, application, reason, "the target of an Application is unknown");
+    }
+    (rollout_request(set, &targets, who, &members, shared.cases), awaited)
+}

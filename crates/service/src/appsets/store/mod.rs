@@ -1,0 +1,193 @@
+//! Stores of ApplicationSets: their documents, their state, and the Applications they generate.
+
+mod folder;
+mod kubernetes;
+mod stored_state;
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use tidegate_model::argo::{Application, ApplicationSet};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::applications::store::AppKey;
+use crate::error::ServiceError;
+
+pub use folder::FolderAppSetStore;
+pub use kubernetes::KubernetesAppSetStore;
+
+/// ApplicationSet in the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredAppSet {
+    /// Desired state. The first event also contains the stored status. In later events, the status never
+    /// contains anything that the actor doesn't know.
+    pub appset: ApplicationSet,
+    /// Reason why the ApplicationSet may differ from its document. If the document is unreadable, `appset`
+    /// has the previous state. An ApplicationSet that was never readable isn't reported, but listed in
+    /// [`AppSetEvent::Problems`], because nothing can be generated or deleted for an unknown ApplicationSet.
+    pub problem: Option<String>,
+    /// New location of the stored state, if it was unreadable.
+    pub lost: Option<String>,
+}
+
+/// Event of a store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AppSetEvent {
+    /// An ApplicationSet was created or changed. Requests to delete or refresh it count as changes.
+    Applied(Box<StoredAppSet>),
+    /// An ApplicationSet no longer exists, and its finalizers have been processed.
+    Gone(AppKey),
+    /// All current documents that are unreadable and may be ApplicationSets.
+    Problems(Vec<String>),
+    /// All initial ApplicationSets have been reported.
+    Settled,
+}
+
+/// Result of a write to an Application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteResult {
+    /// The write is durable.
+    Done,
+    /// Nothing was written, for this reason: the write conflicted, or the Application already exists or no
+    /// longer exists. A later event for the Applications triggers another pass.
+    Outdated(String),
+}
+
+/// Existence of an Application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existence {
+    /// The Application exists, and may be being deleted.
+    Exists,
+    /// The Application no longer exists. An object with the same name, if any, is a different one.
+    Gone,
+}
+
+/// Store of ApplicationSets and the Applications they generate. Only an ApplicationSet's own actor writes to
+/// it. ApplicationSets and Applications have the same form of keys, and an object of each kind may have the
+/// same name.
+#[async_trait]
+pub trait AppSetStore: Send + Sync + 'static {
+    /// Returns the base for relative repository addresses.
+    fn base(&self) -> PathBuf;
+
+    /// Returns true if other programs read the state in the store, so that each write is a cost for all of
+    /// them.
+    fn is_shared(&self) -> bool;
+
+    /// Returns true if Applications whose owner is gone are deleted automatically, as the Kubernetes garbage
+    /// collector does.
+    fn has_garbage_collector(&self) -> bool;
+
+    /// Returns the labels that the store adds to Applications so that they are managed. The labels stay,
+    /// regardless of the generated content.
+    fn own_labels(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Reports existing ApplicationSets, then changes. Stops when the receiver is dropped.
+    fn watch(&self) -> UnboundedReceiver<AppSetEvent>;
+
+    /// Writes only the status of an ApplicationSet. When this function returns, the status is durable or the
+    /// ApplicationSet is gone.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store rejects the write, or if the write conflicts with other writes too
+    /// often.
+    async fn write_status(&self, set: &ApplicationSet) -> Result<(), ServiceError>;
+
+    /// Sets or removes the engine's finalizer as in `set`, and keeps other finalizers. Removes a handled
+    /// refresh annotation if `set` doesn't have one. A later refresh request stays.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for the same reasons as [`write_status`](Self::write_status).
+    async fn write_finalizer(&self, set: &ApplicationSet) -> Result<(), ServiceError>;
+
+    /// Writes these annotations as in `set`. They record requests made by commands: an
+    /// [`approval`](tidegate_applicationset::deletion_limit) of deletions, or a
+    /// [`retry`](tidegate_applicationset::retry). When this function returns, the annotations are durable or
+    /// the ApplicationSet is gone.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for the same reasons as [`write_status`](Self::write_status).
+    async fn write_annotations(
+        &self,
+        set: &ApplicationSet,
+        names: &'static [&'static str],
+    ) -> Result<(), ServiceError>;
+
+    /// Returns true if an ApplicationSet is being deleted. Bypasses all caches.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store doesn't respond.
+    async fn is_being_deleted(&self, set: &ApplicationSet) -> Result<bool, ServiceError>;
+
+    /// Returns true if an ApplicationSet exists. Bypasses all caches, because an ApplicationSet that is no
+    /// longer reported may still exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store doesn't respond.
+    async fn exists(&self, set: &ApplicationSet) -> Result<bool, ServiceError>;
+
+    /// Requests the deletion of an ApplicationSet on behalf of a person. The watch reports the progress. If
+    /// `orphan` is set, the Applications outlive the ApplicationSet: it is reported with the finalizer
+    /// `orphan`, which the controller removes through [`write_finalizer`](Self::write_finalizer) once the
+    /// Applications are released, unless [garbage is collected](Self::has_garbage_collector).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store rejects the request. In a folder, also returns an error if the file
+    /// contains other documents or no file contains the document.
+    async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError>;
+
+    /// Returns true if an ApplicationSet's document is in a file that [`delete`](Self::delete) removes.
+    async fn has_removable_file(&self, _: &ApplicationSet) -> bool {
+        false
+    }
+
+    /// Removes the stored state of an ApplicationSet.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store rejects the write.
+    async fn remove_state(&self, key: &AppKey) -> Result<(), ServiceError>;
+
+    /// Creates an Application with this metadata and `spec`, but nothing else. It is then managed like any
+    /// other Application.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store rejects the Application or doesn't respond.
+    async fn create(&self, application: &Application) -> Result<WriteResult, ServiceError>;
+
+    /// Updates the labels, annotations, finalizers, owners and `spec` of an Application, provided that they
+    /// haven't changed since the event with this `resourceVersion`. Never changes its status or operation.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for the same reasons as [`create`](Self::create).
+    async fn update(&self, application: &Application) -> Result<WriteResult, ServiceError>;
+
+    /// Deletes the Application with this UID and no other. Its finalizers decide what is deleted with it, and
+    /// when.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for the same reasons as [`create`](Self::create).
+    async fn delete_application(&self, key: &AppKey, uid: &str) -> Result<Existence, ServiceError>;
+
+    /// Checks if the Application with this UID exists. Bypasses all caches.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store doesn't respond.
+    async fn application_existence(&self, key: &AppKey, uid: &str) -> Result<Existence, ServiceError>;
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+mod tests;

@@ -1,0 +1,145 @@
+//! Access to a cluster's Applications without a service: reads and writes the resources through the
+//! Kubernetes API only. The service that manages the Applications reacts to the changes.
+//!
+//! Every write and deletion is bound to the version that was read. After a conflict it is derived again from
+//! the current version. A requested operation is replaced only after its service has accepted it, because an
+//! accepted operation isn't lost when it is replaced.
+
+mod lookup;
+mod requests;
+mod resource;
+mod watch;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Scope};
+use tidegate_model::argo::API_VERSION;
+use tidegate_model::{Destination, Object};
+
+use crate::applications::store::AppKey;
+use crate::applications::store::kubernetes::resource_client::{ResourceClient, managed_kind};
+use crate::applications::store::kubernetes::{ApplicationKind, ManagedScope};
+use crate::clusters::{self, Connection, SelectedCluster};
+use crate::error::ServiceError;
+use crate::notices::Notices;
+use crate::user::user_name;
+
+pub use requests::is_operation_accepted;
+pub use resource::Resource;
+pub use watch::ApplicationWatch;
+
+/// Client for a cluster's Applications.
+pub struct DirectClient {
+    resource_client: ResourceClient,
+    /// The requester.
+    requester: String,
+}
+
+impl DirectClient {
+    /// Opens the Applications in these namespaces (in all namespaces if the list is empty) on the cluster
+    /// that `connection` leads to. The user running this process is the requester.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection is invalid or the cluster does not respond.
+    pub async fn connect(
+        connection: &Connection,
+        namespaces: BTreeSet<String>,
+        notices: &dyn Notices,
+    ) -> Result<Self, ServiceError> {
+        match clusters::select_cluster(Some(connection), notices).await? {
+            SelectedCluster::Real(connected) => {
+                let cluster = Arc::new(connected.cluster.for_command());
+                // The user name may come from the cluster.
+                Ok(Self::new(cluster, connected.destination, namespaces, user_name()))
+            }
+            SelectedCluster::Simulated => {
+                Err(ServiceError::refused("the simulated cluster does not serve Applications"))
+            }
+        }
+    }
+
+    /// Opens the Applications on a connected cluster.
+    pub fn new(
+        cluster: Arc<dyn Cluster>,
+        destination: Destination,
+        namespaces: BTreeSet<String>,
+        requester: String,
+    ) -> Self {
+        let scope = ManagedScope { namespaces, ..ManagedScope::default() };
+        Self { resource_client: ResourceClient { cluster, destination, scope }, requester }
+    }
+
+    /// Describes the selected namespaces.
+    pub fn describe_namespaces(&self) -> String {
+        let namespaces: Vec<&str> =
+            self.resource_client.scope.namespaces.iter().map(String::as_str).collect();
+        match namespaces.as_slice() {
+            [] => "any namespace".to_owned(),
+            [only] => format!("namespace {only}"),
+            several => format!("namespaces {}", several.join(", ")),
+        }
+    }
+
+    /// Returns all Applications in name order.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the cluster doesn't have the kind or denies listing.
+    pub async fn list_applications(&self) -> Result<Vec<Resource>, ServiceError> {
+        let mut all = Vec::new();
+        for scope in self.resource_client.watched_scopes::<ApplicationKind>() {
+            all.extend(self.list_objects(&scope).await?.into_iter().map(Resource::from));
+        }
+        all.sort_by_key(Resource::key);
+        Ok(all)
+    }
+
+    async fn list_objects(&self, scope: &Scope) -> Result<Vec<Object>, ServiceError> {
+        match self.resource_client.cluster.list(scope).await {
+            Ok(listing) => Ok(listing.objects),
+            Err(error) if error.kind == ErrorKind::Forbidden && scope.namespace.is_none() => {
+                let error_text = self.cluster_error(&error);
+                Err(ServiceError::Cluster {
+                    message: format!(
+                        "{error_text}; use --app-namespace to select namespaces that you may read"
+                    ),
+                    is_transient: false,
+                })
+            }
+            Err(error) => Err(self.cluster_error(&error)),
+        }
+    }
+
+    async fn get(&self, key: &AppKey) -> Result<Option<Resource>, ServiceError> {
+        if !key.is_valid() {
+            return Ok(None);
+        }
+        match self
+            .resource_client
+            .cluster
+            .get(&managed_kind::<ApplicationKind>(), &key.namespace, &key.name)
+            .await
+        {
+            Ok(found) => Ok(found.map(Resource::from)),
+            Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::NamespaceMissing) => Ok(None),
+            Err(error) => Err(self.cluster_error(&error)),
+        }
+    }
+
+    fn cluster_error(&self, error: &ClusterError) -> ServiceError {
+        match error.kind {
+            ErrorKind::UnknownKind => ServiceError::refused(format!(
+                "the {} does not serve Applications ({API_VERSION}); select another cluster with --context, or apply the definitions that \
+                 `tidegate crds` prints",
+                self.resource_client.destination
+            )),
+            _ => self.resource_client.store_error(error),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+mod tests;

@@ -1,0 +1,127 @@
+//! Finds Applications by name, and builds error messages for no match and for several matches.
+
+use tidegate_cluster::{Detail, Scope};
+
+use super::{DirectClient, Resource};
+use crate::applications::store::AppKey;
+use crate::applications::store::kubernetes::ApplicationKind;
+use crate::applications::store::kubernetes::resource_client::managed_kind;
+use crate::error::ServiceError;
+
+/// Maximum edit distance at which a name may be a typo.
+const EDIT_DISTANCE_MAX: usize = 2;
+/// Minimum length of a name to be searched for inside other names.
+const PARTIAL_NAME_MIN: usize = 3;
+/// Maximum number of suggestions.
+const SUGGESTIONS_MAX: usize = 5;
+
+impl DirectClient {
+    /// Returns the Applications that match a name, in the name's namespace if it has one, otherwise in the
+    /// selected namespaces.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the cluster doesn't have the kind or denies access.
+    pub async fn find(&self, name: &str) -> Result<Vec<Resource>, ServiceError> {
+        let mut found = Vec::new();
+        for key in self.matching_keys(name).await? {
+            found.extend(self.get(&key).await?);
+        }
+        Ok(found)
+    }
+
+    /// Returns the only application that matches a name.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no match or several, or if the cluster denies access.
+    pub async fn find_one(&self, name: &str) -> Result<Resource, ServiceError> {
+        let mut found = self.find(name).await?;
+        match (found.pop(), found.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (Some(last), false) => {
+                found.push(last);
+                let names: Vec<String> = found.iter().map(Resource::full_name).collect();
+                Err(bad_input_error(format!(
+                    "there are several applications named {name}: {}; use NAMESPACE/NAME",
+                    names.join(", ")
+                )))
+            }
+            (None, _) => Err(self.not_found_error(name).await),
+        }
+    }
+
+    async fn matching_keys(&self, text: &str) -> Result<Vec<AppKey>, ServiceError> {
+        let key =
+            |namespace: &str, name: &str| AppKey { namespace: namespace.to_owned(), name: name.to_owned() };
+        Ok(match text.split_once('/') {
+            Some((namespace, name)) => vec![key(namespace, name)],
+            None if self.resource_client.scope.namespaces.is_empty() => {
+                let mut all = self.list_keys(None).await?;
+                all.retain(|one| one.name == text);
+                all
+            }
+            None => {
+                self.resource_client.scope.namespaces.iter().map(|namespace| key(namespace, text)).collect()
+            }
+        })
+    }
+
+    /// Returns the keys of the Applications in a namespace, or in all namespaces.
+    async fn list_keys(&self, namespace: Option<String>) -> Result<Vec<AppKey>, ServiceError> {
+        let scope = Scope { gvk: managed_kind::<ApplicationKind>(), namespace, detail: Detail::Metadata };
+        let mut keys: Vec<AppKey> = self.list_objects(&scope).await?.iter().map(AppKey::of_object).collect();
+        keys.sort();
+        Ok(keys)
+    }
+
+    /// Returns the error for a missing Application. It suggests existing Applications with the same or a
+    /// similar name.
+    pub async fn not_found_error(&self, text: &str) -> ServiceError {
+        let (namespace, name) = text.split_once('/').unzip();
+        let (name, place) = (
+            name.unwrap_or(text),
+            namespace
+                .map_or_else(|| self.describe_namespaces(), |namespace| format!("namespace {namespace}")),
+        );
+        let known = self.visible_keys(namespace).await;
+        let full = |key: &AppKey| format!("{}/{}", key.namespace, key.name);
+        let named = |keep: &dyn Fn(&AppKey) -> bool| {
+            let names = known.iter().filter(|key| keep(key)).map(full);
+            names.take(SUGGESTIONS_MAX).collect::<Vec<_>>().join(", ")
+        };
+        let (same, near) = (named(&|key| key.name == name), named(&|key| is_similar(&key.name, name)));
+        bad_input_error(match (same.as_str(), near.as_str()) {
+            ("", "") => format!(
+                "there is no application {name} in {place}; `tidegate app list` lists all applications"
+            ),
+            ("", near) => format!("there is no application {name} in {place}; did you mean {near}?"),
+            (same, _) => format!("there is no application {name} in {place}; did you mean {same}?"),
+        })
+    }
+
+    /// Returns the Application keys in all namespaces that the user may read.
+    async fn visible_keys(&self, namespace: Option<&str>) -> Vec<AppKey> {
+        if let Ok(all) = self.list_keys(None).await {
+            return all;
+        }
+        let own = self.resource_client.scope.namespaces.iter().map(String::as_str);
+        let mut known = Vec::new();
+        for namespace in namespace.into_iter().chain(own) {
+            known.extend(self.list_keys(Some(namespace.to_owned())).await.unwrap_or_default());
+        }
+        known.sort();
+        known.dedup();
+        known
+    }
+}
+
+fn is_similar(name: &str, meant: &str) -> bool {
+    let shortest = name.len().min(meant.len());
+    let is_part = shortest >= PARTIAL_NAME_MIN && (name.contains(meant) || meant.contains(name));
+    is_part || shortest > EDIT_DISTANCE_MAX && strsim::damerau_levenshtein(name, meant) <= EDIT_DISTANCE_MAX
+}
+
+fn bad_input_error(message: String) -> ServiceError {
+    ServiceError::BadInput { message }
+}

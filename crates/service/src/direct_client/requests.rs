@@ -1,0 +1,325 @@
+//! Requests written into an Application's resource.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidegate_application::deletion::{self, DeletionRequester};
+use tidegate_application::refresh::{self, REFRESH_ANNOTATION};
+use tidegate_application::supersede::BusyError;
+use tidegate_application::{operation, supersede};
+use tidegate_cluster::{DeleteRequest, ErrorKind, Propagation};
+use tidegate_executor::{Clock as _, SystemClock};
+use tidegate_model::annotations::DELETION_REQUESTED_BY;
+use tidegate_model::argo::{Application, OperationRequest, OperationState, Time};
+use tidegate_model::{Cascade, Object, OperationPhase};
+
+use tokio::time::Instant;
+
+use super::{DirectClient, Resource};
+use crate::applications::store::kubernetes::ApplicationKind;
+use crate::applications::store::kubernetes::observed_resources::set_field;
+use crate::applications::store::kubernetes::resource_client::managed_kind;
+use crate::error::ServiceError;
+
+/// Maximum number of attempts to write despite conflicts.
+const ATTEMPTS_MAX: usize = 8;
+/// Maximum time until a finished operation's result appears in the resource. The service writes once a
+/// second, and until then the operation seems to be running.
+const RESULT_DELAY_MAX: Duration = Duration::from_secs(2);
+/// Pause between two reads while waiting for that result.
+const READ_INTERVAL: Duration = Duration::from_millis(250);
+/// Refresh level that renders manifests from scratch, unlike `normal`.
+const HARD_REFRESH: &str = "hard";
+
+impl DirectClient {
+    /// Requests an operation. The request is in the resource when this function returns.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a service hasn't accepted an earlier request yet and the new request doesn't
+    /// supersede it, if the Application is being deleted, ignored by services, or automatically synced to
+    /// another revision, or if the cluster rejects the write.
+    pub async fn sync(&self, known: &Resource, mut request: OperationRequest) -> Result<(), ServiceError> {
+        request.initiated_by.username.clone_from(&self.requester);
+        operation::bound_reason(&mut request);
+        self.request_operation(known, |_| Ok(request.clone())).await
+    }
+
+    /// Requests a rollback to a sync in the history. Defaults to the sync before the last one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for the same reasons as [`Self::sync`], and if the history doesn't contain the sync
+    /// or the Application is automatically synced.
+    pub async fn rollback(
+        &self,
+        known: &Resource,
+        id: Option<i64>,
+        prune: bool,
+        reason: &str,
+    ) -> Result<(), ServiceError> {
+        let build = |now: &Resource| {
+            let mut request =
+                operation::rollback_operation(&now.application, id, prune).map_err(refused_error)?;
+            request.initiated_by.username.clone_from(&self.requester);
+            operation::set_reason(&mut request, reason);
+            Ok(request)
+        };
+        self.request_operation(known, build).await
+    }
+
+    /// Writes a requested operation. If another operation seems to be running, waits briefly for it to
+    /// finish.
+    async fn request_operation(
+        &self,
+        known: &Resource,
+        build: impl Fn(&Resource) -> Result<OperationRequest, ServiceError>,
+    ) -> Result<(), ServiceError> {
+        let give_up = Instant::now() + RESULT_DELAY_MAX;
+        loop {
+            let written = self.update_resource(known, |now| with_operation(now, &build(now)?)).await;
+            let Err(error) = written else { return Ok(()) };
+            let now = self.get(&known.key()).await?;
+            let is_busy = now
+                .is_some_and(|now| build(&now).is_ok_and(|request| is_blocked_by_operation(&now, &request)));
+            if !is_busy || Instant::now() >= give_up {
+                return Err(error);
+            }
+            tokio::time::sleep(READ_INTERVAL).await;
+        }
+    }
+
+    /// Requests termination of the running operation by setting its phase, as Argo CD does.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no operation is requested or the cluster rejects the write.
+    pub async fn terminate(&self, known: &Resource) -> Result<(), ServiceError> {
+        self.update_resource(known, |now| with_termination(now, SystemClock.now().into())).await.map(drop)
+    }
+
+    /// Requests a comparison. Renders manifests from scratch if `hard` is set, or if an earlier request
+    /// demands it. The comparison is done when the annotation has been removed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if services ignore the application, or if the cluster rejects the write.
+    pub async fn refresh(&self, known: &Resource, hard: bool) -> Result<(), ServiceError> {
+        let level = if hard { HARD_REFRESH } else { "normal" };
+        let build = |now: &Resource| {
+            if let Some(reason) = refresh::skip_reason(&now.application) {
+                return Err(refused_error(reason));
+            }
+            if now
+                .object
+                .annotation(REFRESH_ANNOTATION)
+                .is_some_and(|request| request == level || request == HARD_REFRESH)
+            {
+                return Ok(None);
+            }
+            let mut object = now.object.clone();
+            object.set_annotation(REFRESH_ANNOTATION, level);
+            Ok(Some(object))
+        };
+        self.update_resource(known, build).await.map(drop)
+    }
+
+    /// Deletes an Application with the finalizers that determine how its objects are deleted, and records the
+    /// requester and the reason. When this function returns, the deletion is in progress or has finished.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the Application is already being deleted with another policy, if services ignore
+    /// it, or if the cluster rejects the deletion.
+    pub async fn delete(
+        &self,
+        known: &Resource,
+        (cascade, no_hooks): (Cascade, bool),
+        reason: &str,
+    ) -> Result<(), ServiceError> {
+        if deletion::is_deleting_with(&known.application, cascade) {
+            return self.update_resource(known, |now| Ok(with_deletion_retry(now))).await.map(drop);
+        }
+        let requester =
+            DeletionRequester::with_hooks(&self.requester, reason, no_hooks, SystemClock.now().into());
+        for _ in 0..ATTEMPTS_MAX {
+            let now = self
+                .update_resource(known, |now| with_deletion_policy(now, cascade, requester.as_ref()))
+                .await?;
+            if now.is_deleting() {
+                return Ok(());
+            }
+            // Another client may have written finalizers for a different policy since the read, so the
+            // deletion is bound to the version that was read.
+            let request = DeleteRequest {
+                gvk: managed_kind::<ApplicationKind>(),
+                namespace: now.namespace().to_owned(),
+                name: now.name().to_owned(),
+                uid: now.uid().to_owned(),
+                resource_version: now.resource_version().to_owned(),
+                propagation: Propagation::Background,
+                dry_run: false,
+                operation: None,
+            };
+            match self.resource_client.cluster.delete(request).await {
+                Err(error) if error.kind == ErrorKind::Conflict => {}
+                Err(error) if error.kind != ErrorKind::NotFound => return Err(self.cluster_error(&error)),
+                _ => return Ok(()),
+            }
+        }
+        Err(refused_error(format!(
+            "application {} was changed by other clients during {ATTEMPTS_MAX} attempts to delete it and still exists; try again",
+            known.full_name()
+        )))
+    }
+
+    /// Writes the resource that `build` derives from the current one, unless `build` returns `None`. Returns
+    /// the resulting resource.
+    async fn update_resource(
+        &self,
+        known: &Resource,
+        build: impl Fn(&Resource) -> Result<Option<Object>, ServiceError>,
+    ) -> Result<Object, ServiceError> {
+        let (key, gone) =
+            (known.key(), || refused_error(format!("application {} is gone", known.full_name())));
+        for _ in 0..ATTEMPTS_MAX {
+            let now = self.get(&key).await?.filter(|now| now.object.uid() == known.object.uid());
+            let now = now.ok_or_else(gone)?;
+            let Some(object) = build(&now)? else { return Ok(now.object) };
+            match self.resource_client.cluster.put(object, None).await {
+                Ok(written) => return Ok(written),
+                Err(error) if error.kind == ErrorKind::Conflict => {}
+                Err(error) if error.kind == ErrorKind::NotFound => return Err(gone()),
+                Err(error) => return Err(self.cluster_error(&error)),
+            }
+        }
+        Err(refused_error(format!(
+            "application {} was changed by other clients during {ATTEMPTS_MAX} attempts to write it, and nothing was requested; try again",
+            known.full_name()
+        )))
+    }
+}
+
+/// Returns true if the service has accepted the operation that an Application requests, if any: the operation
+/// has an ID, or the status refers to the operation. Replacing an operation before it is accepted would lose
+/// it without a trace.
+pub fn is_operation_accepted(application: &Application) -> bool {
+    let Some(request) = &application.operation else { return true };
+    // Other clients can write the Terminating phase without waiting for the service.
+    let is_accepted = |state: &OperationState| {
+        let is_open = state.finished_at.is_none() && state.phase != OperationPhase::Terminating;
+        is_open && operation::is_same_request(&state.operation, request)
+    };
+    operation::engine_id(request).is_some()
+        || application.status.operation_state.as_ref().is_some_and(is_accepted)
+}
+
+fn refused_error(reason: impl ToString) -> ServiceError {
+    ServiceError::refused(reason.to_string())
+}
+
+/// Returns the resource with the requested operation added.
+fn with_operation(now: &Resource, request: &OperationRequest) -> Result<Option<Object>, ServiceError> {
+    check_can_start(now, request)?;
+    let mut object = now.object.clone();
+    set_field(object.fields_mut(), "operation", Some(request));
+    Ok(Some(object))
+}
+
+/// Checks for reasons that would make a service reject the operation, because the service reports a rejection
+/// only in the status.
+fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), ServiceError> {
+    let (application, name) = (&now.application, now.key());
+    if let Some(reason) = refresh::skip_reason(application) {
+        return Err(refused_error(reason));
+    }
+    if application.is_deleting() {
+        return Err(refused_error(format!("application {name} is deleting")));
+    }
+    if let Some(problem) = &now.problem {
+        return Err(refused_error(format!("application {name} cannot be synced: {problem}")));
+    }
+    operation::check_named_revisions(application, request).map_err(refused_error)?;
+    if !is_operation_accepted(application) {
+        return Err(refused_error(format!(
+            "an operation is already requested for application {name}, and no service has started it yet: it cannot be queued behind or \
+             superseded before that; try again later, or wait for its end with `tidegate app wait {name} --operation`"
+        )));
+    }
+    let mut request = request.clone();
+    let policy = supersede::take_policy(&mut request).map_err(refused_error)?;
+    let mut taken = application.clone();
+    supersede::accept_request(&mut taken, request, (policy, false), SystemClock.now()).map_err(refused_error)
+}
+
+/// Returns true if an operation is rejected because another one is running.
+fn is_blocked_by_operation(now: &Resource, request: &OperationRequest) -> bool {
+    let mut request = request.clone();
+    let Ok(policy) = supersede::take_policy(&mut request) else { return false };
+    let mut taken = now.application.clone();
+    let received = supersede::accept_request(&mut taken, request, (policy, false), SystemClock.now());
+    matches!(received, Err(BusyError::InProgress(_)))
+}
+
+/// Returns the resource with a request to terminate its operation, or `None` if termination was already
+/// requested.
+fn with_termination(now: &Resource, at: Time) -> Result<Option<Object>, ServiceError> {
+    let nothing = || refused_error("Unable to terminate operation. No operation is in progress");
+    let request = now.object.pointer("/operation").ok_or_else(nothing)?.clone();
+    let state = now.object.pointer("/status/operationState");
+    let state = state.filter(|state| state.get("finishedAt").is_none_or(Value::is_null));
+    let phase = Value::from(OperationPhase::Terminating.to_string());
+    if state.and_then(|state| state.get("phase")) == Some(&phase) {
+        return Ok(None);
+    }
+    let told = match state.cloned() {
+        Some(mut state) => {
+            state
+                .as_object_mut()
+                .into_iter()
+                .for_each(|state| drop(state.insert("phase".to_owned(), phase.clone())));
+            state
+        }
+        // The service hasn't reported the operation yet.
+        None => json!({"operation": request, "phase": phase, "startedAt": at}),
+    };
+    let mut object = now.object.clone();
+    let status = object.fields_mut().entry("status").or_insert_with(|| json!({}));
+    let status = status.as_object_mut().ok_or_else(|| refused_error("its status is not an object"))?;
+    status.insert("operationState".to_owned(), told);
+    Ok(Some(object))
+}
+
+/// Returns the resource with a request to retry its failed deletion immediately, or `None` if the deletion
+/// hasn't failed or the retry was already requested.
+fn with_deletion_retry(now: &Resource) -> Option<Object> {
+    let is_requested = now.object.annotation(REFRESH_ANNOTATION).is_some();
+    (deletion::has_failed_deletion(&now.application) && !is_requested).then(|| {
+        let mut object = now.object.clone();
+        object.set_annotation(REFRESH_ANNOTATION, "normal");
+        object
+    })
+}
+
+/// Returns the resource as it must be before its deletion, or `None` if it doesn't need to change.
+fn with_deletion_policy(
+    now: &Resource,
+    cascade: Cascade,
+    requester: Option<&DeletionRequester>,
+) -> Result<Option<Object>, ServiceError> {
+    if deletion::is_deleting_with(&now.application, cascade) {
+        return Ok(None);
+    }
+    if let Some(reason) = deletion::deletion_refusal(&now.application, &now.key().to_string(), cascade) {
+        return Err(refused_error(reason));
+    }
+    let mut object = now.object.clone();
+    let finalizers = deletion::finalizers(&now.application, cascade);
+    set_field(object.metadata_mut(), "finalizers", Some(&finalizers).filter(|all| !all.is_empty()));
+    let mut annotations = now.application.metadata.annotations.clone();
+    requester.into_iter().for_each(|requester| requester.annotate(&mut annotations));
+    if let Some(request) = annotations.remove(DELETION_REQUESTED_BY) {
+        object.set_annotation(DELETION_REQUESTED_BY, request);
+    }
+    Ok((object != now.object).then_some(object))
+}

@@ -1,0 +1,260 @@
+//! Recorded events of an operation, as shown by `ops log` and the API. The documents are a stable interface,
+//! described in `docs/reference/json-output.md`, and don't depend on internal names.
+
+pub(super) mod details;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use tidegate_lifecycle::operation::{ClaimEvent, DeadlineScope, OperationEvent, Verdict};
+use tidegate_model::{Override, Plan, Requester, StoredPlanRef, TaskId, Timestamp, WaveNumbers};
+
+/// Recorded event with its position in the log.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RecordedEvent")]
+pub struct LogEntryDocument<'a> {
+    /// Sequence number of the event, starting at 1.
+    pub sequence: u64,
+    /// Kind of event, in one word.
+    pub kind: &'static str,
+    /// Time of the event, if recorded.
+    pub at: Option<Timestamp>,
+    /// Human-readable description.
+    pub text: String,
+    object: Option<ObjectDocument<'a>>,
+    /// Additional details. Their fields depend on the kind.
+    pub details: Value,
+}
+
+/// Object that an event concerns.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ObjectDocument<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+/// Returns documents for recorded events. `first` is the sequence number of the first event.
+pub fn documents(first: u64, events: &[OperationEvent]) -> Vec<LogEntryDocument<'_>> {
+    let mut plan = None;
+    let (mut numbers, mut is_deletion) = (WaveNumbers::default(), false);
+    (first..)
+        .zip(events)
+        .map(|(sequence, event)| {
+            match event {
+                OperationEvent::Accepted { request, .. } => is_deletion = request.deletion.is_some(),
+                OperationEvent::Planned { plan: made, .. } => {
+                    numbers = made.wave_numbers(is_deletion);
+                    plan = Some(&**made);
+                }
+                _ => {}
+            }
+            let task = details::event_task(event).and_then(|task| plan?.task(task));
+            LogEntryDocument {
+                sequence,
+                kind: details::event_kind(event),
+                at: event.at(),
+                text: describe_event(event, plan),
+                object: task.map(|task| ObjectDocument {
+                    group: &task.gvk.group,
+                    version: &task.gvk.version,
+                    kind: &task.gvk.kind,
+                    namespace: &task.namespace,
+                    name: &task.name,
+                }),
+                details: details::event_details(event, plan, &numbers),
+            }
+        })
+        .collect()
+}
+
+/// Describes an event in human-readable form.
+fn describe_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
+    let name = |task: &TaskId| object_name(*task, plan);
+    match event {
+        OperationEvent::Accepted { request, .. } => {
+            let what = match request.deletion {
+                None => "accepted for",
+                Some(cascade) if cascade.deletes_objects() => "accepted: deletion of",
+                Some(_) => "accepted: deletion without objects of",
+            };
+            let Requester { name: by, reason } = Requester::from_operation(&request.initiated_by);
+            let suffix = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            format!("{what} {} by {by}{suffix}", request.application)
+        }
+        OperationEvent::Planned { plan, .. } => format!(
+            "planned: {} objects in {} waves, {} warnings",
+            plan.tasks.len(),
+            plan.waves.len(),
+            plan.warnings.len()
+        ),
+        OperationEvent::StageChanged { to, .. } => format!("→ {}", to.name()),
+        OperationEvent::GateEvaluated { gate, verdict: Verdict::Open, .. } => format!("gate {gate} is open"),
+        OperationEvent::GateEvaluated { gate, verdict: Verdict::Closed { reason, .. }, .. } => {
+            format!("gate {gate} is closed: {reason}")
+        }
+        OperationEvent::CallFailed { message, retry_at, outage: true, .. } => {
+            format!("the cluster does not respond; next attempt at {retry_at}: {message}")
+        }
+        OperationEvent::WatchChanged { trouble: Some(trouble), .. } => {
+            format!("changes are not observed: {trouble}")
+        }
+        OperationEvent::WatchChanged { trouble: None, .. } => "changes are observed again".to_owned(),
+        OperationEvent::ClaimChanged { news, .. } => describe_claim(news),
+        OperationEvent::HealthRulesSet { digest, .. } => format!("uses health rules {}", digest.short()),
+        OperationEvent::NamespaceLost { namespace, loss, .. } => loss.describe(namespace),
+        OperationEvent::NamespacesObserved { namespaces } => {
+            let all = namespaces.iter().map(|(name, identity)| format!("{name} ({})", identity.uid));
+            format!("deploys into namespace {}", all.collect::<Vec<_>>().join(", "))
+        }
+        OperationEvent::CallFailed { task, message, retry_at, .. } => {
+            let what = task.as_ref().map_or_else(|| "planning".to_owned(), name);
+            format!("{what}: a call failed; next attempt at {retry_at}: {message}")
+        }
+        OperationEvent::DeadlineExceeded { scope, message, .. } => match scope {
+            DeadlineScope::Operation => format!("the operation's deadline has passed: {message}"),
+            DeadlineScope::Wave => format!("the wave's deadline has passed: {message}"),
+            DeadlineScope::Hook(task) => format!("{}: its deadline has passed: {message}", name(task)),
+        },
+        OperationEvent::AttemptFailed { message, retriable, .. } => {
+            format!("the attempt failed{}: {message}", if *retriable { "" } else { " permanently" })
+        }
+        OperationEvent::RetryStarted { attempt, .. } => format!("attempt {attempt} starts"),
+        OperationEvent::ReplanStarted { attempt, .. } => format!("attempt {attempt} starts with a new plan"),
+        OperationEvent::TerminationRequested { by, .. } => {
+            Requester::parse(by).describe_action("terminates it")
+        }
+        OperationEvent::Paused { by, reason, .. } if reason.is_empty() => format!("{by} pauses it"),
+        OperationEvent::Paused { by, reason, .. } => format!("{by} pauses it: {reason}"),
+        OperationEvent::Unpaused { by, .. } => Requester::parse(by).describe_action("resumes it"),
+        OperationEvent::PruneConfirmed { by, .. } => {
+            Requester::parse(by).describe_action("approves its prunes")
+        }
+        OperationEvent::Approved { wave, by, reason, .. } => {
+            let suffix = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            format!("{by} approves wave {}{suffix}", wave.saturating_add(1))
+        }
+        OperationEvent::Overridden { task, what, by, reason, .. } => {
+            describe_override(&object_name_in_phase(*task, plan), *what, by, reason)
+        }
+        OperationEvent::StoredPlanUsed { plan, .. } => describe_stored_plan(plan),
+        OperationEvent::Finished { phase, message, .. } => format!("{phase}: {message}"),
+        _ => describe_task_event(event, plan),
+    }
+}
+
+/// Describes a stored plan: `executes plan 3f2a9c41d07b of 2026-11-25T10:00:00Z, approved by ann`.
+pub(super) fn describe_stored_plan(plan: &StoredPlanRef) -> String {
+    let approvals = plan.approvals.iter().map(|approval| format!(", {}", approval.describe()));
+    let (hash, made_at) = (plan.hash.short(), plan.made_at);
+    format!("executes plan {hash} of {made_at}{}", approvals.collect::<String>())
+}
+
+/// Describes a decision about a task: `ann skips Deployment shop/api: the database is away`.
+pub(super) fn describe_override(name: &str, what: Override, by: &str, reason: &str) -> String {
+    let what = match what {
+        Override::Skip => format!("{by} skips {name}"),
+        Override::MarkDone => format!("{by} marks {name} as done"),
+        Override::Retry => format!("{by} retries {name}"),
+    };
+    if reason.is_empty() { what } else { format!("{what}: {reason}") }
+}
+
+fn describe_claim(news: &ClaimEvent) -> String {
+    match news {
+        ClaimEvent::Held { place, epoch } => format!("holds the claim: {place}, holder {epoch}"),
+        ClaimEvent::Taken { holder, at_work: true } => format!("waits for {holder}, which holds the claim"),
+        ClaimEvent::Taken { holder, at_work: false } => {
+            format!("{holder} holds the claim, or held it when it stopped")
+        }
+        ClaimEvent::Without { reason } => format!("continues without a claim: {reason}"),
+        ClaimEvent::Lost { holder: Some(holder) } => format!("lost the claim to {holder}"),
+        ClaimEvent::Lost { holder: None } => "lost the claim to an operation that has ended".to_owned(),
+        ClaimEvent::EndWanted { by } => format!("is superseded by {by}"),
+    }
+}
+
+/// Describes an event of one task, as [`describe_event`] does.
+fn describe_task_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
+    let name = |task: &TaskId| object_name(*task, plan);
+    match event {
+        OperationEvent::DryRunPassed { task, message } => {
+            with_message(&name(task), "would be accepted", message)
+        }
+        OperationEvent::DryRunFailed { task, message } => {
+            with_message(&name(task), "would be rejected", message)
+        }
+        OperationEvent::ObjectDeleted { task } => format!("{}: deleted", name(task)),
+        OperationEvent::DeletionStarted { task } => format!("{}: deletion started", name(task)),
+        OperationEvent::HookNameInUse { task, by: Some(by) } => {
+            format!("{}: operation {} still runs it, so it is not replaced", name(task), by.operation)
+        }
+        OperationEvent::HookNameInUse { task, by: None } => {
+            format!("{}: no longer run by another operation", name(task))
+        }
+        OperationEvent::RecreationStarted { task, uid } => {
+            format!("{}: being deleted, and created again when it is gone ({uid})", name(task))
+        }
+        OperationEvent::HookCleared { task, deleting: None } => {
+            format!("{}: no older object exists", name(task))
+        }
+        OperationEvent::HookCleared { task, deleting: Some(uid) } => {
+            format!("{}: an older object ({uid}) is being deleted", name(task))
+        }
+        OperationEvent::DeletionCompleted { task } => format!("{}: gone", name(task)),
+        OperationEvent::Applied { task, message, .. } => with_message(&name(task), "applied", message),
+        OperationEvent::RunnerStarted { task, .. } => format!("{}: passed to its runner", name(task)),
+        OperationEvent::HealthChanged { task, health, fresh, .. } => {
+            let stale = if *fresh { "" } else { " (possibly of an older spec)" };
+            with_message(&name(task), &format!("{:?}{stale}", health.status), &health.message)
+        }
+        OperationEvent::TaskCompleted { task, phase, message, .. }
+        | OperationEvent::TaskFailed { task, phase, message, .. } => {
+            with_message(&name(task), &phase.to_string(), message)
+        }
+        OperationEvent::HookFinalizerRemoved { task } => format!("{}: finalizer removed", name(task)),
+        OperationEvent::HookDeleted { task, error: None } => format!("{}: deleted by its policy", name(task)),
+        OperationEvent::HookDeleted { task, error: Some(error) } => {
+            format!("{}: could not be deleted: {error}", name(task))
+        }
+        OperationEvent::HookStopped { task, phase, message, clean } => {
+            let how = if *clean { "stopped" } else { "could not be stopped" };
+            with_message(&name(task), &format!("{how}, {phase}"), message)
+        }
+        OperationEvent::ReasonChanged { task, reason, .. } if reason.is_empty() => {
+            format!("{}: reason cleared", name(task))
+        }
+        OperationEvent::ReasonChanged { task, reason, .. } => format!("{}: {reason}", name(task)),
+        OperationEvent::WarningsReceived { task, warnings } => {
+            with_message(&name(task), "warnings from the API server", &warnings.join("; "))
+        }
+        OperationEvent::LogsStored { task, reason, logs } => {
+            let bytes: usize = logs.iter().map(|log| log.text.len()).sum();
+            with_message(&name(task), &format!("stored the last {bytes} bytes of its logs"), reason)
+        }
+        // All other events concern the whole operation.
+        other => details::event_kind(other).to_owned(),
+    }
+}
+
+fn with_message(who: &str, what: &str, message: &str) -> String {
+    if message.is_empty() { format!("{who}: {what}") } else { format!("{who}: {what}: {message}") }
+}
+
+/// Returns the name of a task's object. For a hook, adds the phase, because a hook can run in several phases.
+fn object_name_in_phase(id: TaskId, plan: Option<&Plan>) -> String {
+    match plan.and_then(|plan| plan.task(id)).filter(|task| task.is_hook()) {
+        Some(task) => format!("{} hook {}", task.phase, task.key()),
+        None => object_name(id, plan),
+    }
+}
+
+fn object_name(id: TaskId, plan: Option<&Plan>) -> String {
+    match plan.and_then(|plan| plan.task(id)) {
+        Some(task) if task.is_hook() => format!("hook {}", task.key()),
+        Some(task) => task.key().to_string(),
+        None => id.to_string(),
+    }
+}

@@ -1,0 +1,99 @@
+//! Files in a state directory that other users can access. Earlier versions created such files according to
+//! the user's umask, and Kubernetes volumes can give their group access.
+
+use std::fs::{self, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::error::ServiceError;
+use crate::notices::Notices;
+use crate::shell_words::quote_path;
+
+/// Permission bits of a file mode.
+const PERMISSION_BITS: u32 = 0o777;
+/// Permission bits of other users, and those that allow them to write.
+const OTHERS: u32 = 0o077;
+const WRITE_BY_OTHERS: u32 = 0o022;
+
+/// Removes the access of others to the content of a state directory; the folder itself is closed already. `was_open` is true if
+/// others had access to it. Only files that others could modify are reported.
+pub(crate) fn remove_access_of_others(
+    root: &Path,
+    was_open: bool,
+    notices: &dyn Notices,
+) -> Result<(), ServiceError> {
+    let mut closed = PermissionFix::default();
+    for path in list_entries(root) {
+        // There can be many blobs. Skip them if their folder was closed, because they were never reachable.
+        closed.fix_tree(&path, was_open || !path.ends_with("blobs"))?;
+    }
+    let Some((first, mode)) = closed.reported.first() else { return Ok(()) };
+    let more = match closed.reported.len().saturating_sub(1) {
+        0 => String::new(),
+        more => format!(" and {more} more in the state directory"),
+    };
+    notices.warn(&format!(
+        "other users could write to {} (its mode was {:o}){more}; now only the owner can",
+        first.display(),
+        mode & PERMISSION_BITS
+    ));
+    Ok(())
+}
+
+#[derive(Default)]
+struct PermissionFix {
+    /// Closed paths to report, with their former modes.
+    reported: Vec<(PathBuf, u32)>,
+}
+
+impl PermissionFix {
+    /// Closes a folder before listing its content, so that no other user can put a link there meanwhile.
+    fn fix_tree(&mut self, path: &Path, with_files: bool) -> Result<(), ServiceError> {
+        let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+        if !found.is_dir() && !found.is_file() {
+            return Ok(());
+        }
+        self.fix_path(path, &found)?;
+        if found.is_dir() {
+            let with_files = with_files || found.permissions().mode() & OTHERS != 0;
+            for path in list_entries(path).into_iter().filter(|path| with_files || path.is_dir()) {
+                self.fix_tree(&path, with_files)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fix_path(&mut self, path: &Path, found: &Metadata) -> Result<(), ServiceError> {
+        let mode = found.permissions().mode();
+        if mode & OTHERS == 0 {
+            return Ok(());
+        }
+        let is_writable = mode & WRITE_BY_OTHERS != 0;
+        match fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS)) {
+            Ok(()) if is_writable => self.reported.push((path.to_owned(), mode)),
+            // Another process has removed it.
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {}
+            Err(source) if is_writable => {
+                return Err(ServiceError::refused(format!(
+                    "other users can write to {} (its mode is {:o}), and its mode cannot be changed: {source}; run as its owner: chmod go-rwx {}",
+                    path.display(),
+                    mode & PERMISSION_BITS,
+                    quote_path(path)
+                )));
+            }
+            // The file belongs to another user, or the file system is mounted read-only, so this process
+            // can't close it.
+            Ok(()) | Err(_) => {}
+        }
+        Ok(())
+    }
+}
+
+/// Returns the sorted content of a folder. Skips an unreadable folder, which is reported where it is used.
+fn list_entries(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    paths.sort_unstable();
+    paths
+}

@@ -1,0 +1,256 @@
+//! Access to operations through the running process, or through the log if no process is running.
+
+use tidegate_executor::Summary;
+use tidegate_model::OperationId;
+use tidegate_oplog::{Log, LogError, is_held};
+
+use crate::control::client::{self, RequestOutcome};
+use crate::control::protocol::{Reply, Request};
+use crate::documents::runs::{RunSummary, RunWithEvents};
+use crate::error::ServiceError;
+use crate::log;
+use crate::notices::Notices;
+use crate::operations::{self, OperationEntry};
+use crate::queries::Queries;
+use crate::runs;
+use crate::state_dir::StateDir;
+
+/// Source of the response to a request for a state directory.
+pub enum Responder {
+    /// Another process, with its reply.
+    Process(Reply),
+    /// No process is running; the log is open for reading and writing.
+    Log(Log),
+    /// The state directory was never used.
+    Unused,
+}
+
+/// Sends a request to the running process, or opens the log if no process is running.
+pub async fn send_request(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    request: &Request,
+) -> Result<Responder, ServiceError> {
+    if !state_dir.has_log()? {
+        return Ok(Responder::Unused);
+    }
+    let outcome = client::send_request(&state_dir.socket(), request).await?;
+    let is_silent = matches!(outcome, RequestOutcome::NoResponse);
+    if let RequestOutcome::Reply(reply) = outcome {
+        return Ok(Responder::Process(reply));
+    }
+    match log::open_locked(state_dir, notices).await {
+        Ok(log) => Ok(Responder::Log(log)),
+        // A process has started to listen in the meantime.
+        Err(ServiceError::Log(locked @ LogError::Locked { .. })) if !is_silent => {
+            match client::send_request(&state_dir.socket(), request).await? {
+                RequestOutcome::Reply(reply) => Ok(Responder::Process(reply)),
+                RequestOutcome::NoProcess | RequestOutcome::NoResponse => Err(locked.into()),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Source of the response to a query.
+enum QueryResponder {
+    /// Another process, with its reply.
+    Process(Reply),
+    /// This process, which reads the log.
+    Queries(Queries),
+    /// The state directory was never used.
+    Unused,
+}
+
+/// Sends a query as [`send_request`] does. A query can be answered without write permission, and even if a
+/// running process doesn't respond.
+async fn send_query(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    request: &Request,
+) -> Result<QueryResponder, ServiceError> {
+    if !state_dir.has_log()? {
+        return Ok(QueryResponder::Unused);
+    }
+    let outcome = client::send_request(&state_dir.socket(), request).await?;
+    let is_silent = matches!(outcome, RequestOutcome::NoResponse);
+    if let RequestOutcome::Reply(reply) = outcome {
+        return Ok(QueryResponder::Process(reply));
+    }
+    let reason = match log::open_once(state_dir, notices).await {
+        Err(ServiceError::Log(reason)) if prevents_writing(&reason) => reason,
+        result => return result.map(|log| QueryResponder::Queries(Queries::without_engine(log))),
+    };
+    // A process has started to listen in the meantime.
+    if !is_silent
+        && matches!(reason, LogError::Locked { .. })
+        && let RequestOutcome::Reply(reply) = client::send_request(&state_dir.socket(), request).await?
+    {
+        return Ok(QueryResponder::Process(reply));
+    }
+    if matches!(reason, LogError::Locked { .. }) {
+        notices.note(&format!(
+            "{reason}. That process does not respond here, so this is what it has recorded so far"
+        ));
+    }
+    tracing::info!(%reason, "reading a copy of the log");
+    let log = tokio::task::block_in_place(|| log::open_read_only(state_dir, notices))?;
+    // The process that holds the lock may be running this operation or another one, or may only be reading.
+    let nobody = is_held(state_dir.path()) == Some(false);
+    Ok(QueryResponder::Queries(if nobody {
+        Queries::without_engine(log)
+    } else {
+        Queries::with_other_process(log)
+    }))
+}
+
+/// Returns true if an error concerns writing or the lock, so that reading may still be possible.
+pub fn prevents_writing(error: &LogError) -> bool {
+    matches!(
+        error,
+        LogError::Locked { .. }
+            | LogError::PermissionDenied { .. }
+            | LogError::ReadOnly { .. }
+            | LogError::DiskFull { .. }
+            | LogError::FileSizeLimit { .. }
+    )
+}
+
+/// Queries the running process or the log, as available.
+pub async fn query(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    request: Request,
+) -> Result<Reply, ServiceError> {
+    match send_query(state_dir, notices, &request).await? {
+        QueryResponder::Process(reply) => check_reply(reply),
+        QueryResponder::Queries(queries) => queries.handle_request(request).await,
+        QueryResponder::Unused => Ok(Reply::Operations(Vec::new())),
+    }
+}
+
+/// Returns the reply of another process, or its error.
+pub fn check_reply(reply: Reply) -> Result<Reply, ServiceError> {
+    match reply {
+        Reply::Refused(message) => Err(ServiceError::refused(message)),
+        Reply::BadInput(message) => Err(ServiceError::BadInput { message }),
+        Reply::Failed(problem) => Err(ServiceError::Control { problem: format!("reports: {problem}") }),
+        reply => Ok(reply),
+    }
+}
+
+/// Returns all operations, or those of one Application, oldest first.
+pub async fn list_operations(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    app: Option<&str>,
+) -> Result<Vec<OperationEntry>, ServiceError> {
+    let request = Request::List { app: app.map(str::to_owned), open: false };
+    parse_operations(query(state_dir, notices, request).await?)
+}
+
+fn parse_operations(reply: Reply) -> Result<Vec<OperationEntry>, ServiceError> {
+    match reply {
+        Reply::Operations(summaries) => Ok(summaries),
+        other => Err(unexpected_reply_error(&other)),
+    }
+}
+
+/// Sends a query about the operation that matches `text`.
+pub async fn query_operation(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    text: &str,
+    question: impl FnOnce(OperationId) -> Request,
+) -> Result<Reply, ServiceError> {
+    let find = Request::Find { text: text.to_owned() };
+    let (candidates, queries) = match send_query(state_dir, notices, &find).await? {
+        QueryResponder::Process(reply) => (parse_operations(check_reply(reply)?)?, None),
+        QueryResponder::Queries(queries) => {
+            (parse_operations(queries.handle_request(find).await?)?, Some(queries))
+        }
+        QueryResponder::Unused => (Vec::new(), None),
+    };
+    let request = question(operations::select_candidate(candidates, text, state_dir)?.operation);
+    match queries {
+        Some(queries) => queries.handle_request(request).await,
+        None => query(state_dir, notices, request).await,
+    }
+}
+
+/// Returns the operation that matches `text`.
+pub async fn find_operation(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    text: &str,
+) -> Result<Summary, ServiceError> {
+    let candidates =
+        parse_operations(query(state_dir, notices, Request::Find { text: text.to_owned() }).await?)?;
+    Ok(operations::select_candidate(candidates, text, state_dir)?.into_summary()?)
+}
+
+/// Returns the rollouts and deletions of one ApplicationSet, or of all ApplicationSets, oldest first.
+pub async fn list_runs(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    set: Option<&str>,
+) -> Result<Vec<RunSummary>, ServiceError> {
+    parse_runs(query(state_dir, notices, Request::Runs { set: set.map(str::to_owned) }).await?)
+}
+
+fn parse_runs(reply: Reply) -> Result<Vec<RunSummary>, ServiceError> {
+    match reply {
+        Reply::Runs(lines) => Ok(lines),
+        // The state directory was never used.
+        Reply::Operations(none) if none.is_empty() => Ok(Vec::new()),
+        other => Err(unexpected_reply_error(&other)),
+    }
+}
+
+/// Returns the rollout or deletion that matches `text`, with all its recorded events.
+pub async fn find_run(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    text: &str,
+) -> Result<RunWithEvents, ServiceError> {
+    let find = Request::FindRuns { text: text.to_owned() };
+    let (candidates, queries) = match send_query(state_dir, notices, &find).await? {
+        QueryResponder::Process(reply) => (parse_runs(check_reply(reply)?)?, None),
+        QueryResponder::Queries(queries) => (parse_runs(queries.handle_request(find).await?)?, Some(queries)),
+        QueryResponder::Unused => (Vec::new(), None),
+    };
+    let request = Request::Run { id: runs::select_candidate(candidates, text)?.id };
+    let reply = match queries {
+        Some(queries) => queries.handle_request(request).await?,
+        None => query(state_dir, notices, request).await?,
+    };
+    match reply {
+        Reply::Run(run) => Ok(*run),
+        other => Err(unexpected_reply_error(&other)),
+    }
+}
+
+/// Returns the error for a reply that doesn't match the request.
+pub fn unexpected_reply_error(reply: &Reply) -> ServiceError {
+    let what = match reply {
+        Reply::Operations(_) => "a list of operations",
+        Reply::Operation(_) => "an operation",
+        Reply::Facts { .. } => "facts",
+        Reply::Events(_) => "events",
+        Reply::Runs(_) => "a list of rollouts and deletions",
+        Reply::Run(_) => "a rollout or a deletion",
+        Reply::Output(_) => "the output of a hook",
+        Reply::Applications { .. } => "applications",
+        Reply::Differences { .. } => "differences",
+        Reply::ApplicationSets { .. } => "ApplicationSets",
+        Reply::ApplicationSet(_) => "an ApplicationSet",
+        Reply::Deletion(_) => "the order of a deletion",
+        Reply::DeletionPlan(_) => "the plan of a deletion",
+        Reply::Plans(_) => "stored plans",
+        Reply::Plan { .. } => "a stored plan",
+        Reply::SyncWindow(_) => "a sync window",
+        Reply::Done | Reply::Recorded => "an acknowledgment",
+        Reply::Refused(_) | Reply::BadInput(_) | Reply::Failed(_) | Reply::Stopping => "an error",
+    };
+    ServiceError::Control { problem: format!("sent an unexpected reply: {what}") }
+}

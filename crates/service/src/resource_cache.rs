@@ -1,0 +1,84 @@
+//! Cache of named resources, for queries and restarted actors.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::broadcast;
+
+use crate::applications::store::AppKey;
+
+/// Maximum number of changes that a subscriber can lag behind before it must read all resources again.
+const CHANGES_MAX: usize = 1024;
+
+/// Cache of the current state of named resources. Entries must be cheap to clone.
+pub(crate) struct ResourceCache<T> {
+    entries: Mutex<Entries<T>>,
+    changes: broadcast::Sender<AppKey>,
+}
+
+struct Entries<T> {
+    by_key: BTreeMap<AppKey, T>,
+    problems: Vec<String>,
+}
+
+impl<T> Default for ResourceCache<T> {
+    fn default() -> Self {
+        let posted = Entries { by_key: BTreeMap::new(), problems: Vec::new() };
+        Self { entries: Mutex::new(posted), changes: broadcast::Sender::new(CHANGES_MAX) }
+    }
+}
+
+impl<T: Clone> ResourceCache<T> {
+    fn lock(&self) -> MutexGuard<'_, Entries<T>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores an entry and returns the previous one.
+    pub fn insert(&self, key: &AppKey, now: T) -> Option<T> {
+        let before = self.lock().by_key.insert(key.clone(), now);
+        // There may be no subscribers.
+        let _ = self.changes.send(key.clone());
+        before
+    }
+
+    /// Notifies subscribers of an entry that is unchanged but now means something different to them.
+    pub fn notify_unchanged(&self, key: &AppKey) {
+        // There may be no subscribers.
+        let _ = self.changes.send(key.clone());
+    }
+
+    pub fn remove(&self, key: &AppKey) {
+        self.lock().by_key.remove(key);
+        let _ = self.changes.send(key.clone());
+    }
+
+    pub fn get(&self, key: &AppKey) -> Option<T> {
+        self.lock().by_key.get(key).cloned()
+    }
+
+    /// Returns all entries in name order.
+    pub fn all(&self) -> Vec<(AppKey, T)> {
+        self.lock().by_key.iter().map(|(key, one)| (key.clone(), one.clone())).collect()
+    }
+
+    /// Returns the entries that match `text`, or all entries, in name order, and the problems of unreadable
+    /// resources.
+    pub fn find_matching(&self, text: Option<&str>) -> (Vec<T>, Vec<String>) {
+        let posted = self.lock();
+        let meant = posted.by_key.iter().filter(|(key, _)| text.is_none_or(|text| key.matches(text)));
+        (meant.map(|(_, one)| one.clone()).collect(), posted.problems.clone())
+    }
+
+    /// Subscribes to changes.
+    pub fn subscribe(&self) -> broadcast::Receiver<AppKey> {
+        self.changes.subscribe()
+    }
+
+    pub fn set_problems(&self, problems: Vec<String>) {
+        self.lock().problems = problems;
+    }
+
+    pub fn problem_messages(&self) -> Vec<String> {
+        self.lock().problems.clone()
+    }
+}

@@ -1,0 +1,58 @@
+//! Values that messages must not contain.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tidegate_model::argo::HelmSource;
+
+use crate::mask::MaskValues;
+use crate::render_target::Variables;
+use crate::tools::visit_files;
+
+/// File with a chart's default values.
+const VALUES: &str = "values.yaml";
+
+/// Values that the source passes to its chart. They are only extracted after Helm has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PrivateValues {
+    parameters: Vec<String>,
+    object: Option<Value>,
+    text: String,
+}
+
+impl PrivateValues {
+    pub fn new(helm: &HelmSource, variables: &Variables) -> Self {
+        let mut parameters = Vec::new();
+        for one in &helm.parameters {
+            parameters.push(one.value.clone());
+            // A build variable on its own is public.
+            if !one.value.starts_with('$') {
+                parameters.push(variables.replace(&one.value));
+            }
+        }
+        Self { parameters, object: helm.values_object.clone(), text: helm.values.clone() }
+    }
+
+    /// Returns the values.
+    pub fn to_mask_values(&self) -> MaskValues {
+        let mut values = MaskValues::default();
+        self.parameters.iter().for_each(|value| values.add(value));
+        if let Some(object) = &self.object {
+            values.add_all(object);
+        }
+        values.add_file(&self.text);
+        values
+    }
+}
+
+/// Adds charts' default values whose names indicate secrets. Other default values are helpful for locating
+/// errors.
+pub(super) fn add_defaults(values: &mut MaskValues, chart: &Path) {
+    visit_files(
+        chart,
+        |name| name == VALUES,
+        |_, content| {
+            values.add_suspicious(&String::from_utf8_lossy(content));
+        },
+    );
+}

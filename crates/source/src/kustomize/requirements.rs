@@ -1,0 +1,228 @@
+//! Folders and remote entries that the kustomizations of a commit need.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gix::ObjectId;
+use gix::objs::tree::EntryKind;
+use serde_json::Value;
+
+use super::file_fields::{self, CHART_FIELDS, FILE_OR_FOLDER_FIELDS, PLUGIN_FIELDS};
+use super::remote_entry::{self, is_address};
+use super::written_kustomization::KustomizationEdit;
+use super::{Kustomization, find_kustomization, invalid_kustomization};
+use crate::SourceError;
+use crate::file_access::resolve_path;
+use crate::tree::{self, CommitReader};
+
+/// Maximum number of folders.
+const FOLDERS_MAX: usize = 1_000;
+/// Fields that name files or folders, including remote ones.
+pub(super) const FETCHABLE_FIELDS: [&str; 3] = ["resources", "bases", "components"];
+/// Reason why entries of other fields are not fetched.
+const NOT_FETCHED_HERE: &str =
+    "only entries of resources, bases and components are fetched; copy it into the repository";
+
+/// Requirements of the kustomizations in one commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct KustomizationRequirements {
+    visited: BTreeSet<String>,
+    /// Changed kustomizations by path.
+    pub edits: BTreeMap<String, KustomizationEdit>,
+}
+
+/// A remote entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RemoteEntry {
+    /// Path of the kustomization.
+    pub file: String,
+    pub field: &'static str,
+    /// Index in the list.
+    pub index: usize,
+    pub text: String,
+}
+
+impl KustomizationRequirements {
+    /// Adds a folder and everything that its kustomization needs from the same commit, and returns the remote
+    /// entries. The kustomization is `found` if given, otherwise the one in the commit.
+    pub fn add(
+        &mut self,
+        reader: &CommitReader<'_>,
+        path: &str,
+        found: Option<Kustomization>,
+    ) -> Result<Vec<RemoteEntry>, SourceError> {
+        let mut entries = Vec::new();
+        if !self.visited.insert(path.to_owned()) {
+            return Ok(entries);
+        }
+        let found = match found {
+            Some(found) => Some(found),
+            None => find_kustomization(reader, path)?,
+        };
+        let found = found.ok_or_else(|| SourceError::NoKustomization { path: path.to_owned() })?;
+        let mut waiting = vec![(path.to_owned(), found)];
+        while let Some((folder, found)) = waiting.pop() {
+            let (folders, remote) = required_entries(reader, &folder, &found)?;
+            if !remote.is_empty() {
+                self.edits
+                    .entry(found.file.clone())
+                    .or_insert_with(|| KustomizationEdit::with_value(found.value.clone()));
+                entries.extend(remote);
+            }
+            for named in folders {
+                if !self.visited.insert(named.clone()) {
+                    continue;
+                }
+                if self.visited.len() > FOLDERS_MAX {
+                    let limit = u64::try_from(FOLDERS_MAX).unwrap_or(u64::MAX);
+                    return Err(SourceError::Limit {
+                        path: path.to_owned(),
+                        limit,
+                        what: "folders with kustomizations",
+                    });
+                }
+                // Kustomize reports a folder that doesn't contain a kustomization.
+                if let Some(found) = find_kustomization(reader, &named)? {
+                    waiting.push((named, found));
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Returns the outermost folders with their trees.
+    pub fn folders(&self, reader: &CommitReader<'_>) -> Result<Vec<(String, ObjectId)>, SourceError> {
+        let is_inside = |one: &String| {
+            let is_above =
+                |other: &String| other != one && (other.is_empty() || one.starts_with(&format!("{other}/")));
+            self.visited.iter().any(is_above)
+        };
+        let outer: Vec<&String> = self.visited.iter().filter(|one| !is_inside(one)).collect();
+        let mut folders = Vec::new();
+        for one in outer {
+            if let Some(tree) = reader.find_folder(one)? {
+                let has_links = reader.list(tree, one, true)?.iter().any(|entry| entry.is_link());
+                // The target of a link is part of the content, and can be anywhere.
+                folders.push((one.clone(), tree));
+                if has_links {
+                    folders.push((String::new(), reader.root));
+                    break;
+                }
+            }
+        }
+        Ok(if folders.iter().any(|(path, _)| path.is_empty()) {
+            vec![(String::new(), reader.root)]
+        } else {
+            folders
+        })
+    }
+}
+
+/// Returns the folders and the remote entries that one kustomization names.
+fn required_entries(
+    reader: &CommitReader<'_>,
+    folder: &str,
+    found: &Kustomization,
+) -> Result<(Vec<String>, Vec<RemoteEntry>), SourceError> {
+    let Kustomization { file, value } = found;
+    if let Some((written, known)) = file_fields::find_misspelled_field(value) {
+        return Err(invalid_kustomization(
+            file,
+            format!("it has {written}, which Kustomize reads as {known}; use {known}"),
+        ));
+    }
+    if let Some(field) = CHART_FIELDS.iter().find(|field| value.get(**field).is_some()) {
+        return Err(invalid_kustomization(
+            file,
+            format!(
+                "it has {field}, and charts in a kustomization are not rendered (as without --enable-helm); make the chart a separate source"
+            ),
+        ));
+    }
+    let (mut needed, mut remote, mut in_plugins) = (Vec::new(), Vec::new(), Vec::new());
+    for field in FILE_OR_FOLDER_FIELDS {
+        let configures = PLUGIN_FIELDS.contains(&field);
+        let list = value.get(field).and_then(Value::as_array).into_iter().flatten();
+        for (index, text) in list.enumerate().filter_map(|(index, entry)| Some((index, entry.as_str()?))) {
+            // The entry may be an inline patch.
+            if text.contains('\n') {
+                in_plugins.extend(configures.then(|| file_fields::plugin_files(text)).into_iter().flatten());
+                continue;
+            }
+            match find_local(reader, (folder, file), text)? {
+                LocalEntry::Folder(at) => needed.push(at),
+                LocalEntry::File(at, entry) if configures => {
+                    let content = reader.content(&at, &entry)?.unwrap_or_default();
+                    in_plugins.extend(file_fields::plugin_files(&String::from_utf8_lossy(&content)));
+                }
+                LocalEntry::File(..) => {}
+                LocalEntry::NotFound if FETCHABLE_FIELDS.contains(&field) => {
+                    let (file, text) = (file.clone(), text.to_owned());
+                    remote.push(RemoteEntry { file, field, index, text });
+                }
+                LocalEntry::NotFound => return Err(remote_entry_error(file, text, NOT_FETCHED_HERE)),
+            }
+        }
+    }
+    for text in file_fields::named_files(value).into_iter().chain(in_plugins) {
+        if file_fields::is_remote_file(&text) {
+            return Err(remote_entry_error(file, &text, NOT_FETCHED_HERE));
+        }
+        // Kustomize reports files that are outside the repository.
+        let path = file_fields::file_of(&text);
+        reject_absolute(file, path)?;
+        resolve_path(folder, path)?;
+    }
+    Ok((needed, remote))
+}
+
+/// Kind of a local entry.
+enum LocalEntry {
+    Folder(String),
+    File(String, tree::TreeEntry),
+    /// Not in the commit, so the entry is remote.
+    NotFound,
+}
+
+fn find_local(
+    reader: &CommitReader<'_>,
+    (folder, file): (&str, &str),
+    text: &str,
+) -> Result<LocalEntry, SourceError> {
+    if is_address(text) {
+        return Ok(LocalEntry::NotFound);
+    }
+    reject_absolute(file, text)?;
+    let path = resolve_path(folder, text)?;
+    match reader.lookup(&path)?.map(|entry| reader.resolve_links(&path, &entry)).transpose()? {
+        Some((at, entry)) if entry.kind == EntryKind::Tree => Ok(LocalEntry::Folder(at)),
+        Some((at, entry)) => Ok(LocalEntry::File(at, entry)),
+        None if looks_remote(text) => Ok(LocalEntry::NotFound),
+        None => {
+            Err(invalid_kustomization(file, format!("it refers to {text}, but the commit has no {path}")))
+        }
+    }
+}
+
+fn reject_absolute(file: &str, text: &str) -> Result<(), SourceError> {
+    match text.starts_with('/') {
+        true => Err(invalid_kustomization(
+            file,
+            format!(
+                "it refers to {text}, but absolute paths are not allowed; use a path relative to the folder"
+            ),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Creates the error for an entry that is not fetched.
+pub(super) fn remote_entry_error(file: &str, text: &str, why: &'static str) -> SourceError {
+    SourceError::RemoteBase { file: file.to_owned(), base: remote_entry::without_secrets(text), why }
+}
+
+/// Returns true if a missing entry looks like an address.
+fn looks_remote(text: &str) -> bool {
+    let host = text.split('/').next().unwrap_or_default();
+    ["git@", "git::", "?ref=", ".git", "//"].iter().any(|part| text.contains(part))
+        || (host.contains('.') && !host.starts_with('.') && text.contains('/'))
+}

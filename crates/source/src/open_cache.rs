@@ -1,0 +1,95 @@
+//! Per-thread cache of an open repository. Opening a repository is cheap, but closing it gets more expensive
+//! the more threads have read from a repository, and thousands of Applications may be read within seconds.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use gix::Repository;
+use gix::odb::store::init::Slots;
+
+/// Lifetime of a cached repository. Afterwards, a different repository may be on disk.
+const CACHE_LIFETIME: Duration = Duration::from_secs(1);
+/// Slots for packs that arrive while the repository is open. Each slot makes closing slower.
+const PACK_SLOTS: Slots = Slots::AsNeededByDiskState { multiplier: 1.5, minimum: 6 };
+
+/// Files that are read before anything else in a repository.
+const READ_FIRST: [&str; 2] = ["HEAD", "config"];
+
+/// Next generation number. Generation numbers distinguish successive repositories at the same path.
+static NEXT_GENERATION: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// Repository that this thread used last, with its generation number and the time it was opened.
+    static LAST: RefCell<Option<(u64, Instant, Repository)>> = const { RefCell::new(None) };
+}
+
+/// Access to a repository at a path.
+pub(crate) struct RepositoryHandle {
+    path: PathBuf,
+    generation: AtomicU64,
+}
+
+impl RepositoryHandle {
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, generation: AtomicU64::new(next_generation()) }
+    }
+
+    /// Uses the repository in a state that is at most one second old. Also finds objects that were added
+    /// since then.
+    #[expect(clippy::disallowed_methods, reason = "results do not depend on how long it stays open")]
+    pub fn use_cached<T>(&self, using: impl FnOnce(&Repository) -> T) -> gix::Result<T> {
+        let number = self.generation.load(Ordering::Acquire);
+        // Removed from the cache during use, because the callback may read other repositories.
+        let last = LAST.take().filter(|(its, at, _)| *its == number && at.elapsed() < CACHE_LIFETIME);
+        let (at, repository) = match last {
+            Some((_, at, repository)) => (at, repository),
+            None => (Instant::now(), open_repository(&self.path)?),
+        };
+        let done = using(&repository);
+        LAST.set(Some((number, at, repository)));
+        Ok(done)
+    }
+
+    /// Opens the repository in its current state, for occasional use. It isn't cached, because open packs
+    /// occupy disk space even after they are deleted.
+    pub fn open_current(&self) -> gix::Result<Repository> {
+        self.invalidate();
+        self.open_independent()
+    }
+
+    /// Opens the repository in its current state, independently of other users.
+    pub fn open_independent(&self) -> gix::Result<Repository> {
+        open_repository(&self.path)
+    }
+
+    /// Invalidates all cached instances after the repository has been replaced.
+    pub fn invalidate(&self) {
+        self.generation.store(next_generation(), Ordering::Release);
+    }
+}
+
+fn next_generation() -> u64 {
+    NEXT_GENERATION.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Ignores `refs/replace`, which could replace the files of a signed commit with other files.
+fn open_repository(path: &Path) -> gix::Result<Repository> {
+    for name in READ_FIRST {
+        check_file(&path.join(name))?;
+        check_file(&path.join(".git").join(name))?;
+    }
+    let options = gix::open::Options::isolated().config_overrides(["core.useReplaceRefs=false"]);
+    Ok(options.object_store_slots(PACK_SLOTS).open(path)?.into())
+}
+
+/// Rejects everything except regular files, because opening a pipe would block forever.
+fn check_file(path: &Path) -> gix::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            Err(gix::Error::from_error(std::io::Error::other(format!("{} is not a file", path.display()))))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,88 @@
+//! Relay that lets another program use a proxy: a single connection to a local port is forwarded through the
+//! proxy.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread;
+
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use tidegate_web::root_cause;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tower::ServiceExt as _;
+
+use super::http::{connector_for, proxy_for};
+use super::{Attempt, Network, Problem};
+use crate::credentials::AccessSettings;
+
+/// Connects to a host through its proxy, and accepts one local connection on the returned port. Returns
+/// `None` if the host doesn't need a proxy.
+pub(super) fn open_relay(
+    (host, port): (&str, u16),
+    access: &AccessSettings,
+    network: &Network,
+    attempt: &Arc<Attempt>,
+) -> Result<Option<u16>, Problem> {
+    let to: Uri =
+        format!("http://{host}:{port}").parse().map_err(|_| Problem::new("its host cannot be parsed"))?;
+    if proxy_for(access, &to)?.is_none() {
+        return Ok(None);
+    }
+    let lacks = |error: std::io::Error| Problem::new(format!("cannot start the network runtime: {error}"));
+    let runtime =
+        Builder::new_current_thread().enable_all().max_blocking_threads(1).build().map_err(lacks)?;
+    let server = connect_through_proxy(&runtime, to, access, network, attempt)?;
+    let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).map_err(lacks)?;
+    let at =
+        listener.local_addr().as_ref().map(SocketAddr::port).map_err(|error| lacks(error.kind().into()))?;
+    let attempt = Arc::clone(attempt);
+    let pass = move || {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = attempt.wait_for_end() => {}
+                () = copy_both_ways(listener, server) => {}
+            }
+        });
+        runtime.shutdown_background();
+    };
+    thread::Builder::new().name("ssh-proxy".to_owned()).spawn(pass).map_err(lacks)?;
+    Ok(Some(at))
+}
+
+fn connect_through_proxy(
+    runtime: &Runtime,
+    to: Uri,
+    access: &AccessSettings,
+    network: &Network,
+    attempt: &Attempt,
+) -> Result<TcpStream, Problem> {
+    let within = network.limits.connect;
+    let way = connector_for(access, &to, network.blocked_addresses(access), within)?;
+    runtime.block_on(async {
+        tokio::select! {
+            biased;
+            over = attempt.wait_for_end() => Err(over.to_problem()),
+            done = tokio::time::timeout(within, way.oneshot(to)) => match done {
+                Ok(Ok(stream)) => Ok(TokioIo::into_inner(stream)),
+                Ok(Err(error)) => {
+                    let reason = access.mask_secrets(root_cause(error.as_ref()));
+                    Err(Problem::new(format!("cannot connect through the proxy: {reason}"))
+                        .with_hint("check the proxy's address, user and password"))
+                }
+                Err(_) => {
+                    Err(Problem::new(format!("the proxy did not connect within {} s", within.as_secs_f64())))
+                }
+            },
+        }
+    })
+}
+
+/// Copies data in both directions until either side closes.
+async fn copy_both_ways(listener: TcpListener, mut server: TcpStream) {
+    let Ok((mut program, _)) = listener.accept().await else { return };
+    drop(listener);
+    // When either side ends, the other side is closed.
+    let _ = copy_bidirectional(&mut program, &mut server).await;
+}

@@ -1,0 +1,185 @@
+//! Remote repository with its mirror and its Git LFS objects.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gix::ObjectId;
+use gix::objs::Kind;
+
+use super::mirror::{self, Mirror};
+use super::{Network, Problem, Singleflight, git_requests};
+use crate::credentials::{AccessSettings, Credentials};
+use crate::lfs::{Lfs, LfsSource, Lookup};
+use crate::{Address, Refs, RequestKind, SourceError};
+
+/// Remote repository.
+pub(crate) struct Remote {
+    address: Address,
+    network: Arc<Network>,
+    mirror: Mirror,
+    lfs: Lfs,
+    /// Cached LFS setting, along with the credentials that it was derived from.
+    enables_lfs: Mutex<Option<(Arc<Credentials>, bool)>>,
+    fetches: Singleflight<(ObjectId, Result<(), SourceError>)>,
+    /// True if loopback addresses are blocked, because only manifests name this repository.
+    blocks_loopback: AtomicBool,
+    /// Last commit whose objects were fetched again because they were unreadable. Prevents an endless loop.
+    last_refetched: Mutex<Option<ObjectId>>,
+}
+
+impl Remote {
+    pub fn new(address: Address, network: Arc<Network>) -> Self {
+        let mirror = Mirror::new(&network.mirrors, &address, network.limits);
+        let objects = network.mirrors.join(mirror::mirror_name(&address)).with_extension(mirror::LFS_SUFFIX);
+        Self {
+            lfs: Lfs::new(objects, network.limits.lfs_bytes),
+            enables_lfs: Mutex::default(),
+            address,
+            network,
+            mirror,
+            fetches: Singleflight::default(),
+            blocks_loopback: AtomicBool::new(false),
+            last_refetched: Mutex::default(),
+        }
+    }
+
+    fn error(&self, tried: &str, problem: Problem) -> SourceError {
+        SourceError::remote(&self.address, tried, problem)
+    }
+
+    fn access(&self) -> Result<AccessSettings, SourceError> {
+        let known = self.network.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let bars_loopback = self.blocks_loopback.load(Ordering::Relaxed);
+        Ok(AccessSettings { blocks_loopback: bars_loopback, ..known.access_to(&self.address)? })
+    }
+
+    /// Returns true if the repository's Secrets currently enable Git LFS.
+    pub fn enables_lfs(&self) -> bool {
+        let known = self.network.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut last = self.enables_lfs.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((of, enables)) if Arc::ptr_eq(of, &known) => *enables,
+            _ => {
+                let enables = known.enables_lfs(&self.address);
+                *last = Some((known, enables));
+                enables
+            }
+        }
+    }
+
+    /// Returns access to the fetched content of Git LFS files.
+    pub fn lookup(&self) -> Lookup<'_> {
+        self.lfs.lookup(&self.address)
+    }
+
+    /// Fetches missing LFS content. The caller must not be using the repository at the same time. `config` is
+    /// its `.lfsconfig`.
+    pub fn fetch_lfs(&self, config: Option<&[u8]>, lookup: &Lookup<'_>) -> Result<(), SourceError> {
+        let from = LfsSource { address: &self.address, network: &self.network, access: &self.access()? };
+        self.lfs.fetch(&from, config, lookup)
+    }
+
+    /// Sets whether loopback addresses are blocked.
+    pub fn set_blocks_loopback(&self, is_barred: bool) {
+        self.blocks_loopback.store(is_barred, Ordering::Relaxed);
+    }
+
+    /// Lists the server's refs.
+    pub fn list(&self) -> Result<Refs, SourceError> {
+        let access = self.access()?;
+        let list = |access: &AccessSettings| {
+            let attempt = self.network.attempts.start(self.network.limits.list_refs);
+            git_requests::list_refs(&self.address, access, &self.network, &attempt)
+        };
+        let asked = (&self.address, RequestKind::ListRefs);
+        let listed = self.network.listener.run_and_report(asked, || self.network.with_token(&access, list));
+        listed.map_err(|problem| self.error("its branches and tags cannot be listed", problem))
+    }
+
+    fn fetch(&self, commit: ObjectId) -> Result<(), SourceError> {
+        loop {
+            let (known, fetched) = self.fetches.run(|| (commit, self.fetch_now(commit)));
+            let (for_commit, result) = known;
+            if fetched || for_commit == commit {
+                return result;
+            }
+        }
+    }
+
+    fn fetch_now(&self, commit: ObjectId) -> Result<(), SourceError> {
+        if self.mirror.has(commit) {
+            return Ok(());
+        }
+        let tried = format!("commit {commit} cannot be fetched");
+        let fetch = self.fetch_into((commit, Kind::Commit))?;
+        self.mirror.add(commit, fetch).map_err(|problem| self.error(&tried, problem))
+    }
+
+    /// Fetches a commit or a tag into a repository that already contains some commits.
+    fn fetch_into(
+        &self,
+        wanted: (ObjectId, Kind),
+    ) -> Result<impl Fn(&gix::Repository, &[ObjectId]) -> Result<(), Problem>, SourceError> {
+        let access = self.access()?;
+        Ok(move |git: &gix::Repository, known: &[ObjectId]| {
+            let fetch = |access: &AccessSettings| {
+                let attempt = self.network.attempts.start(self.network.limits.fetch);
+                git_requests::fetch_commit(
+                    (&self.address, access),
+                    &self.network,
+                    &attempt,
+                    (git, known),
+                    wanted,
+                )
+            };
+            let asked = (&self.address, RequestKind::Fetch);
+            self.network.listener.run_and_report(asked, || self.network.with_token(&access, fetch))
+        })
+    }
+
+    /// Returns the fetched commit that starts with a prefix, if there is only one.
+    pub fn complete(&self, prefix: &str) -> Option<ObjectId> {
+        self.mirror.complete(prefix)
+    }
+
+    /// Runs a function on a repository that contains a commit with all its files, but without its history.
+    pub fn with_commit<T>(
+        &self,
+        commit: ObjectId,
+        using: impl Fn(&gix::Repository) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
+        if !self.mirror.has(commit) {
+            self.fetch(commit)?;
+        }
+        match self.mirror.read(&using) {
+            // The commit was fetched earlier, so either the mirror or the repository itself is damaged.
+            Err(SourceError::Read { reason, .. }) if self.can_refetch(commit) => {
+                tracing::warn!(repository = %self.address, %reason, "repository mirror is damaged; recreating it");
+                self.mirror
+                    .clear()
+                    .map_err(|problem| self.error("its mirror cannot be recreated", problem))?;
+                self.fetch(commit)?;
+                self.mirror.read(&using)
+            }
+            other => other,
+        }
+    }
+
+    /// Runs a function on a repository that contains a commit and one of its annotated tags.
+    pub fn with_tag<T>(
+        &self,
+        (commit, tag): (ObjectId, ObjectId),
+        using: impl Fn(&gix::Repository) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
+        if !self.with_commit(commit, |git| Ok(git.has_object(tag)))? {
+            let fetched = self.mirror.add_object(self.fetch_into((tag, Kind::Tag))?);
+            fetched.map_err(|problem| self.error(&format!("tag {tag} cannot be fetched"), problem))?;
+        }
+        self.mirror.read(using)
+    }
+
+    fn can_refetch(&self, commit: ObjectId) -> bool {
+        let mut mended = self.last_refetched.lock().unwrap_or_else(PoisonError::into_inner);
+        mended.replace(commit) != Some(commit)
+    }
+}

@@ -1,0 +1,231 @@
+//! Remote dependencies of manifests: remote bases and files of kustomizations, and chart dependencies.
+//!
+//! ```text
+//! entry of a kustomization ──▶ kustomize::remote ─┐                                    ┌─▶ Repository (mirrors)
+//! dependency of a chart ─────▶ helm::dependencies ┴─▶ Fetching: allowed? permitted? ───┼─▶ ChartRepository
+//!                                                     signed? by the last look        └─▶ WebFile
+//! ```
+//!
+//! A dependency is fetched only if `serve` allows its address and the project permits it. Helm and Kustomize
+//! never fetch anything themselves: everything they need is in their private folder before they start.
+
+mod allowed_sources;
+mod web_file;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_model::Timestamp;
+use tidegate_model::argo::ApplicationSource;
+use tidegate_web::{BlockedAddresses, is_local_host};
+
+use crate::address::{AddressKind, RemoteLocation};
+use crate::repository::Repository;
+use crate::{Address, Repositories, RequiredKeys, SourceError};
+pub use allowed_sources::{AllowedSources, InvalidPrefix, Prefix};
+pub(crate) use web_file::WebFile;
+
+/// Checks that a project permits a repository. Returns the reason if it doesn't.
+pub type RepositoryPermission = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+/// Remote dependency that was used to render manifests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UsedDependency {
+    /// Address.
+    pub address: Address,
+    /// The dependency as a source: a chart, or a branch, tag or commit of a repository.
+    pub source: ApplicationSource,
+}
+
+/// Fetches remote dependencies for one Application and records them.
+pub struct DependencyFetcher {
+    repositories: Arc<Repositories>,
+    allowed: Arc<AllowedSources>,
+    /// Project of the Application.
+    project: String,
+    is_permitted: RepositoryPermission,
+    /// Required signatures, and the time at which they are checked.
+    required_signatures: Option<(RequiredKeys, Timestamp)>,
+    used: Mutex<BTreeMap<(Address, String), UsedDependency>>,
+}
+
+/// Reason why a dependency isn't fetched.
+pub(crate) enum FetchRefusal {
+    /// The address is not allowed.
+    NotAllowed,
+    /// Fetching failed, or the project forbids it.
+    Problem(String),
+}
+
+impl From<SourceError> for FetchRefusal {
+    fn from(error: SourceError) -> Self {
+        Self::Problem(error.to_string())
+    }
+}
+
+impl fmt::Debug for DependencyFetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetching").field("allowed", &self.allowed).finish_non_exhaustive()
+    }
+}
+
+impl DependencyFetcher {
+    /// Creates a fetcher for allowed and permitted dependencies. `signed` restricts commits to those with
+    /// valid signatures.
+    pub fn new(
+        (repositories, allowed): (Arc<Repositories>, Arc<AllowedSources>),
+        (project, permits): (String, RepositoryPermission),
+        signed: Option<(RequiredKeys, Timestamp)>,
+    ) -> Self {
+        Self {
+            repositories,
+            allowed,
+            project,
+            is_permitted: permits,
+            required_signatures: signed,
+            used: Mutex::default(),
+        }
+    }
+
+    /// Returns the dependencies requested so far, including unavailable ones.
+    pub fn used_dependencies(&self) -> Vec<UsedDependency> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    fn record_use(&self, address: &Address, source: ApplicationSource) {
+        let key = (address.clone(), source.target_revision.clone());
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.insert(key, UsedDependency { address: address.clone(), source });
+    }
+
+    /// Returns the address as seen by the project.
+    fn address_for_project(&self, address: Address) -> Address {
+        self.repositories.address_for_project(address, &self.project)
+    }
+
+    /// Checks that a dependency may be fetched. Returns true if loopback addresses are blocked on redirects.
+    fn check_allowed(
+        &self,
+        (address, url): (&Address, &str),
+        prefixes: &[Prefix],
+    ) -> Result<bool, FetchRefusal> {
+        let Some(site) = address.site() else { return Err(FetchRefusal::NotAllowed) };
+        let Some(names_this_machine) = allowed_sources::find_allowed(prefixes, address) else {
+            return Err(FetchRefusal::NotAllowed);
+        };
+        check_path(site)?;
+        let barred = BlockedAddresses {
+            link_local: !self.repositories.allows_link_local(),
+            loopback: !names_this_machine,
+        };
+        if barred.loopback && is_local_host(&site.host) {
+            return Err(FetchRefusal::Problem(tidegate_web::LOOPBACK_REASON.to_owned()));
+        }
+        if let Some(reason) = barred.blocked_host_reason(&site.host) {
+            return Err(FetchRefusal::Problem(reason.to_owned()));
+        }
+        (self.is_permitted)(url).map_err(FetchRefusal::Problem)?;
+        Ok(barred.loopback)
+    }
+
+    /// Returns true if any remote bases are allowed.
+    pub(crate) fn allows_bases(&self) -> bool {
+        !self.allowed.bases.is_empty()
+    }
+
+    /// Returns true if any chart dependencies are allowed.
+    pub(crate) fn allows_charts(&self) -> bool {
+        !self.allowed.charts.is_empty()
+    }
+
+    /// Returns a remote base's repository and the resolved commit.
+    pub(crate) fn fetch_base(
+        &self,
+        url: &str,
+        revision: &str,
+    ) -> Result<(Arc<Repository>, String), FetchRefusal> {
+        let address = self.address_for_project(Address::parse(url, Path::new("/"))?);
+        let is_barred = self.check_allowed((&address, url), &self.allowed.bases)?;
+        let repository = self.repositories.open_fetched(&address, url, is_barred)?;
+        self.record_use(
+            &address,
+            ApplicationSource {
+                repo_url: url.to_owned(),
+                target_revision: revision.to_owned(),
+                ..ApplicationSource::default()
+            },
+        );
+        let commit = repository.resolve_name(revision)?;
+        if let Some((wanted, now)) = &self.required_signatures {
+            // The name may refer to an annotated tag, but never to a version constraint.
+            let tag = format!("{}{revision}", crate::refs::TAGS);
+            self.repositories.check_signed_in(&repository, (&commit, &[&tag]), (wanted, *now))?;
+        }
+        Ok((repository, commit))
+    }
+
+    /// Returns a file from a server.
+    pub(crate) fn fetch_file(&self, url: &str) -> Result<Arc<Vec<u8>>, FetchRefusal> {
+        let address = Address::parse_file(url)?;
+        let is_barred = self.check_allowed((&address, url), &self.allowed.bases)?;
+        self.reject_unsigned("a remote file")?;
+        let file = self.repositories.open_file(&address, is_barred)?;
+        let source = ApplicationSource { repo_url: url.to_owned(), ..ApplicationSource::default() };
+        self.record_use(&address, source);
+        Ok(file.content()?)
+    }
+
+    /// Returns a dependency's packed chart and its version.
+    pub(crate) fn fetch_chart(&self, source: &ApplicationSource) -> Result<(String, Vec<u8>), FetchRefusal> {
+        let url = source.repo_url.as_str();
+        let address = self.address_for_project(Address::parse_chart(url, &source.chart)?);
+        let is_barred = self.check_allowed((&address, url), &self.allowed.charts)?;
+        self.reject_unsigned("a chart")?;
+        let charts = self.repositories.open_charts(&address, Some(is_barred))?;
+        self.record_use(&address, source.clone());
+        let version = charts.resolve(source, &source.target_revision)?;
+        let packed = charts.fetch_archive(source, &version)?;
+        Ok((version, packed))
+    }
+
+    /// Returns the address of the Helm repository that has a given name in a repository Secret.
+    pub(crate) fn find_chart_repository(&self, name: &str) -> Option<String> {
+        self.repositories.find_chart_repository(name, &self.project)
+    }
+
+    fn reject_unsigned(&self, what: &str) -> Result<(), FetchRefusal> {
+        match &self.required_signatures {
+            None => Ok(()),
+            Some((wanted, _)) => Err(FetchRefusal::Problem(format!(
+                "project '{}' has signatureKeys, and the signature of {what} cannot be verified; copy it into the repository",
+                wanted.project()
+            ))),
+        }
+    }
+}
+
+/// Rejects a path that a server could interpret differently.
+fn check_path(site: &RemoteLocation) -> Result<(), FetchRefusal> {
+    let lower = site.path.to_ascii_lowercase();
+    match ["%2e", "%2f", "%5c", "%00"].iter().find(|hidden| lower.contains(**hidden)) {
+        Some(hidden) => Err(FetchRefusal::Problem(format!(
+            "its path contains {hidden}, which servers interpret in different ways; use a path without escapes"
+        ))),
+        None => Ok(()),
+    }
+}
+
+impl Address {
+    pub(crate) fn site(&self) -> Option<&RemoteLocation> {
+        match self.kind() {
+            AddressKind::Local(_) => None,
+            AddressKind::Http(site)
+            | AddressKind::Ssh(site)
+            | AddressKind::Charts(site)
+            | AddressKind::Registry(site)
+            | AddressKind::File(site) => Some(site),
+        }
+    }
+}

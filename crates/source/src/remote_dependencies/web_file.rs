@@ -1,0 +1,86 @@
+//! Single file on a server. Its content is from the last observation.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
+use http::{HeaderMap, StatusCode};
+
+use crate::observations::SharedObservations;
+use crate::remote::{CompleteResponse, Link, Network};
+use crate::{Address, SourceError};
+
+/// Maximum size of a file in bytes.
+const FILE_MAX: u64 = 16 << 20;
+
+/// Result of an observation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Content {
+    bytes: Arc<Vec<u8>>,
+    /// ETag for conditional requests.
+    etag: Option<HeaderValue>,
+}
+
+type Observation = Result<Content, SourceError>;
+
+/// A file on a server.
+pub(crate) struct WebFile {
+    address: Address,
+    network: Arc<Network>,
+    blocks_loopback: AtomicBool,
+    observations: SharedObservations<Observation>,
+}
+
+impl WebFile {
+    pub fn new(address: Address, network: Arc<Network>, bars_loopback: bool) -> Self {
+        Self {
+            address,
+            network,
+            blocks_loopback: bars_loopback.into(),
+            observations: SharedObservations::default(),
+        }
+    }
+
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Returns the content.
+    pub fn content(&self) -> Result<Arc<Vec<u8>>, SourceError> {
+        self.observations.last().unwrap_or_else(|| self.observe_shared().1).map(|content| content.bytes)
+    }
+
+    fn observe_shared(&self) -> (Option<Observation>, Observation) {
+        self.observations.observe(|known| self.fetch(known.and_then(Result::ok)))
+    }
+
+    /// Observes the file. Returns true if anything has changed for its users, including whether it is
+    /// available.
+    pub fn observe_availability(&self) -> bool {
+        match self.observe_shared() {
+            (Some(Ok(before)), Ok(found)) => before.bytes != found.bytes,
+            (Some(Err(before)), Err(found)) => before != found,
+            _ => true,
+        }
+    }
+
+    /// Fetches the file without sending credentials, because credentials belong to repositories only.
+    fn fetch(&self, known: Option<Content>) -> Observation {
+        let wrong = |problem| SourceError::remote(&self.address, "it cannot be fetched", problem);
+        let credentials =
+            Arc::clone(&self.network.credentials.read().unwrap_or_else(PoisonError::into_inner));
+        let mut access = credentials.access_to(&self.address)?;
+        access.blocks_loopback = self.blocks_loopback.load(Ordering::Relaxed);
+        let attempt = self.network.attempts.start(self.network.limits.list_refs);
+        let mut headers = HeaderMap::new();
+        headers.extend(known.as_ref().and_then(|known| known.etag.clone()).map(|etag| (IF_NONE_MATCH, etag)));
+        let url = self.address.to_string();
+        let fetched = Link::for_address(&url, &access, &self.network, attempt, FILE_MAX)
+            .and_then(|link| link.download(&url, &headers, &[StatusCode::NOT_MODIFIED]));
+        let CompleteResponse { status, headers, content } = fetched.map_err(wrong)?;
+        match known {
+            Some(known) if status == StatusCode::NOT_MODIFIED => Ok(known),
+            _ => Ok(Content { bytes: Arc::new(content), etag: headers.get(ETAG).cloned() }),
+        }
+    }
+}

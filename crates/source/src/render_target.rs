@@ -1,0 +1,173 @@
+//! Application and cluster that manifests are rendered for, along with the build environment variables.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Application and cluster that manifests are rendered for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RenderTarget {
+    /// Name of the Application.
+    pub name: String,
+    /// Instance name used to track the Application's objects.
+    pub instance: String,
+    /// Name of the Application's project.
+    pub project: String,
+    /// Default namespace for the Application's objects.
+    pub namespace: String,
+    /// Capabilities of the destination cluster.
+    pub cluster: ClusterCapabilities,
+}
+
+/// Capabilities of the destination cluster, as charts see them in `.Capabilities`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClusterCapabilities {
+    /// There is no cluster, so charts see Helm's defaults.
+    #[default]
+    NoCluster,
+    /// The capabilities of the cluster.
+    Known(Arc<Capabilities>),
+    /// The cluster hasn't been queried yet. A chart that uses capabilities isn't rendered; instead, the query
+    /// is requested.
+    NotQueried(CapabilitiesQuery),
+    /// The cluster couldn't be queried, for the given reason. A chart that uses capabilities isn't rendered;
+    /// instead, the query is requested.
+    Unknown(String, CapabilitiesQuery),
+}
+
+/// Flag that requests a query of the cluster's capabilities. Clones share the flag.
+#[derive(Clone, Debug, Default)]
+pub struct CapabilitiesQuery(Arc<AtomicBool>);
+
+impl CapabilitiesQuery {
+    /// Requests the query.
+    pub(crate) fn request(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if the query was requested.
+    pub fn is_requested(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl PartialEq for CapabilitiesQuery {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for CapabilitiesQuery {}
+
+/// API versions that a cluster serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Version of the cluster, such as `v1.36.1`; empty if unknown.
+    pub kube_version: String,
+    /// Groups with versions (`monitoring.coreos.com/v1`) and with kinds (`monitoring.coreos.com/v1/ServiceMonitor`), sorted.
+    pub api_versions: Vec<String>,
+}
+
+/// Build environment variables for one source (`ARGOCD_APP_NAME` …).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Variables(Vec<(&'static str, String)>);
+
+/// Length of a short commit.
+const SHORT_COMMIT_LENGTH: usize = 7;
+/// Length of the longer abbreviation of a commit.
+const LONGER_COMMIT_LENGTH: usize = 8;
+
+impl Variables {
+    pub fn new(purpose: &RenderTarget, (url, path, target): (&str, &str, &str), revision: &str) -> Self {
+        let short = |digits: usize| revision.chars().take(digits).collect::<String>();
+        Self(vec![
+            ("ARGOCD_APP_NAME", purpose.instance.clone()),
+            ("ARGOCD_APP_NAMESPACE", purpose.namespace.clone()),
+            ("ARGOCD_APP_PROJECT_NAME", purpose.project.clone()),
+            ("ARGOCD_APP_REVISION", revision.to_owned()),
+            ("ARGOCD_APP_REVISION_SHORT", short(SHORT_COMMIT_LENGTH)),
+            ("ARGOCD_APP_REVISION_SHORT_8", short(LONGER_COMMIT_LENGTH)),
+            ("ARGOCD_APP_SOURCE_REPO_URL", url.to_owned()),
+            ("ARGOCD_APP_SOURCE_PATH", path.to_owned()),
+            ("ARGOCD_APP_SOURCE_TARGET_REVISION", target.to_owned()),
+        ])
+    }
+
+    /// Returns true if there is a variable with this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| *known == name)
+    }
+
+    fn value(&self, name: &str) -> &str {
+        match name {
+            "$" => "$",
+            _ => self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value),
+        }
+    }
+
+    /// Replaces variables in a text. As in Go's `os.Expand`, unknown variables are empty, and `$$` is `$`.
+    pub fn replace(&self, text: &str) -> String {
+        let (mut replaced, mut rest) = (String::new(), text);
+        while let Some((before, after)) = rest.split_once('$') {
+            replaced.push_str(before);
+            let (name, taken) = parse_variable(after);
+            match (name, taken) {
+                ("", 0) => replaced.push('$'),
+                ("", _) => {}
+                (name, _) => replaced.push_str(self.value(name)),
+            }
+            rest = after.get(taken..).unwrap_or_default();
+        }
+        replaced.push_str(rest);
+        replaced
+    }
+}
+
+/// Returns the variable name that follows a `$`, and its length in bytes.
+fn parse_variable(text: &str) -> (&str, usize) {
+    let is_special = |c: char| "*#$@!?-".contains(c) || c.is_ascii_digit();
+    match text.chars().next() {
+        Some('{') => match text.get(1..).and_then(|inner| inner.split_once('}')) {
+            Some((name, _)) => (name, name.len().saturating_add(2)),
+            None => ("", 1),
+        },
+        Some(first) if is_special(first) => (text.get(..1).unwrap_or_default(), 1),
+        _ => {
+            let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
+            (text.get(..end).unwrap_or_default(), end)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_replaced() {
+        let purpose = RenderTarget {
+            cluster: ClusterCapabilities::NoCluster,
+            name: "web".into(),
+            instance: "team_web".into(),
+            project: "default".into(),
+            namespace: "shop".into(),
+        };
+        let variables =
+            Variables::new(&purpose, ("https://example.com/a", "app", "main"), "0123456789abcdef");
+        for (text, expected) in [
+            ("no variable", "no variable"),
+            ("$ARGOCD_APP_NAME", "team_web"),
+            ("a-${ARGOCD_APP_NAMESPACE}-b", "a-shop-b"),
+            ("$ARGOCD_APP_REVISION_SHORT/$ARGOCD_APP_REVISION_SHORT_8", "0123456/01234567"),
+            ("$ARGOCD_APP_SOURCE_TARGET_REVISION.", "main."),
+            ("$HOME$", "$"),
+            ("costs 5$$", "costs 5$"),
+            ("a$,b", "a$,b"),
+            ("${", ""),
+            ("${}x", "x"),
+            ("ü$ü", "ü$ü"),
+            ("$1x", "x"),
+        ] {
+            assert_eq!(variables.replace(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Events about requests to Git servers, used for metrics.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::Address;
+
+/// Kind of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RequestKind {
+    /// Lists branches and tags.
+    ListRefs,
+    /// Fetches a commit or a tag with its files.
+    Fetch,
+}
+
+/// Completed request, whether or not it succeeded.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestEvent<'a> {
+    /// Repository. Its display form doesn't contain credentials.
+    pub address: &'a Address,
+    /// Kind of the request.
+    pub kind: RequestKind,
+    /// Duration.
+    pub duration: Duration,
+    /// True if it failed.
+    pub has_failed: bool,
+}
+
+type ListenFunction = dyn Fn(RequestEvent<'_>) + Send + Sync;
+
+/// Optional receiver of request events.
+#[derive(Clone, Default)]
+pub struct Listener(Option<Arc<ListenFunction>>);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Listener" } else { "Nobody" })
+    }
+}
+
+impl Listener {
+    /// Creates a listener that calls `listen` after each request, synchronously and possibly from several
+    /// threads at the same time.
+    pub fn new(listen: impl Fn(RequestEvent<'_>) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(listen)))
+    }
+
+    /// Runs a request and reports it to the listener.
+    pub(crate) fn run_and_report<T, E>(
+        &self,
+        (address, kind): (&Address, RequestKind),
+        ask: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        let begin = Instant::now();
+        let answer = ask();
+        if let Some(listen) = &self.0 {
+            listen(RequestEvent { address, kind, duration: begin.elapsed(), has_failed: answer.is_err() });
+        }
+        answer
+    }
+}

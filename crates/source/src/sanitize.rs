@@ -1,0 +1,27 @@
+//! Sanitizes external texts for messages.
+
+/// Maximum length of an external text in a message, in characters.
+pub(crate) const TEXT_MAX: usize = 300;
+
+/// Returns a single line of limited length.
+pub(crate) fn to_line(text: &str) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = line.trim();
+    if line.chars().count() <= TEXT_MAX {
+        return line.to_owned();
+    }
+    line.chars().take(TEXT_MAX).chain(['…']).collect()
+}
+
+/// Returns a single line of limited length that keeps the start and the end, because programs print their
+/// task first and the cause last.
+pub(crate) fn to_line_keeping_ends(text: &str) -> String {
+    const BEGIN: usize = TEXT_MAX / 3;
+    let line: Vec<char> = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let begin = line.iter().take(BEGIN);
+    let left_out = line.len().saturating_sub(TEXT_MAX);
+    if left_out == 0 {
+        return line.iter().collect();
+    }
+    begin.chain(&[' ', '…', ' ']).chain(line.iter().skip(BEGIN.saturating_add(left_out))).collect()
+}

@@ -1,0 +1,43 @@
+//! Keys that a project accepts for signatures.
+
+use std::collections::BTreeSet;
+
+use super::key_id::KeyId;
+use super::keyring::ValidSignature;
+
+/// Keys that a project requires commits to be signed with.
+#[derive(Clone, Debug)]
+pub struct RequiredKeys {
+    project: String,
+    keys: BTreeSet<KeyId>,
+}
+
+impl RequiredKeys {
+    /// Parses the keys of a project.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first entry that isn't a key ID.
+    pub fn new<'k>(project: &str, keys: impl IntoIterator<Item = &'k str>) -> Result<Self, String> {
+        let parse = |text: &str| KeyId::parse(text).ok_or_else(|| text.to_owned());
+        let keys = keys.into_iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(Self { project: project.to_owned(), keys })
+    }
+
+    /// Returns the name of the project.
+    pub(crate) fn project(&self) -> &str {
+        &self.project
+    }
+
+    /// Returns true if a signature was made with one of the keys. A certificate's ID includes all keys in the
+    /// certificate.
+    pub(super) fn accepts(&self, good: &ValidSignature) -> bool {
+        self.keys.contains(&good.key) || self.keys.contains(&good.primary)
+    }
+
+    /// Describes the requirement.
+    pub(super) fn describe(&self) -> String {
+        let keys: Vec<String> = self.keys.iter().map(ToString::to_string).collect();
+        format!("project '{}' requires a signature with {}", self.project, keys.join(" or "))
+    }
+}

@@ -1,0 +1,46 @@
+//! Reasons why a signature is not valid.
+
+use tidegate_model::Timestamp;
+
+use super::key_id::KeyId;
+
+/// Reason why a signature isn't valid. The message is printed after the signed object: "commit abc …".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum SignatureError {
+    #[error("is not signed")]
+    Unsigned,
+    #[error("has the signature of another tag, {0}; it was renamed after signing")]
+    TagRenamed(String),
+    #[error("belongs to a different commit than the repository reports")]
+    OfOtherCommit,
+    #[error("is signed with {0}; only OpenPGP signatures are supported")]
+    Other(&'static str),
+    #[error("has a signature that cannot be read: {0}")]
+    Unreadable(String),
+    #[error("has several signatures, but exactly one is expected")]
+    MultipleSignatures,
+    #[error(
+        "is signed with key {0}, but the ConfigMap argocd-gpg-keys-cm has no such key: add its public key there, under its ID"
+    )]
+    Unknown(KeyId),
+    #[error("has a signature that names no key and matches none in the ConfigMap argocd-gpg-keys-cm")]
+    NoIssuer,
+    #[error(
+        "has a bad signature with key {0}: the content was changed, or the signature belongs to other content"
+    )]
+    Bad(KeyId),
+    #[error(
+        "is signed with key {key}, which expired at {at}: extend it, and add it to argocd-gpg-keys-cm again"
+    )]
+    Expired { key: KeyId, at: Timestamp },
+    #[error("is signed with key {0}, which was revoked")]
+    Revoked(KeyId),
+    #[error("is signed with key {0}, which is not a signing key")]
+    NotForSigning(KeyId),
+    #[error("has a signature with key {key} that expired at {at}")]
+    SignatureExpired { key: KeyId, at: Timestamp },
+    #[error("has a signature with key {0} that is older than the key, or dated in the future")]
+    NotYetValid(KeyId),
+    #[error("has a signature with key {key} that uses {hash}, which is not secure")]
+    Weak { key: KeyId, hash: String },
+}

@@ -1,0 +1,144 @@
+//! Slots for tools that run concurrently. An Application whose last run exceeded a limit waits for all
+//! others, and leaves one slot free for them, so that a few endless charts can't block the rest.
+
+use std::collections::BTreeSet;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Maximum number of Applications remembered as slow.
+const NAMES_MAX: usize = 10_000;
+
+/// Slots in use, and waiting callers.
+#[derive(Debug, Default)]
+pub(super) struct ToolSlots {
+    state: Mutex<SlotState>,
+    released: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct SlotState {
+    taken: usize,
+    /// Number of slots used by slow Applications.
+    taken_by_slow: usize,
+    /// Waiting callers, each with a flag (true if slow) and the order of arrival.
+    waiting: BTreeSet<(bool, u64)>,
+    arrivals: u64,
+    slow_applications: BTreeSet<String>,
+}
+
+/// Slot that is released when it is dropped.
+pub(super) struct ToolSlot<'p> {
+    slots: &'p ToolSlots,
+    application: &'p str,
+    is_slow: bool,
+}
+
+impl SlotState {
+    /// Returns true if a waiting caller is next.
+    fn is_next(&self, of: (bool, u64), limit: usize) -> bool {
+        let (is_slow, _) = of;
+        // Slow Applications leave one slot free if there is more than one.
+        let has_place = !is_slow || self.taken_by_slow < limit.saturating_sub(1).max(1);
+        self.taken < limit && has_place && self.waiting.first() == Some(&of)
+    }
+}
+
+impl ToolSlots {
+    fn lock_state(&self) -> MutexGuard<'_, SlotState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a slot, in order of arrival.
+    pub fn acquire<'p>(&'p self, whose: &'p str, limit: usize) -> ToolSlot<'p> {
+        let limit = limit.max(1);
+        let mut state = self.lock_state();
+        let is_slow = state.slow_applications.contains(whose);
+        state.arrivals = state.arrivals.saturating_add(1);
+        let us = (is_slow, state.arrivals);
+        state.waiting.insert(us);
+        let waited = self.released.wait_while(state, |state| !state.is_next(us, limit));
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.waiting.remove(&us);
+        state.taken = state.taken.saturating_add(1);
+        state.taken_by_slow = state.taken_by_slow.saturating_add(usize::from(is_slow));
+        // The next waiting caller can also get a slot.
+        self.released.notify_all();
+        ToolSlot { slots: self, application: whose, is_slow }
+    }
+}
+
+impl ToolSlot<'_> {
+    /// Releases the slot. `was_too_much` is true if the run exceeded a limit.
+    pub fn release(self, was_too_much: bool) {
+        let mut state = self.slots.lock_state();
+        match was_too_much {
+            true if state.slow_applications.len() < NAMES_MAX => {
+                state.slow_applications.insert(self.application.to_owned());
+            }
+            true => {}
+            false => {
+                state.slow_applications.remove(self.application);
+            }
+        }
+    }
+}
+
+impl Drop for ToolSlot<'_> {
+    fn drop(&mut self) {
+        let mut state = self.slots.lock_state();
+        state.taken = state.taken.saturating_sub(1);
+        state.taken_by_slow = state.taken_by_slow.saturating_sub(usize::from(self.is_slow));
+        self.slots.released.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    fn wait_for_callers(places: &ToolSlots, count: usize) {
+        while places.lock_state().waiting.len() != count {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn slow_applications_wait_for_the_others() {
+        let places = ToolSlots::default();
+        places.acquire("slow", 1).release(true);
+        let held = places.acquire("first", 1);
+        let (tell, told) = mpsc::channel();
+        thread::scope(|scope| {
+            for (at, name) in ["slow", "second", "third"].into_iter().enumerate() {
+                let (tell, places) = (tell.clone(), &places);
+                scope.spawn(move || {
+                    let place = places.acquire(name, 1);
+                    tell.send(name).ok();
+                    place.release(false);
+                });
+                wait_for_callers(places, at + 1);
+            }
+            held.release(false);
+        });
+        drop(tell);
+        assert_eq!(told.iter().collect::<Vec<_>>(), ["second", "third", "slow"]);
+        // A successful run clears the mark.
+        assert!(places.lock_state().slow_applications.is_empty());
+    }
+
+    #[test]
+    fn slow_applications_leave_a_free_slot() {
+        let places = ToolSlots::default();
+        ["a", "b"].into_iter().for_each(|name| places.acquire(name, 2).release(true));
+        let held = places.acquire("a", 2);
+        thread::scope(|scope| {
+            let other = scope.spawn(|| places.acquire("b", 2).release(false));
+            wait_for_callers(&places, 1);
+            places.acquire("quick", 2).release(false);
+            assert!(!other.is_finished());
+            held.release(false);
+        });
+    }
+}

@@ -1,0 +1,43 @@
+//! Disk syncs of the command, counted by system calls: their duration depends on the machine.
+
+use std::fs;
+use std::process::Command;
+
+use crate::bench::{Bench, example};
+
+/// Maximum number of disk syncs of the first sync of the shop example, including the creation of the state
+/// directory.
+const SHOP_SYNCS_MAX: usize = 60;
+
+/// Runs a command under strace; reports if strace is missing.
+fn run_traced(bench: &Bench, args: &[&str], calls: &str) -> String {
+    let trace = bench.path().join("trace");
+    let inner = bench.command(args);
+    let mut command = Command::new("strace");
+    command.args(["-f", "-y", "-e", calls, "-o"]).arg(&trace);
+    command.arg(inner.get_program()).args(inner.get_args()).current_dir(bench.path());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let traced = command.output().expect("strace is installed");
+    assert!(traced.status.success(), "{traced:?}");
+    fs::read_to_string(trace).unwrap()
+}
+
+#[test]
+fn the_shop_example_syncs_the_disk_sixty_times_at_most() {
+    let bench = Bench::new();
+    let trace = run_traced(
+        &bench,
+        &["sync", &example("shop"), "--app", "shop", "--sim"],
+        "trace=fsync,fdatasync,msync",
+    );
+    // Calls that are interleaved with other threads are printed in two parts.
+    let syncs: Vec<&str> = trace.lines().filter(|line| line.contains("sync(")).collect();
+    assert!(syncs.len() <= SHOP_SYNCS_MAX, "{} disk syncs:\n{}", syncs.len(), syncs.join("\n"));
+    // If the log were never synced, the count wouldn't prove anything.
+    assert!(syncs.iter().filter(|line| line.contains("/log/db")).count() > 10, "{trace}");
+}
