@@ -98,8 +98,24 @@ impl ApplicationSource {
                 ),
             );
         }
+        if leads_out(path) {
+            return wrong(
+                ".path",
+                format!("{field}.path {path:?} leads out of the repository; use a path inside it"),
+            );
+        }
         Ok(())
     }
+}
+
+/// Returns true if a relative path leaves its root at any point.
+fn leads_out(path: &str) -> bool {
+    let depth = path.split('/').try_fold(0_usize, |depth, part| match part {
+        "" | "." => Some(depth),
+        ".." => depth.checked_sub(1),
+        _ => depth.checked_add(1),
+    });
+    depth.is_none()
 }
 
 /// Options for a folder of plain manifests.
