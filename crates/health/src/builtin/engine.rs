@@ -5,6 +5,7 @@ use serde_json::Value;
 use tidegate_model::{Health, HealthStatus, Object};
 
 use super::gateway_api::{find_unanswered_listener, find_unanswered_parent};
+use super::generation::{is_outdated, newest_generation, observed_generation};
 use super::row::{ClauseTest, Comparison, EvidenceKind, HealthClause, HealthRow, Operand, Path};
 use crate::generation;
 use crate::script::matches_pattern;
@@ -203,10 +204,9 @@ impl<'a> EvaluationContext<'a> {
         self.conditions().find(|condition| condition_field(condition, "type") == kind).map(evidence_of)
     }
 
-    /// Returns true if a condition names an older generation.
+    /// Returns true if a condition refers to an older generation of the object.
     fn is_outdated(self, condition: &Value) -> bool {
-        let spec = self.object.pointer("/metadata/generation").and_then(Value::as_i64);
-        evidence_of(condition).generation.is_some_and(|seen| Some(seen) < spec)
+        is_outdated(condition, newest_generation(self.object))
     }
 
     /// Returns all conditions. Cluster API keeps its newer conditions alongside the v1beta1 conditions.
@@ -283,7 +283,7 @@ fn evidence_of(condition: &Value) -> ClauseEvidence<'_> {
     ClauseEvidence {
         message: condition_field(condition, "message"),
         description: format!("{kind} is {status}{because}"),
-        generation: condition.get("observedGeneration").and_then(Value::as_i64),
+        generation: observed_generation(condition),
     }
 }
 

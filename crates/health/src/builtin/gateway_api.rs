@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::generation::{is_outdated, newest_generation};
+
 /// Reference from a route to a parent, with the Gateway API's defaults.
 #[derive(PartialEq, Eq)]
 struct ParentRef<'a> {
@@ -66,7 +68,8 @@ pub(super) fn find_unanswered_parent(route: &Value) -> Option<String> {
         if answers.peek().is_none() {
             return Some(format!("Waiting for an answer from {parent}"));
         }
-        let is_old = !answers.any(|answer| is_about_acceptance(answer) && !is_outdated(answer, generation));
+        let is_old =
+            !answers.any(|answer| is_about_acceptance(answer) && !is_answer_outdated(answer, generation));
         is_old.then(|| format!("Waiting for an answer from {parent} for generation {generation}"))
     })
 }
@@ -78,7 +81,7 @@ pub(super) fn find_unanswered_listener(gateway: &Value) -> Option<String> {
         let name = text_of(listener, "name");
         match entries(gateway, "/status/listeners").find(|answer| text_of(answer, "name") == name) {
             None => Some(format!("Waiting for listener {name}")),
-            Some(answer) => is_outdated(answer, generation)
+            Some(answer) => is_answer_outdated(answer, generation)
                 .then(|| format!("Waiting for listener {name} for generation {generation}")),
         }
     })
@@ -89,16 +92,11 @@ fn is_about_acceptance(answer: &Value) -> bool {
     entries(answer, "/conditions").any(|condition| text_of(condition, "type") == "Accepted")
 }
 
-/// Returns true if a response names an older generation.
-fn is_outdated(answer: &Value, generation: i64) -> bool {
+/// Returns true if a response refers to an older generation.
+fn is_answer_outdated(answer: &Value, generation: i64) -> bool {
     entries(answer, "/conditions")
         .filter(|condition| RENEWED_CONDITIONS.contains(&text_of(condition, "type")))
-        .filter_map(|condition| condition.get("observedGeneration").and_then(Value::as_i64))
-        .any(|seen| seen < generation)
-}
-
-fn newest_generation(object: &Value) -> i64 {
-    object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default()
+        .any(|condition| is_outdated(condition, generation))
 }
 
 fn entries<'o>(object: &'o Value, place: &'static str) -> impl Iterator<Item = &'o Value> {

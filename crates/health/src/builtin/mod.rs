@@ -3,6 +3,7 @@
 
 mod engine;
 mod gateway_api;
+mod generation;
 mod row;
 
 use std::collections::BTreeMap;

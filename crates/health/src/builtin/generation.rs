@@ -1,0 +1,18 @@
+//! Generations that conditions refer to.
+
+use serde_json::Value;
+
+/// Returns `metadata.generation`, or 0 if the API server doesn't count generations of this kind.
+pub(super) fn newest_generation(object: &Value) -> i64 {
+    object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// Returns the generation that a condition refers to.
+pub(super) fn observed_generation(condition: &Value) -> Option<i64> {
+    condition.get("observedGeneration").and_then(Value::as_i64)
+}
+
+/// Returns true if a condition refers to an older generation.
+pub(super) fn is_outdated(condition: &Value, newest: i64) -> bool {
+    observed_generation(condition).is_some_and(|observed| observed < newest)
+}
