@@ -13,11 +13,12 @@ use crate::shell_words::quote_path;
 /// Permission bits of a file mode.
 const PERMISSION_BITS: u32 = 0o777;
 /// Permission bits of other users, and those that allow them to write.
-const OTHERS: u32 = 0o077;
-const WRITE_BY_OTHERS: u32 = 0o022;
+pub(crate) const OTHERS: u32 = 0o077;
+pub(crate) const WRITE_BY_OTHERS: u32 = 0o022;
 
-/// Removes the access of others to the content of a state directory; the folder itself is closed already. `was_open` is true if
-/// others had access to it. Only files that others could modify are reported.
+/// Removes the access of other users to the content of a state directory. The caller has already closed the
+/// directory itself. `was_open` is true if other users had access to it. Only files that other users could
+/// modify are reported.
 pub(crate) fn remove_access_of_others(
     root: &Path,
     was_open: bool,

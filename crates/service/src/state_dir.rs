@@ -31,17 +31,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Once, OnceLock};
 
 use crate::error::ServiceError;
-use crate::file_permissions;
+use crate::file_permissions::{self, OTHERS, WRITE_BY_OTHERS};
 use crate::notices::Notices;
 use crate::shell_words::quote_path;
 
 /// Mode that lets only the owner access the folder, because manifests can contain secrets.
 const OWNER_ONLY_MODE: u32 = 0o700;
-/// Masks for file modes: all mode bits, bits that give other users access, bits that let other users write,
-/// and the mode of shared folders.
+/// Masks for file modes: all mode bits, and the bit of shared folders.
 const MODE_BITS: u32 = 0o7777;
-const OTHERS_BITS: u32 = 0o077;
-const WRITE_BY_OTHERS: u32 = 0o022;
 const STICKY_BIT: u32 = 0o1000;
 
 /// State directory. It may not exist yet.
@@ -187,7 +184,7 @@ impl StateDir {
         // A `log` folder alone doesn't identify a state directory, because `/var` has one too.
         let is_used = self.has_entry("holder")? || self.has_entry("log/db")?;
         self.restrict_folder(&found, is_used, notices)?;
-        let was_open = found.permissions().mode() & OTHERS_BITS != 0;
+        let was_open = found.permissions().mode() & OTHERS != 0;
         if is_used {
             file_permissions::remove_access_of_others(&self.root, was_open, notices)
         } else {
@@ -202,12 +199,12 @@ impl StateDir {
         notices: &dyn Notices,
     ) -> Result<(), ServiceError> {
         let mode = found.permissions().mode();
-        if mode & OTHERS_BITS == 0 {
+        if mode & OTHERS == 0 {
             return Ok(());
         }
         let path = self.root.display();
         let is_ours = is_used || is_empty(&self.root);
-        let closed = mode & MODE_BITS & !OTHERS_BITS;
+        let closed = mode & MODE_BITS & !OTHERS;
         let close = || fs::set_permissions(&self.root, Permissions::from_mode(closed));
         let is_closed = (mode & STICKY_BIT == 0 && is_ours).then(close);
         if let Some(Ok(())) = is_closed {
@@ -263,6 +260,7 @@ impl StateDir {
 
 /// Warning about a folder of another user.
 static FOREIGN_FOLDER_WARNING: Once = Once::new();
+
 /// Arguments by which suggested commands find the state directory of this process.
 static STATE_ARGUMENTS: OnceLock<String> = OnceLock::new();
 /// Arguments that suggested commands need to reach this process's remote service.
