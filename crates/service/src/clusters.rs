@@ -18,7 +18,7 @@ use tidegate_model::{Destination, Impersonation, OperationId};
 use tidegate_oplog::Log;
 
 use crate::error::ServiceError;
-use crate::log;
+use crate::log::{self, ProcessQuery};
 use crate::notices::Notices;
 use crate::outage;
 use crate::simulated;
@@ -88,12 +88,13 @@ impl SelectedCluster {
         &self,
         state_dir: &StateDir,
         notices: &dyn Notices,
+        is_process_running: ProcessQuery,
     ) -> Result<(Arc<dyn Cluster>, Option<Log>), ServiceError> {
         match self {
             Self::Real(connected) => Ok((Arc::new(connected.cluster.clone()), None)),
             Self::Simulated if state_dir.cluster().is_dir() => {
                 // The lock of the log ensures that only one process at a time has the cluster open.
-                let lock = log::open_locked(state_dir, notices).await?;
+                let lock = log::open_locked(state_dir, notices, is_process_running).await?;
                 let cluster = simulated::open(state_dir, &lock, notices).await?;
                 Ok((Arc::new(cluster), Some(lock)))
             }

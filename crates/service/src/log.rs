@@ -1,8 +1,10 @@
 //! Operation log in a state directory.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tidegate_executor::codecs;
 use tidegate_executor::effects::cluster_identity;
 use tidegate_model::SyncRequest;
@@ -11,8 +13,6 @@ use tidegate_oplog::{ApplicationInventory, Damage, LogError, LogKey, SledLog};
 pub use tidegate_oplog::Log;
 
 use crate::clock;
-use crate::control::client::{RequestOutcome, send_request};
-use crate::control::protocol::Request;
 use crate::error::ServiceError;
 use crate::notices::Notices;
 use crate::state_dir::StateDir;
@@ -23,15 +23,22 @@ const LOG_KEY_VARIABLE: &str = "TIDEGATE_LOG_KEY";
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(25);
 
+/// Query that returns true if a process is listening on a control socket. If none is, the lock of the state
+/// directory is held by a command.
+pub type ProcessQuery = for<'a> fn(&'a Path) -> BoxFuture<'a, Result<bool, ServiceError>>;
+
 /// Opens the log. Waits briefly while a read-only command holds the lock, but doesn't wait for a running
-/// process.
-pub async fn open_locked(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
+/// process, which `is_process_running` detects.
+pub async fn open_locked(
+    state_dir: &StateDir,
+    notices: &dyn Notices,
+    is_process_running: ProcessQuery,
+) -> Result<Log, ServiceError> {
     let give_up = tokio::time::Instant::now() + LOCK_TIMEOUT;
     loop {
         match open_once(state_dir, notices).await {
             Err(locked @ ServiceError::Log(LogError::Locked { .. })) => {
-                let outcome = send_request(&state_dir.socket(), &Request::unfinished_operations()).await?;
-                let at_work = !matches!(outcome, RequestOutcome::NoProcess);
+                let at_work = is_process_running(&state_dir.socket()).await?;
                 if at_work || tokio::time::Instant::now() > give_up {
                     return Err(locked);
                 }

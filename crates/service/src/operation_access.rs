@@ -15,6 +15,8 @@ use crate::queries::Queries;
 use crate::runs;
 use crate::state_dir::StateDir;
 
+pub use crate::control::client::{check_reply, unexpected_reply_error};
+
 /// Source of the response to a request for a state directory.
 pub enum Responder {
     /// Another process, with its reply.
@@ -39,7 +41,7 @@ pub async fn send_request(
     if let RequestOutcome::Reply(reply) = outcome {
         return Ok(Responder::Process(reply));
     }
-    match log::open_locked(state_dir, notices).await {
+    match log::open_locked(state_dir, notices, client::is_process_running).await {
         Ok(log) => Ok(Responder::Log(log)),
         // A process has started to listen in the meantime.
         Err(ServiceError::Log(locked @ LogError::Locked { .. })) if !is_silent => {
@@ -126,16 +128,6 @@ pub async fn query(
         QueryResponder::Process(reply) => check_reply(reply),
         QueryResponder::Queries(queries) => queries.handle_request(request).await,
         QueryResponder::Unused => Ok(Reply::Operations(Vec::new())),
-    }
-}
-
-/// Returns the reply of another process, or its error.
-pub fn check_reply(reply: Reply) -> Result<Reply, ServiceError> {
-    match reply {
-        Reply::Refused(message) => Err(ServiceError::refused(message)),
-        Reply::BadInput(message) => Err(ServiceError::BadInput { message }),
-        Reply::Failed(problem) => Err(ServiceError::Control { problem: format!("reports: {problem}") }),
-        reply => Ok(reply),
     }
 }
 
@@ -228,29 +220,4 @@ pub async fn find_run(
         Reply::Run(run) => Ok(*run),
         other => Err(unexpected_reply_error(&other)),
     }
-}
-
-/// Returns the error for a reply that doesn't match the request.
-pub fn unexpected_reply_error(reply: &Reply) -> ServiceError {
-    let what = match reply {
-        Reply::Operations(_) => "a list of operations",
-        Reply::Operation(_) => "an operation",
-        Reply::Facts { .. } => "facts",
-        Reply::Events(_) => "events",
-        Reply::Runs(_) => "a list of rollouts and deletions",
-        Reply::Run(_) => "a rollout or a deletion",
-        Reply::Output(_) => "the output of a hook",
-        Reply::Applications { .. } => "applications",
-        Reply::Differences { .. } => "differences",
-        Reply::ApplicationSets { .. } => "ApplicationSets",
-        Reply::ApplicationSet(_) => "an ApplicationSet",
-        Reply::Deletion(_) => "the order of a deletion",
-        Reply::DeletionPlan(_) => "the plan of a deletion",
-        Reply::Plans(_) => "stored plans",
-        Reply::Plan { .. } => "a stored plan",
-        Reply::SyncWindow(_) => "a sync window",
-        Reply::Done | Reply::Recorded => "an acknowledgment",
-        Reply::Refused(_) | Reply::BadInput(_) | Reply::Failed(_) | Reply::Stopping => "an error",
-    };
-    ServiceError::Control { problem: format!("sent an unexpected reply: {what}") }
 }

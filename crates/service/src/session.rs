@@ -11,6 +11,7 @@ use tidegate_oplog::{Log, LogError, Retention};
 
 use crate::clock;
 use crate::clusters::Clusters;
+use crate::control::client;
 use crate::control::server::ControlServer;
 use crate::error::ServiceError;
 use crate::log;
@@ -41,7 +42,7 @@ impl Session {
         notices: &dyn Notices,
     ) -> Result<Self, ServiceError> {
         state_dir.create(notices)?;
-        let log = log::open_locked(state_dir, notices).await?;
+        let log = log::open_locked(state_dir, notices, client::is_process_running).await?;
         Self::open_with_log(log, clusters, health, state_dir, notices).await
     }
 

@@ -29,7 +29,7 @@ use tokio::sync::broadcast;
 use crate::disk::{Disk, SystemDisk};
 use crate::error::ServiceError;
 use crate::files;
-use crate::log;
+use crate::log::{self, ProcessQuery};
 use crate::notices::Notices;
 use crate::state_dir::StateDir;
 
@@ -134,13 +134,17 @@ impl StoredPlans {
     /// # Errors
     ///
     /// Returns an error if the folder can't be created or used, or if the state directory's key is missing.
-    pub async fn open(state_dir: &StateDir, notices: &dyn Notices) -> Result<Self, ServiceError> {
+    pub async fn open(
+        state_dir: &StateDir,
+        notices: &dyn Notices,
+        is_process_running: ProcessQuery,
+    ) -> Result<Self, ServiceError> {
         if let Some(plans) = Self::open_existing(state_dir)? {
             return Ok(plans);
         }
         state_dir.create(notices)?;
         // Opening the log creates the key. If a process is already running, the key exists.
-        drop(log::open_locked(state_dir, notices).await?);
+        drop(log::open_locked(state_dir, notices, is_process_running).await?);
         Self::open_existing(state_dir)?.ok_or_else(|| {
             let dir = state_dir.path().display();
             ServiceError::refused(format!(

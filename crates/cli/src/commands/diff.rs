@@ -4,6 +4,7 @@ use tidegate_executor::effects::{self, ComparisonPurpose, Differences, ObjectDif
 use tidegate_executor::{Clock as _, SystemClock, Targets};
 use tidegate_model::{Severity, Warning};
 use tidegate_service::clusters;
+use tidegate_service::control::client;
 use tidegate_service::error::ServiceError;
 use tidegate_service::log;
 use tidegate_service::outage;
@@ -34,7 +35,7 @@ async fn compare(args: &DiffArgs, printer: &Printer) -> Result<CommandOutcome, C
     let chosen = clusters::select_cluster(args.cluster.connection().as_ref(), printer).await?;
     let request = request::diff_request(args, &chosen, &manifests, ignored)?;
     let state_dir = StateDir::resolve(args.state.state_dir())?;
-    let (cluster, lock) = chosen.open_read_only(&state_dir, printer).await?;
+    let (cluster, lock) = chosen.open_read_only(&state_dir, printer, client::is_process_running).await?;
     let known = log::find_inventory(&state_dir, lock.as_ref(), &request);
     let targets = Targets { targets: manifests.targets, ..Targets::default() };
     let now = SystemClock.now();

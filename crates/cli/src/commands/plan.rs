@@ -8,6 +8,7 @@ use tidegate_health::HealthRules;
 use tidegate_model::{Discovery, Object, SyncRequest, Task, WaveNumbers};
 use tidegate_planner::{PlanInput, PlanResult};
 use tidegate_service::clusters::{self, SelectedCluster};
+use tidegate_service::control::client;
 use tidegate_service::error::ServiceError;
 use tidegate_service::log;
 use tidegate_service::outage;
@@ -112,7 +113,7 @@ pub async fn preview_plan(
     printer: &Printer,
 ) -> Result<PlanResult, CliError> {
     let definitions = targets.definitions.clone();
-    let (cluster, lock) = chosen.open_read_only(state_dir, printer).await?;
+    let (cluster, lock) = chosen.open_read_only(state_dir, printer, client::is_process_running).await?;
     let known = log::find_inventory(state_dir, lock.as_ref(), request);
     let (cluster, now) = (cluster.as_ref(), SystemClock.now());
     let planning = effects::plan(cluster, NO_OPERATION, request, targets, now, known.as_ref());

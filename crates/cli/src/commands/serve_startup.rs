@@ -10,6 +10,7 @@ use tidegate_model::ClaimLocation;
 use tidegate_server::AppState;
 use tidegate_service::applications::store::KubernetesStore;
 use tidegate_service::clusters::{self, ConnectedCluster, SelectedCluster};
+use tidegate_service::control::client;
 use tidegate_service::error::ServiceError;
 use tidegate_service::leadership::{FolderLock, Leadership};
 use tidegate_service::log::{self, Log};
@@ -73,7 +74,7 @@ pub async fn start(
     let mut waiting = StartupReporter { app_state, printer, address, last_reason: None };
     let chosen = connect_cluster(args, &mut waiting).await?;
     state_dir.create(printer)?;
-    let log = log::open_locked(state_dir, printer).await?;
+    let log = log::open_locked(state_dir, printer, client::is_process_running).await?;
     waiting.print_address();
     let (mut leadership, mut folder_lock) = (None, None);
     match (&args.apps, &chosen) {

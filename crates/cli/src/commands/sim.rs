@@ -77,7 +77,7 @@ async fn objects(output: Format, state: &StateArgs, printer: &Printer) -> Result
     let state_dir = StateDir::resolve(state.state_dir())?;
     let mut objects: Vec<Object> = Vec::new();
     if state_dir.has_log()? && state_dir.has_cluster()? {
-        objects = match log::open_locked(&state_dir, printer).await {
+        objects = match log::open_locked(&state_dir, printer, client::is_process_running).await {
             Ok(log) => simulated::open(&state_dir, &log, printer).await?.objects(),
             Err(ServiceError::Log(reason)) if operation_access::prevents_writing(&reason) => {
                 simulated::read_objects(&state_dir).await?
@@ -131,7 +131,7 @@ async fn delete(
     match client::send_request(&state_dir.socket(), &request).await? {
         RequestOutcome::Reply(reply) => drop(operation_access::check_reply(reply)?),
         RequestOutcome::NoProcess | RequestOutcome::NoResponse => {
-            let log = log::open_locked(&state_dir, printer).await?;
+            let log = log::open_locked(&state_dir, printer, client::is_process_running).await?;
             simulated::delete_object(&simulated::open(&state_dir, &log, printer).await?, object).await?;
         }
     }
@@ -142,7 +142,7 @@ async fn reset(state: &StateArgs, printer: &Printer) -> Result<CommandOutcome, C
     let state_dir = StateDir::resolve(state.state_dir())?;
     let has_cluster = state_dir.has_cluster()?;
     if has_cluster || state_dir.has_log()? {
-        let log = log::open_locked(&state_dir, printer).await?;
+        let log = log::open_locked(&state_dir, printer, client::is_process_running).await?;
         if has_cluster {
             remove_cluster(&state_dir, &log, printer).await?;
         }

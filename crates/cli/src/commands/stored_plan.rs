@@ -9,6 +9,7 @@ use tidegate_executor::{Clock as _, StoredPlan, SystemClock, Targets};
 use tidegate_model::SyncRequest;
 use tidegate_planner::PlanResult;
 use tidegate_service::clusters::{self, SelectedCluster};
+use tidegate_service::control::client;
 use tidegate_service::error::ServiceError;
 use tidegate_service::shell_words::quote_shell_word;
 use tidegate_service::state_dir::StateDir;
@@ -36,7 +37,7 @@ pub async fn save(
     printer: &Printer,
 ) -> Result<PlanResult, CliError> {
     let (stored_plan, planned) = {
-        let (cluster, lock) = chosen.open_read_only(state_dir, printer).await?;
+        let (cluster, lock) = chosen.open_read_only(state_dir, printer, client::is_process_running).await?;
         let known = log::find_inventory(state_dir, lock.as_ref(), &request);
         let cluster = cluster.as_ref();
         let making = StoredPlan::create(cluster, request, targets, SystemClock.now(), known.as_ref());
@@ -51,7 +52,8 @@ pub async fn save(
         .to_json()
         .map_err(|error| CliError::Encoding { format: "JSON", reason: error.to_string() })?;
     export::write_file(file, &text)?;
-    let line = StoredPlans::open(state_dir, printer).await?.store(&stored_plan)?;
+    let line =
+        StoredPlans::open(state_dir, printer, client::is_process_running).await?.store(&stored_plan)?;
     printer.note(&format!(
         "plan {} ({}) is stored in {}; execute it with `tidegate sync --plan {}{flags}`",
         line.hash,
@@ -112,7 +114,7 @@ async fn check_validity(
     state_dir: &StateDir,
     printer: &Printer,
 ) -> Result<(), CliError> {
-    let (cluster, lock) = chosen.open_read_only(state_dir, printer).await?;
+    let (cluster, lock) = chosen.open_read_only(state_dir, printer, client::is_process_running).await?;
     let known = log::find_inventory(state_dir, lock.as_ref(), request);
     let (cluster, now) = (cluster.as_ref(), SystemClock.now());
     match prepare(cluster, NO_OPERATION, request, targets, now, known.as_ref()).await {

@@ -27,6 +27,7 @@ use super::messages::SupervisorMessage;
 use super::shared_state::SharedState;
 use super::store::{AppKey, ApplicationStore, StoreEvent, StoredApplication};
 use super::{ApplicationService, Destinations, ManagedApplications, ProjectSet, SourceSettings};
+use crate::control::client;
 use crate::error::ServiceError;
 use crate::gates::GateFile;
 use crate::notices::Notices;
@@ -279,7 +280,10 @@ impl TestEnvironment {
     /// Returns the stored plans.
     pub async fn plans(&self) -> Option<StoredPlans> {
         let state = StateDir::resolve(Some(&self.folder.path().join("state"))).unwrap();
-        if self.stores_plans { Some(StoredPlans::open(&state, &NoNotices).await.unwrap()) } else { None }
+        if !self.stores_plans {
+            return None;
+        }
+        Some(StoredPlans::open(&state, &NoNotices, client::is_process_running).await.unwrap())
     }
 
     /// Stops managing the Applications. Operations continue.

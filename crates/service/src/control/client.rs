@@ -5,6 +5,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use tidegate_executor::Output;
 use tidegate_model::OperationId;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -15,7 +17,6 @@ use tokio::time::Instant;
 use super::address::SocketAddress;
 use super::protocol::{OUTPUT_BYTES_MAX, REPLY_BYTES_MAX, Reply, Request};
 use crate::error::ServiceError;
-use crate::operation_access::{check_reply, unexpected_reply_error};
 
 /// Timeout of requests that wait for a durable write, a repository or a cluster. Same as the API's timeout.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -67,6 +68,15 @@ pub async fn send_request(socket: &Path, request: &Request) -> Result<RequestOut
             Err(_) => {}
         }
     }
+}
+
+/// Returns true if a process is running, even if it doesn't respond.
+pub fn is_process_running(socket: &Path) -> BoxFuture<'_, Result<bool, ServiceError>> {
+    async move {
+        let outcome = send_request(socket, &Request::unfinished_operations()).await?;
+        Ok(!matches!(outcome, RequestOutcome::NoProcess))
+    }
+    .boxed()
 }
 
 /// Returns true if a request is answered from memory, without a durable write, a repository or a cluster.
@@ -175,4 +185,39 @@ async fn exchange_request(mut stream: UnixStream, request: &Request) -> io::Resu
         return Ok(None);
     }
     Ok(Some(serde_json::from_slice(&reply)?))
+}
+
+/// Returns the reply of another process, or its error.
+pub fn check_reply(reply: Reply) -> Result<Reply, ServiceError> {
+    match reply {
+        Reply::Refused(message) => Err(ServiceError::refused(message)),
+        Reply::BadInput(message) => Err(ServiceError::BadInput { message }),
+        Reply::Failed(problem) => Err(ServiceError::Control { problem: format!("reports: {problem}") }),
+        reply => Ok(reply),
+    }
+}
+
+/// Returns the error for a reply that doesn't match the request.
+pub fn unexpected_reply_error(reply: &Reply) -> ServiceError {
+    let what = match reply {
+        Reply::Operations(_) => "a list of operations",
+        Reply::Operation(_) => "an operation",
+        Reply::Facts { .. } => "facts",
+        Reply::Events(_) => "events",
+        Reply::Runs(_) => "a list of rollouts and deletions",
+        Reply::Run(_) => "a rollout or a deletion",
+        Reply::Output(_) => "the output of a hook",
+        Reply::Applications { .. } => "applications",
+        Reply::Differences { .. } => "differences",
+        Reply::ApplicationSets { .. } => "ApplicationSets",
+        Reply::ApplicationSet(_) => "an ApplicationSet",
+        Reply::Deletion(_) => "the order of a deletion",
+        Reply::DeletionPlan(_) => "the plan of a deletion",
+        Reply::Plans(_) => "stored plans",
+        Reply::Plan { .. } => "a stored plan",
+        Reply::SyncWindow(_) => "a sync window",
+        Reply::Done | Reply::Recorded => "an acknowledgment",
+        Reply::Refused(_) | Reply::BadInput(_) | Reply::Failed(_) | Reply::Stopping => "an error",
+    };
+    ServiceError::Control { problem: format!("sent an unexpected reply: {what}") }
 }

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::applications::testing::NoNotices;
+use crate::control::client;
 
 struct Fixture {
     _folder: tempfile::TempDir,
@@ -23,7 +24,7 @@ impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::resolve(Some(&folder.path().join("state"))).unwrap();
-        drop(block_on(StoredPlans::open(&state, &NoNotices)).unwrap());
+        drop(block_on(StoredPlans::open(&state, &NoNotices, client::is_process_running)).unwrap());
         let clock = Clock::wall(|| SystemClock.now());
         let sim = SimCluster::in_memory(SimConfig::default(), clock);
         let next_time = Cell::new(SystemClock.now() - Duration::from_secs(3600));

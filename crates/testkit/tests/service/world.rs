@@ -18,6 +18,7 @@ use tidegate_service::applications::store::{ApplicationStore, FolderStore, Kuber
 use tidegate_service::applications::{ApplicationService, Destinations, ManagedApplications, SourceSettings};
 use tidegate_service::appsets::store::{AppSetStore, FolderAppSetStore, KubernetesAppSetStore};
 use tidegate_service::appsets::{AppSetController, AppSetOptions, AppSetService};
+use tidegate_service::control::client;
 use tidegate_service::gates::GateFile;
 use tidegate_service::notices::Notices;
 use tidegate_service::state_dir::StateDir;
@@ -187,7 +188,9 @@ impl World {
         let state = StateDir::resolve(Some(&world.folder.path().join("state"))).unwrap();
         // Creates the key of the state directory, outside of virtual time.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        drop(runtime.block_on(StoredPlans::open(&state, &SilentNotifier)).unwrap());
+        drop(
+            runtime.block_on(StoredPlans::open(&state, &SilentNotifier, client::is_process_running)).unwrap(),
+        );
         world
     }
 
