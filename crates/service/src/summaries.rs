@@ -19,7 +19,6 @@ use tidegate_model::argo::{
 use tidegate_model::{HealthStatus, OperationId, OperationOutcome, OperationPhase};
 
 use crate::applications::store::AppKey;
-use crate::appsets::AppSetService;
 use crate::sanitize::one_line;
 
 pub use plan::{PlanState, PlanSummary};
@@ -213,14 +212,6 @@ impl From<&Application> for ApplicationSummary {
             set: owning_appset(application).map(str::to_owned),
             awaits: None,
         }
-    }
-}
-
-impl ApplicationSummary {
-    /// Returns the summary of an Application, including what it is waiting for in the progressive sync of its
-    /// ApplicationSet.
-    pub fn with_appsets(application: &Application, sets: Option<&AppSetService>) -> Self {
-        Self { awaits: sets.and_then(|sets| sets.describe_awaited(application)), ..application.into() }
     }
 }
 

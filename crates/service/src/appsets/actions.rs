@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tidegate_applicationset::preview::DeletionPreview;
 use tidegate_lifecycle::NextAction;
 use tidegate_lifecycle::fleet::Explanation;
 use tidegate_lifecycle::rollout::RolloutView;
@@ -120,4 +121,18 @@ pub struct HeldDeletions {
     /// Maximum number of Applications that may be deleted at once without approval.
     #[serde(rename = "maximum")]
     pub at_once: usize,
+}
+
+/// Preview of the deletion of an ApplicationSet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ApplicationSetDeletion")]
+pub struct AppSetDeletionPreview {
+    /// True if the deletion removes the ApplicationSet's document from the apps folder. Absent in responses
+    /// of older processes.
+    #[serde(default)]
+    pub removes_file: bool,
+    /// Applications that are deleted together with the ApplicationSet, in order, and Applications that stay.
+    #[serde(flatten)]
+    pub preview: DeletionPreview,
 }

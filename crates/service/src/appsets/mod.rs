@@ -57,12 +57,12 @@ use crate::applications::ApplicationService;
 use crate::applications::store::AppKey;
 use crate::error::ServiceError;
 
-pub use actions::{AppSetAction, AppSetExplanation, HeldDeletions, RequestedRetry};
+pub use actions::{AppSetAction, AppSetDeletionPreview, AppSetExplanation, HeldDeletions, RequestedRetry};
 pub use appset_cache::{AppSetMetrics, AppSetSearchResult};
 pub use reconcile::to_appset_output;
 pub use redact::redact_appset;
 pub use rollout_preview::RolloutPreview;
-pub use service::{AppSetDeletionPreview, AppSetService};
+pub use service::AppSetService;
 pub use summary::{AppSetSummary, RolloutSummary};
 pub use tidegate_applicationset::sync_policy::AppSetRuleOptions as PolicyOptions;
 

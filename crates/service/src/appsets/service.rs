@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use ractor::{ActorRef, ActorStatus, RpcReplyPort};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tidegate_applicationset::ownership::{owned_applications, owning_appset};
-use tidegate_applicationset::preview::{self, DeletionPreview};
+use tidegate_applicationset::preview;
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_model::{StreamId, normalize_reason};
 use tokio::sync::{broadcast, oneshot};
 
-use super::actions::{AppSetAction, AppSetExplanation};
+use super::actions::{AppSetAction, AppSetDeletionPreview, AppSetExplanation};
 use super::appset_cache::{AppSetCache, AppSetMetrics, AppSetSearchResult};
 use super::messages::{AppSetMessage, AppSetSupervisorMessage, ReplyPort};
 use super::rollout_preview::{PreviewCache, RolloutPreview, preview_rollout};
@@ -22,20 +20,7 @@ use super::summary::{AppSetSummary, describe_awaited};
 use crate::applications::ApplicationService;
 use crate::applications::store::AppKey;
 use crate::error::ServiceError;
-
-/// Preview of the deletion of an ApplicationSet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "ApplicationSetDeletion")]
-pub struct AppSetDeletionPreview {
-    /// True if the deletion removes the ApplicationSet's document from the apps folder. Absent in responses
-    /// of older processes.
-    #[serde(default)]
-    pub removes_file: bool,
-    /// Applications that are deleted together with the ApplicationSet, in order, and Applications that stay.
-    #[serde(flatten)]
-    pub preview: DeletionPreview,
-}
+use crate::summaries::ApplicationSummary;
 
 /// Service for ApplicationSets. Cheap to clone.
 #[derive(Clone)]
@@ -216,5 +201,13 @@ impl AppSetService {
         let message = AppSetSupervisorMessage::Forward(key, message(reply.into()));
         self.supervisor.send_message(message).map_err(|_| EngineError::Stopped)?;
         Ok(answer.await.map_err(|_| EngineError::Stopped)?)
+    }
+}
+
+impl ApplicationSummary {
+    /// Returns the summary of an Application, including what it is waiting for in the progressive sync of its
+    /// ApplicationSet.
+    pub fn with_appsets(application: &Application, sets: Option<&AppSetService>) -> Self {
+        Self { awaits: sets.and_then(|sets| sets.describe_awaited(application)), ..application.into() }
     }
 }
