@@ -14,9 +14,7 @@ use tidegate_source::{
     RequiredKeys, UsedDependency,
 };
 
-use super::destinations::ResolvedDestination;
 use super::projects::{self, Projects};
-use super::shared_state::SharedState;
 use super::store::AppKey;
 
 /// Application and context for which manifests are rendered.
@@ -36,18 +34,10 @@ fn fetch_rules(projects: &Projects, name: &str) -> FetchRules {
     Ok((project, projects.required_keys(name)?))
 }
 
-impl SharedState {
-    /// Returns the context for an Application at a destination, without data from its cluster.
-    pub(super) fn render_context(
-        &self,
-        application: &Application,
-        place: &ResolvedDestination,
-    ) -> RenderContext {
-        self.render_context_in(application, &place.namespace)
-    }
-
-    /// Returns the same context if only the objects' namespace is known.
-    pub(super) fn render_context_in(&self, application: &Application, namespace: &str) -> RenderContext {
+impl RenderContext {
+    /// Returns the context for an Application whose objects have this namespace, without data from its
+    /// cluster.
+    pub fn new(projects: &Projects, application: &Application, namespace: &str) -> Self {
         let project = projects::project_name(application);
         let purpose = RenderTarget {
             name: application.metadata.name.clone(),
@@ -56,11 +46,9 @@ impl SharedState {
             namespace: namespace.to_owned(),
             cluster: ClusterCapabilities::default(),
         };
-        RenderContext { key: AppKey::of(application), purpose, rules: fetch_rules(&self.projects, project) }
+        Self { key: AppKey::of(application), purpose, rules: fetch_rules(projects, project) }
     }
-}
 
-impl RenderContext {
     /// Returns a copy with data from the cluster.
     pub fn with_cluster(&self, cluster: ClusterCapabilities) -> Self {
         let mut made_for = self.clone();

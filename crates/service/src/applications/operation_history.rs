@@ -14,11 +14,19 @@ use tidegate_model::{OperationId, OperationPhase, SyncRequest};
 use tidegate_oplog::{ApplicationInventory, Log, LogError, Lookup, TypedLog as _};
 use tidegate_planner::Target;
 
-use super::orphaned_syncs::is_orphaned;
 use super::shared_state::SharedState;
 use crate::error::ServiceError;
 use crate::last_sync;
 use crate::operations::{self, OperationEntry, list_operations};
+
+/// Name that `orphaned_syncs` uses to pause and terminate operations.
+pub(super) const CLEANUP_ACTOR: &str = "the deletion of its Application";
+
+/// Returns true if an operation was stopped because its Application was deleted. A later Application with the
+/// same name isn't affected.
+fn is_orphaned(view: &OperationView) -> bool {
+    [&view.paused_by, &view.terminated_by].into_iter().flatten().any(|by| by == CLEANUP_ACTOR)
+}
 
 /// Returns the operations of an Application in the log, oldest first, and a short entry for each. The
 /// operations are empty unless the status doesn't contain the newest operation, which is rare. Operations

@@ -9,23 +9,14 @@ use std::time::Duration;
 
 use tidegate_application::operation;
 use tidegate_executor::EngineError;
-use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::OperationId;
 
-use super::operation_history::{self, OpenSync};
+use super::operation_history::{self, CLEANUP_ACTOR, OpenSync};
 use super::shared_state::SharedState;
 use super::store::AppKey;
 
-/// Name that this module uses to pause and terminate operations.
-const CLEANUP_ACTOR: &str = "the deletion of its Application";
 /// Interval between checks for finished hooks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Returns true if an operation was stopped because its Application was deleted. A later Application with the
-/// same name isn't affected.
-pub(super) fn is_orphaned(view: &OperationView) -> bool {
-    [&view.paused_by, &view.terminated_by].into_iter().flatten().any(|by| by == CLEANUP_ACTOR)
-}
 
 /// Stops the syncs of an Application that started before `before`. A new Application may have been created
 /// with the same name since.

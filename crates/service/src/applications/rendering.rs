@@ -39,6 +39,16 @@ impl From<RenderError> for String {
 }
 
 impl SharedState {
+    /// Returns the context for an Application at a destination, without data from its cluster.
+    fn render_context(&self, application: &Application, place: &ResolvedDestination) -> RenderContext {
+        self.render_context_in(application, &place.namespace)
+    }
+
+    /// Returns the same context if only the objects' namespace is known.
+    fn render_context_in(&self, application: &Application, namespace: &str) -> RenderContext {
+        RenderContext::new(&self.projects, application, namespace)
+    }
+
     /// Renders something for an Application at a destination. Renders it again if the cluster's capabilities
     /// turn out to be needed. `is_anew` discards the cached capabilities.
     pub async fn render<T, M: Future<Output = Result<T, SourceProblem>>>(
