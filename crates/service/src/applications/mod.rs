@@ -32,6 +32,7 @@ mod managed_applications;
 pub(crate) mod manifests;
 mod messages;
 mod operation_history;
+mod operation_start;
 mod orphaned_syncs;
 mod plan_approval;
 pub(crate) mod projects;

@@ -16,10 +16,10 @@ use tidegate_oplog::LogError;
 use super::admission::{admit, check_signatures};
 use super::destinations::{DestinationError, ResolvedDestination};
 use super::operation_history;
-use super::rendering::RenderError;
-use super::run_operation::{
+use super::operation_start::{
     StartError, allow_fetched, check_options, check_selection, operation_targets, window_error,
 };
+use super::rendering::RenderError;
 use super::shared_state::{RevisionLookup, SharedState};
 use crate::error::ServiceError;
 use crate::stored_plans::{StoredPlanMetadata, StoredPlans};

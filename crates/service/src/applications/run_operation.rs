@@ -1,31 +1,24 @@
 //! Execution of the operation requested by an Application.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
 use tidegate_application::approval;
-use tidegate_application::credentials::without_credentials;
 use tidegate_application::deletion::unfounded_deletion_message;
 use tidegate_application::operation::{self, EngineProgress};
-use tidegate_application::sync_windows::WindowHold;
-use tidegate_executor::{Clock as _, EngineError, GateDefinitions, SystemClock, Targets, WINDOW_PREFIX};
+use tidegate_executor::{Clock as _, EngineError, SystemClock, Targets};
 use tidegate_lifecycle::operation::OperationView;
-use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{
-    ClaimConflictPolicy, ClaimHolder, Destination, ObjectKey, OperationId, ProjectPolicy, ResourceSelector,
-    SafePoint, Window,
-};
-use tidegate_planner::{Target, unknown_options};
+use tidegate_model::argo::Application;
+use tidegate_model::{ClaimConflictPolicy, ClaimHolder, Destination, OperationId, SafePoint};
 
 use super::admission::{admit, check_signatures};
-use super::destinations::DestinationError;
 use super::kubernetes_events::write_refusal_event;
-use super::manifests::RenderedManifests;
 use super::messages::AppMessage;
 use super::operation_history::{load_operation, progress_from_summary, progress_from_view};
-use super::rendering::RenderError;
+use super::operation_start::{
+    StartError, allow_fetched, check_options, check_selection, operation_targets, window_error,
+};
 use super::shared_state::{RevisionLookup, SharedState};
 use super::store::AppKey;
 use super::{delete, plan_approval};
@@ -34,53 +27,11 @@ use super::{delete, plan_approval};
 const STATUS_INTERVAL_MIN: Duration = Duration::from_millis(500);
 /// Time limit for stopping an operation.
 const TERMINATION_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum number of resources named in the error for an unknown selection.
-const RESOURCES_NAMED_MAX: usize = 10;
 /// Delay before calling the engine again after an internal error.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Delay before contacting an unreachable cluster again.
 const UNREACHABLE_RETRY_DELAY: Duration = Duration::from_secs(5);
-
-/// Reason why an operation isn't executed.
-pub(crate) enum StartError {
-    /// The operation is rejected.
-    Refused(String),
-    /// The operation's cluster is currently unreachable.
-    Unreachable(String),
-    /// The engine is stopping. It resumes the operation when it starts again.
-    Stopped,
-}
-
-impl From<DestinationError> for StartError {
-    fn from(none: DestinationError) -> Self {
-        match none {
-            DestinationError::Invalid(reason) => Self::Refused(reason),
-            DestinationError::Unreachable(reason) | DestinationError::Unchecked(reason) => {
-                Self::Unreachable(reason)
-            }
-        }
-    }
-}
-
-impl From<RenderError> for StartError {
-    fn from(error: RenderError) -> Self {
-        if error.is_cluster_unreachable {
-            Self::Unreachable(error.message)
-        } else {
-            Self::Refused(error.message)
-        }
-    }
-}
-
-impl From<EngineError> for StartError {
-    fn from(error: EngineError) -> Self {
-        match error {
-            EngineError::ShuttingDown | EngineError::Stopped | EngineError::LogFailed { .. } => Self::Stopped,
-            error => Self::Refused(error.to_string()),
-        }
-    }
-}
 
 /// Returns the revisions that an operation deploys and the ID that it will have. Doesn't start the operation.
 pub(crate) async fn prepare(
@@ -124,90 +75,6 @@ pub(crate) async fn prepare(
         .map_err(refused)?;
     let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;
     Ok((revisions, id))
-}
-
-/// Rejects unknown sync options, because their intent would be lost.
-pub(crate) fn check_options(request: &OperationRequest) -> Result<(), String> {
-    let options = request.sync.as_ref().map(|sync| sync.sync_options.as_slice()).unwrap_or_default();
-    let wrong: Vec<String> = unknown_options(options)
-        .into_iter()
-        .map(|problem| format!("operation.sync.syncOptions: {problem}"))
-        .collect();
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
-}
-
-/// Rejects a selective sync that selects resources that don't exist.
-pub(crate) fn check_selection(
-    application: &Application,
-    request: &OperationRequest,
-    targets: &[Target],
-    namespace: &str,
-) -> Result<(), String> {
-    let selectors = request.sync.iter().flat_map(|sync| &sync.resources);
-    let selectors: Vec<ResourceSelector> = selectors.map(operation::to_selector).collect();
-    if selectors.is_empty() {
-        return Ok(());
-    }
-    let there = selectable_objects(application, targets, namespace);
-    match selectors.iter().find(|one| !there.iter().any(|key| one.matches(key))) {
-        Some(unknown) => Err(no_match_error(application, unknown, targets)),
-        None => Ok(()),
-    }
-}
-
-/// Returns the objects that a sync can select: the objects in the manifests and in the status.
-fn selectable_objects(application: &Application, targets: &[Target], namespace: &str) -> BTreeSet<ObjectKey> {
-    let wanted = targets.iter().flat_map(|target| {
-        let key = target.object.key();
-        // The scope of the object's kind isn't discovered here, so both keys are accepted.
-        let placed = ObjectKey { namespace: namespace.to_owned(), ..key.clone() };
-        let placed = key.namespace.is_empty().then_some(placed);
-        std::iter::once(key).chain(placed)
-    });
-    wanted.chain(status_objects(application)).collect()
-}
-
-/// Returns the objects that a sync can select for display in messages, each of them once.
-fn displayed_objects(application: &Application, targets: &[Target]) -> BTreeSet<ObjectKey> {
-    let known = status_objects(application);
-    let is_same = |one: &ObjectKey, key: &ObjectKey| {
-        (&one.group, &one.kind, &one.name) == (&key.group, &key.kind, &key.name)
-            && (key.namespace.is_empty() || one.namespace == key.namespace)
-    };
-    let wanted = targets.iter().map(|target| target.object.key());
-    let others: Vec<_> = wanted.filter(|key| !known.iter().any(|one| is_same(one, key))).collect();
-    known.into_iter().chain(others).collect()
-}
-
-fn status_objects(application: &Application) -> BTreeSet<ObjectKey> {
-    let known = application.status.resources.iter();
-    known.map(|one| ObjectKey::new(&one.group, &one.kind, &one.namespace, &one.name)).collect()
-}
-
-fn no_match_error(application: &Application, unknown: &ResourceSelector, targets: &[Target]) -> String {
-    let there = displayed_objects(application, targets);
-    let of_kind = there.iter().filter(|key| key.kind == unknown.kind && key.group == unknown.group);
-    let of_kind: Vec<String> = of_kind.map(format_selector).collect();
-    let all = || there.iter().map(format_selector).collect::<Vec<_>>();
-    let mut names = if of_kind.is_empty() { all() } else { of_kind };
-    let more = names.len().saturating_sub(RESOURCES_NAMED_MAX);
-    names.truncate(RESOURCES_NAMED_MAX);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let ResourceSelector { group, kind, namespace, name } = unknown;
-    let unknown = ObjectKey::new(group, kind, namespace, name);
-    format!(
-        "application {} has no resource {}; it has {}{more}",
-        application.metadata.name,
-        format_selector(&unknown),
-        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-    )
-}
-
-/// Formats an object in the form used by `--resource`: `apps:Deployment:shop/api`.
-fn format_selector(key: &ObjectKey) -> String {
-    let ObjectKey { group, kind, namespace, name, .. } = key;
-    let slash = if namespace.is_empty() { "" } else { "/" };
-    format!("{group}:{kind}:{namespace}{slash}{name}")
 }
 
 /// Runs the operation until it finishes, and reports its progress to the actor.
@@ -355,36 +222,6 @@ async fn begin(
     // If another operation of the Application is running, such as one started by `tidegate sync`, it finishes
     // first.
     Ok(shared.engine.ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Queue).await?)
-}
-
-/// Adds the repositories that were fetched in addition to the sources to the policy. The project must permit
-/// them during all writes.
-pub(crate) fn allow_fetched(mut policy: ProjectPolicy, manifests: &RenderedManifests) -> ProjectPolicy {
-    let fetched = manifests.fetched.iter().map(|used| without_credentials(&used.source.repo_url));
-    let all: BTreeSet<String> = policy.repositories.into_iter().chain(fetched).collect();
-    policy.repositories = all.into_iter().collect();
-    policy
-}
-
-/// Returns the gates of an operation. At each wave, the operation waits for the sync windows that it started
-/// with, which are persisted with it. A project's windows have the project's name and replace any other
-/// definition with that name.
-pub(crate) fn operation_targets(
-    definitions: GateDefinitions,
-    windows: Vec<Window>,
-    policy: ProjectPolicy,
-) -> Targets {
-    let mut targets = Targets { definitions, ..Targets::default() };
-    if !windows.is_empty() {
-        targets.gates.push(format!("{WINDOW_PREFIX}{}", policy.project));
-        targets.definitions.windows.insert(policy.project.clone(), windows);
-    }
-    Targets { mandate: Some(policy), ..targets }
-}
-
-/// Returns the error for a requested sync that is blocked by a sync window.
-pub(crate) fn window_error(held: &WindowHold) -> String {
-    format!("cannot sync: blocked by sync window: {}", held.reason)
 }
 
 /// Reports an operation's progress after each change, at most once per interval.

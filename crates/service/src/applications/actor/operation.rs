@@ -15,6 +15,7 @@ use tidegate_model::{ClaimConflictPolicy, OperationId, PlanApproval, Requester, 
 
 use super::ActorState;
 use crate::applications::messages::{AppMessage, PlanReference};
+use crate::applications::operation_start;
 use crate::applications::run_operation;
 use crate::applications::write_refusal_event;
 
@@ -142,7 +143,7 @@ impl ActorState {
             return Err(format!("application {} cannot be synced: {problem}", self.key));
         }
         if let Some(held) = self.shared.sync_windows(&self.application).find_hold(true, self.now()) {
-            return Err(run_operation::window_error(&held));
+            return Err(operation_start::window_error(&held));
         }
         if let Some(PlanReference { hash, allow_drift }) = plan {
             approval::set_plan(&mut request, &hash.to_string(), allow_drift);

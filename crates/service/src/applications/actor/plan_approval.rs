@@ -14,10 +14,10 @@ use tidegate_model::{Digest, PlanApproval, Timestamp};
 
 use super::ActorState;
 use crate::applications::messages::{AppMessage, PlanReference};
+use crate::applications::operation_start;
 use crate::applications::plan_approval::{
     self, PendingPlan, PlanCheck, PlanFailure, UNAPPROVED_RESULT, with_plans,
 };
-use crate::applications::run_operation;
 
 /// Delay before failed planning is retried, unless something changes earlier.
 const RETRY_DELAY: Duration = Duration::from_secs(30);
@@ -235,7 +235,7 @@ impl ActorState {
             && !is_automated
             && let Some(held) = self.shared.sync_windows(&self.application).find_hold(true, self.now())
         {
-            return Err(run_operation::window_error(&held));
+            return Err(operation_start::window_error(&held));
         }
         if is_waiting {
             self.persist_now(myself).await?;

@@ -15,7 +15,7 @@ use tidegate_model::{
 use tidegate_oplog::MemoryLog;
 use tidegate_planner::manifests::{Limits, parse};
 
-use super::super::run_operation::operation_targets;
+use super::super::operation_start::operation_targets;
 use super::*;
 
 const START: Timestamp = Timestamp::from_millis(1_795_253_400_000);

@@ -1,0 +1,173 @@
+//! Start of an operation, with or without a stored plan: checks of its request, its gates, and the reasons why it
+//! isn't executed.
+
+use std::collections::BTreeSet;
+
+use tidegate_application::credentials::without_credentials;
+use tidegate_application::operation;
+use tidegate_application::sync_windows::WindowHold;
+use tidegate_executor::{EngineError, GateDefinitions, Targets, WINDOW_PREFIX};
+use tidegate_model::argo::{Application, OperationRequest};
+use tidegate_model::{ObjectKey, ProjectPolicy, ResourceSelector, Window};
+use tidegate_planner::{Target, unknown_options};
+
+use super::destinations::DestinationError;
+use super::manifests::RenderedManifests;
+use super::rendering::RenderError;
+
+/// Maximum number of resources named in the error for an unknown selection.
+const RESOURCES_NAMED_MAX: usize = 10;
+
+/// Reason why an operation isn't executed.
+pub(crate) enum StartError {
+    /// The operation is rejected.
+    Refused(String),
+    /// The operation's cluster is currently unreachable.
+    Unreachable(String),
+    /// The engine is stopping. It resumes the operation when it starts again.
+    Stopped,
+}
+
+impl From<DestinationError> for StartError {
+    fn from(none: DestinationError) -> Self {
+        match none {
+            DestinationError::Invalid(reason) => Self::Refused(reason),
+            DestinationError::Unreachable(reason) | DestinationError::Unchecked(reason) => {
+                Self::Unreachable(reason)
+            }
+        }
+    }
+}
+
+impl From<RenderError> for StartError {
+    fn from(error: RenderError) -> Self {
+        if error.is_cluster_unreachable {
+            Self::Unreachable(error.message)
+        } else {
+            Self::Refused(error.message)
+        }
+    }
+}
+
+impl From<EngineError> for StartError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::ShuttingDown | EngineError::Stopped | EngineError::LogFailed { .. } => Self::Stopped,
+            error => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+/// Rejects unknown sync options, because their intent would be lost.
+pub(crate) fn check_options(request: &OperationRequest) -> Result<(), String> {
+    let options = request.sync.as_ref().map(|sync| sync.sync_options.as_slice()).unwrap_or_default();
+    let wrong: Vec<String> = unknown_options(options)
+        .into_iter()
+        .map(|problem| format!("operation.sync.syncOptions: {problem}"))
+        .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+}
+
+/// Rejects a selective sync that selects resources that don't exist.
+pub(crate) fn check_selection(
+    application: &Application,
+    request: &OperationRequest,
+    targets: &[Target],
+    namespace: &str,
+) -> Result<(), String> {
+    let selectors = request.sync.iter().flat_map(|sync| &sync.resources);
+    let selectors: Vec<ResourceSelector> = selectors.map(operation::to_selector).collect();
+    if selectors.is_empty() {
+        return Ok(());
+    }
+    let there = selectable_objects(application, targets, namespace);
+    match selectors.iter().find(|one| !there.iter().any(|key| one.matches(key))) {
+        Some(unknown) => Err(no_match_error(application, unknown, targets)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the objects that a sync can select: the objects in the manifests and in the status.
+fn selectable_objects(application: &Application, targets: &[Target], namespace: &str) -> BTreeSet<ObjectKey> {
+    let wanted = targets.iter().flat_map(|target| {
+        let key = target.object.key();
+        // The scope of the object's kind isn't discovered here, so both keys are accepted.
+        let placed = ObjectKey { namespace: namespace.to_owned(), ..key.clone() };
+        let placed = key.namespace.is_empty().then_some(placed);
+        std::iter::once(key).chain(placed)
+    });
+    wanted.chain(status_objects(application)).collect()
+}
+
+/// Returns the objects that a sync can select for display in messages, each of them once.
+fn displayed_objects(application: &Application, targets: &[Target]) -> BTreeSet<ObjectKey> {
+    let known = status_objects(application);
+    let is_same = |one: &ObjectKey, key: &ObjectKey| {
+        (&one.group, &one.kind, &one.name) == (&key.group, &key.kind, &key.name)
+            && (key.namespace.is_empty() || one.namespace == key.namespace)
+    };
+    let wanted = targets.iter().map(|target| target.object.key());
+    let others: Vec<_> = wanted.filter(|key| !known.iter().any(|one| is_same(one, key))).collect();
+    known.into_iter().chain(others).collect()
+}
+
+fn status_objects(application: &Application) -> BTreeSet<ObjectKey> {
+    let known = application.status.resources.iter();
+    known.map(|one| ObjectKey::new(&one.group, &one.kind, &one.namespace, &one.name)).collect()
+}
+
+fn no_match_error(application: &Application, unknown: &ResourceSelector, targets: &[Target]) -> String {
+    let there = displayed_objects(application, targets);
+    let of_kind = there.iter().filter(|key| key.kind == unknown.kind && key.group == unknown.group);
+    let of_kind: Vec<String> = of_kind.map(format_selector).collect();
+    let all = || there.iter().map(format_selector).collect::<Vec<_>>();
+    let mut names = if of_kind.is_empty() { all() } else { of_kind };
+    let more = names.len().saturating_sub(RESOURCES_NAMED_MAX);
+    names.truncate(RESOURCES_NAMED_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let ResourceSelector { group, kind, namespace, name } = unknown;
+    let unknown = ObjectKey::new(group, kind, namespace, name);
+    format!(
+        "application {} has no resource {}; it has {}{more}",
+        application.metadata.name,
+        format_selector(&unknown),
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    )
+}
+
+/// Formats an object in the form used by `--resource`: `apps:Deployment:shop/api`.
+fn format_selector(key: &ObjectKey) -> String {
+    let ObjectKey { group, kind, namespace, name, .. } = key;
+    let slash = if namespace.is_empty() { "" } else { "/" };
+    format!("{group}:{kind}:{namespace}{slash}{name}")
+}
+
+/// Adds the repositories that were fetched in addition to the sources to the policy. The project must permit
+/// them during all writes.
+pub(crate) fn allow_fetched(mut policy: ProjectPolicy, manifests: &RenderedManifests) -> ProjectPolicy {
+    let fetched = manifests.fetched.iter().map(|used| without_credentials(&used.source.repo_url));
+    let all: BTreeSet<String> = policy.repositories.into_iter().chain(fetched).collect();
+    policy.repositories = all.into_iter().collect();
+    policy
+}
+
+/// Returns the gates of an operation. At each wave, the operation waits for the sync windows that it started
+/// with, which are persisted with it. A project's windows have the project's name and replace any other
+/// definition with that name.
+pub(crate) fn operation_targets(
+    definitions: GateDefinitions,
+    windows: Vec<Window>,
+    policy: ProjectPolicy,
+) -> Targets {
+    let mut targets = Targets { definitions, ..Targets::default() };
+    if !windows.is_empty() {
+        targets.gates.push(format!("{WINDOW_PREFIX}{}", policy.project));
+        targets.definitions.windows.insert(policy.project.clone(), windows);
+    }
+    Targets { mandate: Some(policy), ..targets }
+}
+
+/// Returns the error for a requested sync that is blocked by a sync window.
+pub(crate) fn window_error(held: &WindowHold) -> String {
+    format!("cannot sync: blocked by sync window: {}", held.reason)
+}
