@@ -21,14 +21,15 @@ use tidegate_model::argo::{
     Application, ConditionType, HealthState, ResourceStatus, SyncStatusCode, UnknownFields,
 };
 use tidegate_model::{
-    Action, Digest, Gvk, HealthStatus, Object, ObjectKey, OperationId, Plan, ProjectPolicy, Severity,
-    SyncRequest, Timestamp, Warning, annotations,
+    Action, Digest, Gvk, HealthStatus, Object, ObjectKey, Plan, ProjectPolicy, Severity, SyncRequest,
+    Timestamp, Warning, annotations,
 };
 use tidegate_oplog::ApplicationInventory;
 use tidegate_planner::{HOOK_OBJECT_KEPT, all_images, annotated_wave};
 
 use super::admission::{admit, check_signatures, refuse_hooks, refuse_resources};
 use super::comparison_cache::{ComparisonCache, ComparisonFindings, ComparisonInput, SearchExtent};
+use super::comparison_result::{ComparisonResult, OperationRelation};
 use super::confirmations::Confirmations;
 use super::destinations::{DestinationError, ResolvedDestination};
 use super::discovery::CachedCluster;
@@ -48,30 +49,6 @@ const PRUNE_WAVE: &str = "pruneWave";
 const GATES_NAMED_MAX: usize = 10;
 /// Maximum number of objects that are read concurrently.
 const CONCURRENT_READS_MAX: usize = 16;
-
-/// Result of a comparison, with data for later comparisons.
-pub(crate) struct ComparisonResult {
-    pub outcome: ComparisonOutcome,
-    /// Compared objects. `None` if the comparison failed.
-    pub objects: Option<BTreeMap<ObjectKey, TrackedObject>>,
-    /// Moment before the objects were read. `None` if no objects were read.
-    pub read_since: Option<WatchPosition>,
-    /// Cached results for the next comparison.
-    pub cache: ComparisonCache,
-    /// Relation between the compared manifests and the running operation's manifests.
-    pub operation_relation: OperationRelation,
-    /// True if the cluster denies access to the objects. No event reports that access was granted.
-    pub is_access_denied: bool,
-}
-
-/// Relation between the compared manifests and the manifests that the running operation deploys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OperationRelation {
-    /// The running operation, if any.
-    pub operation: Option<OperationId>,
-    /// Result of comparing the manifests. Unknown if the comparison failed.
-    pub newest: ManifestComparison,
-}
 
 struct ComparisonFailure {
     kind: ConditionType,

@@ -10,13 +10,12 @@ use tidegate_application::rollout_operation::AdoptableOperations;
 use tidegate_lifecycle::rollout::OperationReport;
 use tidegate_model::argo::OperationRequest;
 use tidegate_model::{Cascade, Digest, OperationId, PlanApproval, Timestamp};
+use tidegate_source::Address;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::actor::ComparisonStart;
-use super::compare::ComparisonResult;
-use super::plan_approval::PlanCheck;
+use super::comparison_result::{ComparisonResult, ComparisonStart};
+use super::plan_check::PlanCheck;
 use super::projects::global_project_settings::GlobalProjectsUpdate;
-use super::shared_state::ChangedRepositories;
 use super::store::{AppKey, ExternalTermination, StoreEvent, StoredApplication};
 
 /// Reply to a request: success, or the reason why it failed.
@@ -46,6 +45,14 @@ impl PlanReference {
         let hash = approval::requested_plan(request)?.parse().ok()?;
         Some(Self { hash, allow_drift: approval::allows_drift(request) })
     }
+}
+
+/// Repositories whose refs have changed. Later observations don't report the same change again, so all
+/// Applications that use these repositories must be compared. The Application `but` is already being compared
+/// with the change.
+pub(crate) struct ChangedRepositories {
+    pub addresses: Vec<Address>,
+    pub except: Option<AppKey>,
 }
 
 /// A message to the supervisor.

@@ -14,82 +14,16 @@ use tidegate_model::{ClaimConflictPolicy, Digest, OperationId, Severity, SyncReq
 use tidegate_oplog::LogError;
 
 use super::admission::{admit, check_signatures};
-use super::destinations::{DestinationError, ResolvedDestination};
+use super::destinations::ResolvedDestination;
 use super::operation_history;
 use super::operation_start::{
     StartError, allow_fetched, check_options, check_selection, operation_targets, window_error,
 };
+use super::plan_check::{PendingPlan, PlanCheck, PlanFailure};
 use super::rendering::RenderError;
 use super::shared_state::{RevisionLookup, SharedState};
 use crate::error::ServiceError;
 use crate::stored_plans::{StoredPlanMetadata, StoredPlans};
-
-/// Number of characters in an abbreviated commit.
-const SHORT_COMMIT_CHARS: usize = 7;
-
-/// Stored plan, as kept by the Application's actor.
-#[derive(Clone, Debug)]
-pub(crate) struct PendingPlan {
-    pub summary: StoredPlanMetadata,
-    /// Summary of the plan's actions and revision.
-    pub description: String,
-    /// Revisions of the manifests, in source order.
-    pub revisions: Vec<String>,
-}
-
-impl PendingPlan {
-    /// Creates a pending plan from a stored plan.
-    pub fn from_stored(summary: StoredPlanMetadata, plan: &StoredPlan) -> Self {
-        let description = describe_plan(&summary, plan);
-        Self { summary, description, revisions: operation::deployed_revisions(&plan.request) }
-    }
-
-    /// Returns the people who requested or approved an operation that executes the plan.
-    pub fn requesters<'a>(&'a self, request: &'a OperationRequest) -> PlanRequesters<'a> {
-        PlanRequesters::for_execution(&self.summary.by, request)
-    }
-}
-
-/// Returns the summary of a plan: `3 to create, 1 to prune, including 1 hook; revision 3f2a9c4`.
-fn describe_plan(line: &StoredPlanMetadata, StoredPlan { plan, request, .. }: &StoredPlan) -> String {
-    let hooks = match plan.tasks.iter().filter(|task| task.is_hook()).count() {
-        0 => String::new(),
-        1 => ", including 1 hook".to_owned(),
-        hooks => format!(", including {hooks} hooks"),
-    };
-    let short = |one: &String| one.chars().take(SHORT_COMMIT_CHARS).collect::<String>();
-    let revisions: Vec<String> = operation::deployed_revisions(request).iter().map(short).collect();
-    format!("{}{hooks}; revision {}", line.describe_actions(), revisions.join(" "))
-}
-
-/// Result of checking the plan of an operation that is waiting for approval.
-pub(crate) enum PlanCheck {
-    /// The stored plan is still current.
-    Current,
-    /// This plan was stored and replaces any earlier plan.
-    Stored(Box<PendingPlan>),
-    /// No plan could be made.
-    Unplanned(PlanFailure),
-}
-
-/// Reason why there is no plan.
-pub(crate) enum PlanFailure {
-    /// The operation can't start as requested.
-    Invalid(String),
-    /// The plan can't be made at the moment.
-    Unavailable(String),
-}
-
-impl From<DestinationError> for PlanFailure {
-    fn from(none: DestinationError) -> Self {
-        match none {
-            DestinationError::Invalid(reason) => Self::Invalid(reason),
-            DestinationError::Unreachable(reason) | DestinationError::Unchecked(reason) => {
-                Self::Unavailable(reason)
-            }
-        }
-    }
-}
 
 impl From<RenderError> for PlanFailure {
     fn from(error: RenderError) -> Self {
@@ -98,13 +32,6 @@ impl From<RenderError> for PlanFailure {
         } else {
             Self::Invalid(error.message)
         }
-    }
-}
-
-impl From<PlanFailure> for ServiceError {
-    fn from(reason: PlanFailure) -> Self {
-        let (PlanFailure::Invalid(reason) | PlanFailure::Unavailable(reason)) = reason;
-        Self::refused(reason)
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use tidegate_application::approval::ApprovalPolicy;
 use tidegate_application::operation;
 use tidegate_application::push_events::WebhookChanges;
@@ -19,13 +18,13 @@ use tidegate_source::Address;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{broadcast, watch};
 
-use super::actor::forget_unwritten;
 use super::application_cache::ApplicationCache;
 use super::deletion_queue::DeletionQueue;
 use super::dependency_graph::DependencyGraph;
 use super::destinations::Destinations;
 use super::git_metrics::GitRequests;
 use super::manifests::Manifests;
+use super::messages::ChangedRepositories;
 use super::projects::{Projects, project_name};
 use super::push_refresh::RepositoryObservations;
 use super::reconcile_metrics::ReconcileMetrics;
@@ -33,10 +32,6 @@ use super::store::{AppKey, ApplicationStore};
 use super::watches::WatchRegistry;
 use crate::gates::GateFile;
 use crate::stored_plans::StoredPlans;
-
-/// Maximum number of concurrent writes at shutdown, and total time limit for these writes.
-const CONCURRENT_WRITES_MAX: usize = 16;
-const FINAL_WRITES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Applications with published state that hasn't been persisted yet.
 #[derive(Default)]
@@ -53,6 +48,11 @@ impl UnpersistedApplications {
 
     pub fn remove(&self, key: &AppKey) {
         self.lock().remove(key);
+    }
+
+    /// Removes and returns all of them.
+    pub fn take(&self) -> BTreeSet<AppKey> {
+        std::mem::take(&mut *self.lock())
     }
 }
 
@@ -92,14 +92,6 @@ pub(crate) struct SharedState {
     pub push_events: broadcast::Sender<Arc<WebhookChanges>>,
     /// Number of the last requested store read whose changes have been forwarded.
     pub store_reads: watch::Sender<u64>,
-}
-
-/// Repositories whose refs have changed. Later observations don't report the same change again, so all
-/// Applications that use these repositories must be compared. The Application `but` is already being compared
-/// with the change.
-pub(crate) struct ChangedRepositories {
-    pub addresses: Vec<Address>,
-    pub except: Option<AppKey>,
 }
 
 /// Observation used to resolve revisions to commits.
@@ -163,25 +155,6 @@ impl SharedState {
         if !addresses.is_empty() {
             // The receiver is gone during shutdown; nothing to do.
             drop(self.changed_repositories.send(ChangedRepositories { addresses, except }));
-        }
-    }
-
-    /// Persists the remaining published state after all actors have stopped. State that can't be written in
-    /// time is restored from the log at the next start.
-    pub async fn persist_remaining(&self) {
-        self.store.await_writes().await;
-        let left = std::mem::take(&mut *self.unpersisted.lock());
-        let write = |key: AppKey| async move {
-            let Some(shown) = self.application_cache.get(&key) else { return };
-            let mut application = Application::clone(&shown);
-            forget_unwritten(&mut application);
-            if let Err(error) = self.store.persist(&application).await {
-                tracing::debug!(application = %key, %error, "failed to store the last status of an application");
-            }
-        };
-        let writing = futures_util::stream::iter(left).for_each_concurrent(CONCURRENT_WRITES_MAX, write);
-        if tokio::time::timeout(FINAL_WRITES_TIMEOUT, writing).await.is_err() {
-            tracing::info!("timed out while storing the status of applications");
         }
     }
 

@@ -15,14 +15,14 @@ use tidegate_source::Address;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::actor::{ActorArguments, ApplicationActor, end_in_engine};
+use super::actor::{ActorArguments, ApplicationActor, end_in_engine, persist_remaining};
 use super::application_cache::Deployments;
 use super::dependency_graph;
-use super::messages::{AppMessage, ChildOperation, Reply, SupervisorMessage};
+use super::messages::{AppMessage, ChangedRepositories, ChildOperation, Reply, SupervisorMessage};
 use super::orphaned_syncs;
 use super::projects;
 use super::projects::project_deletion::RETRY_DELAY;
-use super::shared_state::{ChangedRepositories, SharedState};
+use super::shared_state::SharedState;
 use super::store::{AppKey, StoreEvent, StoredApplication};
 use crate::shutdown::stop_children;
 
@@ -150,7 +150,7 @@ impl Actor for Supervisor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         stop_children(myself.get_cell()).await;
-        state.shared.persist_remaining().await;
+        persist_remaining(&state.shared).await;
         Ok(())
     }
 

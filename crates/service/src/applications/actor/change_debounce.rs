@@ -9,8 +9,7 @@ use tidegate_application::supersede::ManifestComparison;
 use tidegate_model::Timestamp;
 
 use super::ActorState;
-use super::compare::ComparisonStart;
-use crate::applications::compare::ComparisonResult;
+use crate::applications::comparison_result::{ComparisonResult, ComparisonStart};
 use crate::applications::messages::AppMessage;
 
 /// Delay after the first change, to collect more changes.

@@ -6,29 +6,17 @@ use ractor::ActorRef;
 use tidegate_application::comparison::{self, ComparisonOutcome};
 use tidegate_application::operation;
 use tidegate_application::refresh::{self, REFRESH_ANNOTATION, RefreshLevel};
-use tidegate_application::rollout_operation::Deployment;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::Timestamp;
-use tidegate_model::argo::{ComparedTo, ConditionType};
+use tidegate_model::argo::ConditionType;
 use tokio::time::Instant;
 
 use super::ActorState;
-use crate::applications::compare::{self, ComparisonResult, OperationRelation};
+use crate::applications::compare;
 use crate::applications::comparison_cache::ComparisonCache;
+use crate::applications::comparison_result::{ComparisonResult, ComparisonStart, OperationRelation};
 use crate::applications::messages::AppMessage;
 use crate::applications::watches::WatchPosition;
-
-/// State when a comparison starts.
-pub(crate) struct ComparisonStart {
-    compared_to: ComparedTo,
-    level: RefreshLevel,
-    /// Value of the refresh annotation.
-    refresh_annotation: Option<String>,
-    /// Newest deployment.
-    newest_deployment: Option<Deployment>,
-    /// Number of operations that had finished.
-    ended_operations: u64,
-}
 
 impl ActorState {
     pub(super) fn handle_comparison(&mut self, compared: ComparisonResult, with: ComparisonStart) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use ractor::ActorRef;
 use tidegate_application::refresh::REFRESH_ANNOTATION;
 use tidegate_application::{approval, conditions, operation, refresh, supersede};
@@ -13,8 +14,9 @@ use tokio::task::JoinHandle;
 
 use super::{ActorState, RETRY_DELAY};
 use crate::applications::messages::AppMessage;
+use crate::applications::shared_state::SharedState;
 use crate::applications::status_log;
-use crate::applications::store::ExternalTermination;
+use crate::applications::store::{AppKey, ExternalTermination};
 
 /// Minimum interval between writes. If no client is waiting, the interval is at least the second value times
 /// the duration of the last write, to spare a busy server. The third value is the maximum interval.
@@ -28,6 +30,9 @@ const PENDING_CHANGE_DELAY_MAX: Duration = Duration::from_millis(500);
 /// Delay of a write that only records a newer commit without changes. A push affects many Applications but
 /// changes only a few.
 const NEWER_COMMIT_DELAY: Duration = Duration::from_secs(5);
+/// Maximum number of concurrent writes at shutdown, and total time limit for these writes.
+const CONCURRENT_WRITES_MAX: usize = 16;
+const FINAL_WRITES_TIMEOUT: Duration = Duration::from_secs(5);
 /// Type of the condition for failed writes. It is published but not written.
 const FAILED_WRITE_CONDITION: &str = "StatusWriteError";
 
@@ -120,8 +125,27 @@ pub(super) fn requested_end(application: &Application) -> Option<RequestedEnd> {
 }
 
 /// Removes the condition for failed writes from a published state, before a new actor continues from it.
-pub(crate) fn remove_write_condition(application: &mut Application) {
+pub(super) fn remove_write_condition(application: &mut Application) {
     application.status.conditions.retain(|one| one.kind.to_string() != FAILED_WRITE_CONDITION);
+}
+
+/// Persists the remaining published state after all actors have stopped. State that can't be written in
+/// time is restored from the log at the next start.
+pub(crate) async fn persist_remaining(shared: &SharedState) {
+    shared.store.await_writes().await;
+    let left = shared.unpersisted.take();
+    let write = |key: AppKey| async move {
+        let Some(shown) = shared.application_cache.get(&key) else { return };
+        let mut application = Application::clone(&shown);
+        remove_write_condition(&mut application);
+        if let Err(error) = shared.store.persist(&application).await {
+            tracing::debug!(application = %key, %error, "failed to store the last status of an application");
+        }
+    };
+    let writing = futures_util::stream::iter(left).for_each_concurrent(CONCURRENT_WRITES_MAX, write);
+    if tokio::time::timeout(FINAL_WRITES_TIMEOUT, writing).await.is_err() {
+        tracing::info!("timed out while storing the status of applications");
+    }
 }
 
 impl ActorState {

@@ -15,9 +15,8 @@ use tidegate_model::{Digest, PlanApproval, Timestamp};
 use super::ActorState;
 use crate::applications::messages::{AppMessage, PlanReference};
 use crate::applications::operation_start;
-use crate::applications::plan_approval::{
-    self, PendingPlan, PlanCheck, PlanFailure, UNAPPROVED_RESULT, with_plans,
-};
+use crate::applications::plan_approval::{self, UNAPPROVED_RESULT, with_plans};
+use crate::applications::plan_check::{PendingPlan, PlanCheck, PlanFailure};
 
 /// Delay before failed planning is retried, unless something changes earlier.
 const RETRY_DELAY: Duration = Duration::from_secs(30);

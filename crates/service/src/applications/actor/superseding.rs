@@ -12,7 +12,7 @@ use tidegate_model::argo::OperationRequest;
 use tidegate_model::{OperationId, Timestamp};
 
 use super::ActorState;
-use crate::applications::compare::OperationRelation;
+use crate::applications::comparison_result::OperationRelation;
 use crate::applications::messages::AppMessage;
 use crate::applications::run_operation;
 
