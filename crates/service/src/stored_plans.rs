@@ -12,7 +12,6 @@
 //! processes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -32,6 +31,7 @@ use crate::files;
 use crate::log::{self, ProcessQuery};
 use crate::notices::Notices;
 use crate::state_dir::StateDir;
+use crate::summaries::describe_actions;
 
 /// Maximum number of plans per application, not counting those that operations are waiting for. The oldest
 /// plans are removed.
@@ -359,18 +359,6 @@ impl StoredPlans {
         }
         Ok(self.sealed.retain(&retained)?)
     }
-}
-
-/// Describes the number of objects per action: `2 to create, 1 to prune`.
-pub(crate) fn describe_actions<C: fmt::Display>(actions: &BTreeMap<String, C>) -> String {
-    if actions.is_empty() {
-        return "nothing to do".to_owned();
-    }
-    let all = actions.iter().map(|(action, count)| match action.as_str() {
-        "prune-skipped" => format!("{count} not pruned"),
-        action => format!("{count} to {action}"),
-    });
-    all.collect::<Vec<_>>().join(", ")
 }
 
 fn unknown_plan_error(text: &str, reason: String) -> ServiceError {

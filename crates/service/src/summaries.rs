@@ -1,12 +1,12 @@
 //! Application summaries for lists, events and the fleet view. Field names are a stable interface.
 
 mod plan;
+mod sync_window;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tidegate_application::approval::waiting_plan;
 use tidegate_application::credentials::{text_without_credentials, without_credentials};
 use tidegate_application::operation::REVISION_SEPARATOR;
@@ -21,7 +21,9 @@ use tidegate_model::{HealthStatus, OperationId, OperationOutcome, OperationPhase
 use crate::applications::store::AppKey;
 use crate::sanitize::one_line;
 
+pub(crate) use plan::describe_actions;
 pub use plan::{PlanState, PlanSummary};
+pub use sync_window::SyncWindowSummary;
 
 /// Summary of an application.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -139,30 +141,6 @@ pub struct OperationSummary {
     pub initiated_by: String,
     /// Reason. Empty if none was given.
     pub reason: String,
-}
-
-/// Sync windows that currently apply to an Application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SyncWindowSummary {
-    /// True if automated syncs are allowed.
-    pub automated: bool,
-    /// True if manual syncs are allowed.
-    pub manual: bool,
-    /// Windows that deny a sync, with their end times. Absent if no window denies it.
-    pub reason: Option<String>,
-}
-
-/// Uses the same terms as Argo CD's command line.
-impl fmt::Display for SyncWindowSummary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match (self.automated, self.manual) {
-            (true, _) => "Sync Allowed",
-            (false, true) => "Manual Allowed",
-            (false, false) => "Sync Denied",
-        })?;
-        self.reason.iter().try_for_each(|reason| write!(f, ": {reason}"))
-    }
 }
 
 /// Maximum number of characters of a message, because a list can contain thousands of messages.

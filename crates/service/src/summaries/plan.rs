@@ -7,9 +7,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{OperationId, PlanApproval, Timestamp};
 
-use crate::applications::store::AppKey;
-use crate::stored_plans::{StoredPlanMetadata, describe_actions};
-
 /// Summary of an Application's stored plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -81,32 +78,6 @@ impl fmt::Display for PlanState {
 }
 
 impl PlanSummary {
-    /// Summarizes a plan's metadata, state, missing approval, and the reason for the request.
-    pub(crate) fn new(
-        line: &StoredPlanMetadata,
-        state: PlanState,
-        (missing, reason): (Option<String>, String),
-    ) -> Self {
-        let AppKey { namespace, name } = AppKey::parse(&line.application);
-        let number = |count: &usize| u64::try_from(*count).unwrap_or(u64::MAX);
-        Self {
-            hash: line.hash.to_string(),
-            namespace,
-            name,
-            revision: line.revision.clone(),
-            created_at: line.made_at,
-            initiated_by: line.by.clone(),
-            reason,
-            actions: line.actions.iter().map(|(action, count)| (action.clone(), number(count))).collect(),
-            approvals: line.approvals.clone(),
-            withdrawn_by: line.withdrawn_by.clone(),
-            state,
-            missing_approval: missing,
-            approval_denied_reason: None,
-            operation: line.operation,
-        }
-    }
-
     /// Returns the hash prefix to show to users.
     pub fn short_hash(&self) -> &str {
         self.hash.get(..12).unwrap_or(&self.hash)
@@ -116,4 +87,16 @@ impl PlanSummary {
     pub fn describe_actions(&self) -> String {
         describe_actions(&self.actions)
     }
+}
+
+/// Describes the number of objects per action: `2 to create, 1 to prune`.
+pub(crate) fn describe_actions<C: fmt::Display>(actions: &BTreeMap<String, C>) -> String {
+    if actions.is_empty() {
+        return "nothing to do".to_owned();
+    }
+    let all = actions.iter().map(|(action, count)| match action.as_str() {
+        "prune-skipped" => format!("{count} not pruned"),
+        action => format!("{count} to {action}"),
+    });
+    all.collect::<Vec<_>>().join(", ")
 }

@@ -313,6 +313,30 @@ impl ApplicationService {
     }
 }
 
+impl PlanSummary {
+    /// Summarizes a plan's metadata, state, missing approval, and the reason for the request.
+    fn new(line: &StoredPlanMetadata, state: PlanState, (missing, reason): (Option<String>, String)) -> Self {
+        let AppKey { namespace, name } = AppKey::parse(&line.application);
+        let number = |count: &usize| u64::try_from(*count).unwrap_or(u64::MAX);
+        Self {
+            hash: line.hash.to_string(),
+            namespace,
+            name,
+            revision: line.revision.clone(),
+            created_at: line.made_at,
+            initiated_by: line.by.clone(),
+            reason,
+            actions: line.actions.iter().map(|(action, count)| (action.clone(), number(count))).collect(),
+            approvals: line.approvals.clone(),
+            withdrawn_by: line.withdrawn_by.clone(),
+            state,
+            missing_approval: missing,
+            approval_denied_reason: None,
+            operation: line.operation,
+        }
+    }
+}
+
 /// Returns the error for a plan whose operation was withdrawn, or `None` for any other plan.
 fn withdrawn_error(line: &StoredPlanMetadata, key: &AppKey) -> Option<String> {
     if !(line.is_by_itself && line.is_withdrawn && line.operation.is_none()) {
